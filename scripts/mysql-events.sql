@@ -79,7 +79,7 @@ BEGIN
 END //
 
 DROP PROCEDURE IF EXISTS punctual_settle //
--- Account, registry, moved and body of what stands in task_gone, a thousand tasks a transaction; then empties it.
+-- Account, registry, moved and body of what is in task_gone, a thousand tasks a transaction; then empties it.
 -- FORCE INDEX: after a swap the server knows nothing of how many rows there are.
 CREATE PROCEDURE punctual_settle(IN now_ms BIGINT)
 BEGIN
@@ -154,7 +154,7 @@ END //
 
 DROP PROCEDURE IF EXISTS punctual_buckets_drop //
 -- Drops the buckets that ended more than `keep_hours` ago and in which all is over.
--- Nothing where there are archives: what stands in task_gone may be in none yet.
+-- Nothing where there are archives: what is in task_gone may be in none yet.
 CREATE PROCEDURE punctual_buckets_drop(IN now_ms BIGINT, IN keep_hours INT)
 old_ones: BEGIN
     DECLARE bucket_name VARCHAR(64);

@@ -1,7 +1,7 @@
 //! Asks the server about tasks whose outcome may have counted although its answer was lost. Must only ever turn doubt
 //! into success: what the server does not call succeeded stays open. And what it says of tasks that were not done in time.
 
-use crate::{clock::now_us, http::Connection, job::Job, wire::FoundTasks};
+use crate::{clock::now_us, http::Connection, job::RunJob, wire::FoundTasks};
 use std::{io::Write as _, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -9,7 +9,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const ASKED_MAX: usize = 10_000;
 
 /// Ends early when the server does not answer.
-pub(crate) async fn ask_about_open(job: &Job) {
+pub(crate) async fn ask_about_open(job: &RunJob) {
     let open = job.checker.lock().open_tasks(ASKED_MAX);
     let mut connection = Connection::new(job.target.clone());
     for n in open {
@@ -22,7 +22,7 @@ pub(crate) async fn ask_about_open(job: &Job) {
 }
 
 /// What the server says of the first tasks that were not done in time, for whoever looks for the reason.
-pub(crate) async fn tell_open(job: &Job) {
+pub(crate) async fn tell_open(job: &RunJob) {
     const TOLD: usize = 5;
     let open = job.checker.lock().open_tasks(TOLD);
     let mut connection = Connection::new(job.target.clone());
@@ -37,7 +37,7 @@ pub(crate) async fn tell_open(job: &Job) {
     }
 }
 
-async fn has_succeeded(job: &Job, connection: &mut Connection, n: usize) -> Option<bool> {
+async fn has_succeeded(job: &RunJob, connection: &mut Connection, n: usize) -> Option<bool> {
     let task_id = job.shape.task_id(n);
     let answer = connection.get(&format!("/v1/tasks?task_id={task_id}"), ANSWER_LIMIT).await.ok()?;
     if !answer.is_success() {

@@ -51,7 +51,7 @@ pub(crate) struct AttackReport {
     /// Slow connections that the server ended.
     pub(crate) slow_ended: u64,
     pub(crate) rss_before_mib: Option<f64>,
-    /// With all calls waiting, before the inserts go on.
+    /// With all calls waiting, before the inserts continue.
     pub(crate) rss_waiting_mib: Option<f64>,
     pub(crate) kib_per_waiting: Option<f64>,
     pub(crate) rss_peak_mib: Option<f64>,

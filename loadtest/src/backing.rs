@@ -1,9 +1,9 @@
 //! Private MariaDB and Redis for spawned engines, with the settings that the promises ask of a real installation. They
-//! end with this process, however it ends. Must never be a server that somebody else uses.
+//! end with this process, however it ends. Must never be a server that another uses.
 
 use crate::{
     options::{Hot, ServerOptions, Store},
-    outage::What,
+    outage::Cause,
     proc::Usage,
 };
 use anyhow::Context as _;
@@ -80,47 +80,47 @@ impl Backing {
         Ok(())
     }
 
-    pub(crate) async fn begin(&mut self, what: What) -> anyhow::Result<()> {
+    pub(crate) async fn begin(&mut self, what: Cause) -> anyhow::Result<()> {
         self.is_away = true;
         match what {
-            What::RedisKill => self.redis()?.kill(),
-            What::RedisPause => self.redis()?.pause(),
-            What::RedisFlush => drop(self.redis()?.command(&["FLUSHALL"]).await),
-            What::RedisEmpty => {
+            Cause::RedisKill => self.redis()?.kill(),
+            Cause::RedisPause => self.redis()?.pause(),
+            Cause::RedisFlush => drop(self.redis()?.command(&["FLUSHALL"]).await),
+            Cause::RedisEmpty => {
                 self.redis()?.command(&["FLUSHALL"]).await;
                 self.redis()?.kill();
             }
-            What::RedisStale => {
+            Cause::RedisStale => {
                 // What Redis has acknowledged is in its files.
                 copy_files(&self.append_only()?, &self.older_copy()?)?;
             }
-            What::RedisFull => {
+            Cause::RedisFull => {
                 let limit = self.redis()?.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
                 anyhow::ensure!(limit == "OK", "Redis did not take a limit of its memory: {limit}");
             }
-            What::MysqlKill => self.mariadb()?.kill(),
-            What::RedisSilent | What::RedisCutOne | What::MysqlSilent => {}
+            Cause::MysqlKill => self.mariadb()?.kill(),
+            Cause::RedisSilent | Cause::RedisCutOne | Cause::MysqlSilent => {}
         }
         Ok(())
     }
 
-    pub(crate) async fn end(&mut self, what: What) -> anyhow::Result<()> {
+    pub(crate) async fn end(&mut self, what: Cause) -> anyhow::Result<()> {
         match what {
-            What::RedisKill | What::RedisEmpty => self.redis()?.start_again().await,
-            What::RedisPause => self.redis()?.resume(),
-            What::RedisStale => {
+            Cause::RedisKill | Cause::RedisEmpty => self.redis()?.start_again().await,
+            Cause::RedisPause => self.redis()?.resume(),
+            Cause::RedisStale => {
                 self.redis()?.kill();
                 let file = self.append_only()?;
                 std::fs::remove_dir_all(&file).context("the append-only file of before")?;
                 std::fs::rename(self.older_copy()?, file).context("the older copy")?;
                 self.redis()?.start_again().await;
             }
-            What::RedisFull => {
+            Cause::RedisFull => {
                 let unlimited = self.redis()?.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
                 anyhow::ensure!(unlimited == "OK", "Redis kept the limit of its memory: {unlimited}");
             }
-            What::RedisFlush | What::RedisSilent | What::RedisCutOne | What::MysqlSilent => {}
-            What::MysqlKill => self.mariadb()?.start_again().await,
+            Cause::RedisFlush | Cause::RedisSilent | Cause::RedisCutOne | Cause::MysqlSilent => {}
+            Cause::MysqlKill => self.mariadb()?.start_again().await,
         }
         self.is_away = false;
         Ok(())
@@ -174,18 +174,18 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// `is_first`: of the engine that an outage of one engine is about.
-    pub(crate) fn begin(&self, what: What, is_first: bool) {
+    pub(crate) fn begin(&self, what: Cause, is_first: bool) {
         match what {
-            What::RedisSilent => self.redis.iter().for_each(|proxy| proxy.set_open(Way::Silent)),
-            What::MysqlSilent => self.mysql.iter().for_each(|proxy| proxy.set_open(Way::Silent)),
-            What::RedisCutOne if is_first => self.redis.iter().for_each(|proxy| proxy.set(Way::Cut)),
+            Cause::RedisSilent => self.redis.iter().for_each(|proxy| proxy.set_open(Way::Silent)),
+            Cause::MysqlSilent => self.mysql.iter().for_each(|proxy| proxy.set_open(Way::Silent)),
+            Cause::RedisCutOne if is_first => self.redis.iter().for_each(|proxy| proxy.set(Way::Cut)),
             _ => {}
         }
     }
 
     /// Connections that fell silent stay so: a firewall that forgot them does not remember them.
-    pub(crate) fn end(&self, what: What, is_first: bool) {
-        if what == What::RedisCutOne && is_first {
+    pub(crate) fn end(&self, what: Cause, is_first: bool) {
+        if what == Cause::RedisCutOne && is_first {
             self.redis.iter().for_each(|proxy| proxy.set(Way::Open));
         }
     }

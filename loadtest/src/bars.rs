@@ -8,6 +8,7 @@ mod elsewhere;
 mod figure;
 mod measure;
 mod rows;
+mod sustained;
 
 use crate::{
     clock::{now_us, seconds},
@@ -18,7 +19,7 @@ use crate::{
 use anyhow::Context as _;
 use clap::Args;
 use figure::{Figure, Table};
-use rows::{ROWS, Row};
+use rows::{BarRow, ROWS};
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -52,7 +53,7 @@ pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
     let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
     let (server_bin, pending) = (options.server_bin.clone(), options.pending);
-    let mut site = Site { server_bin, pending, parts: Vec::new() };
+    let mut site = BarsSite { server_bin, pending, parts: Vec::new() };
     tokio::select! {
         figures = measure_all(&mut site, &chosen) => {
             let figures = figures?;
@@ -64,15 +65,15 @@ pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
 }
 
 /// Those of these names, in the order of the table; a bar's name is that of all its rows.
-fn chosen(names: &[String]) -> Result<Vec<&'static Row>, Usage> {
+fn chosen(names: &[String]) -> Result<Vec<&'static BarRow>, Usage> {
     if names.iter().any(|name| !ROWS.iter().any(|row| row.is_named(name))) {
         return Err(Usage("there is no such row: --list names them"));
     }
     Ok(ROWS.iter().filter(|row| names.is_empty() || names.iter().any(|name| row.is_named(name))).collect())
 }
 
-/// A row that cannot be measured falls short, with its reason, and the others go on.
-async fn measure_all(site: &mut Site, rows: &[&'static Row]) -> anyhow::Result<Vec<Figure>> {
+/// A row that cannot be measured falls short, with its reason, and the others continue.
+async fn measure_all(site: &mut BarsSite, rows: &[&'static BarRow]) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (nth, row) in rows.iter().enumerate() {
         note(&format!("[{} of {}] {}: {}", nth + 1, rows.len(), row.name, row.what));
@@ -90,14 +91,14 @@ async fn measure_all(site: &mut Site, rows: &[&'static Row]) -> anyhow::Result<V
 }
 
 /// What all rows have in common.
-struct Site {
+struct BarsSite {
     server_bin: Option<PathBuf>,
     pending: usize,
     /// Each measurement with its instant.
     parts: Vec<(i64, PartsReport)>,
 }
 
-impl Site {
+impl BarsSite {
     /// Not older than a few minutes.
     async fn parts(&mut self) -> anyhow::Result<PartsReport> {
         if let Some((at_us, parts)) = self.parts.last()

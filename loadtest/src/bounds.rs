@@ -1,4 +1,4 @@
-//! Whether a server goes on as it began while more and more tasks wait: spread over a month, and a few over a hundred years.
+//! Whether a server continues as it began while more and more tasks wait: spread over a month, and a few over a hundred years.
 //! At each tenth of them: how fast they were inserted, how late tasks come that are due at once, and the memory of the engines,
 //! which their settings bound. What becomes of the tasks when their time has come is not waited for.
 
@@ -56,13 +56,13 @@ pub(crate) struct BoundsOptions {
 pub(crate) struct BoundsReport {
     pub(crate) ok: bool,
     pub(crate) broken: Vec<String>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<BoundsStep>,
     /// Of all engines together; null without a process to look at.
     pub(crate) rss_peak_mib: Option<f64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Step {
+pub(crate) struct BoundsStep {
     /// That wait.
     pub(crate) waiting: usize,
     /// None: the far ones alone, which are few.
@@ -107,7 +107,7 @@ pub(crate) async fn bounds(options: &BoundsOptions) -> anyhow::Result<BoundsRepo
         from = to;
         let timed = time(options, &target, (&shape, step), &mut broken).await?;
         let insert_per_s = (step > 0).then_some(per_s);
-        let step = Step { waiting: to, insert_per_s, rss_mib: rss(&server).map(|rss| rss.0), ..timed };
+        let step = BoundsStep { waiting: to, insert_per_s, rss_mib: rss(&server).map(|rss| rss.0), ..timed };
         note(&step.line());
         steps.push(step);
     }
@@ -126,7 +126,7 @@ async fn time(
     target: &Target,
     (shape, step): (&Shape, usize),
     broken: &mut Vec<String>,
-) -> anyhow::Result<Step> {
+) -> anyhow::Result<BoundsStep> {
     let numbers = step * options.probes..(step + 1) * options.probes;
     let probes = probe(target, shape, numbers).await?;
     let mut late_ms: Vec<f64> = probes.iter().map(|probe| probe.lateness_us as f64 / 1e3).collect();
@@ -135,11 +135,17 @@ async fn time(
         broken.push(format!("at step {step} a task came early, or its outcome was not accepted"));
     }
     let of = |share: usize| late_ms.get((late_ms.len() - 1) * share / 100).copied().unwrap_or(0.0);
-    Ok(Step { waiting: 0, insert_per_s: None, late_p50_ms: of(50), late_max_ms: of(100), rss_mib: None })
+    Ok(BoundsStep {
+        waiting: 0,
+        insert_per_s: None,
+        late_p50_ms: of(50),
+        late_max_ms: of(100),
+        rss_mib: None,
+    })
 }
 
 /// The last tenth against the best.
-fn slower(steps: &[Step], least_percent: u32) -> Option<String> {
+fn slower(steps: &[BoundsStep], least_percent: u32) -> Option<String> {
     let rates: Vec<f64> = steps.iter().filter_map(|step| step.insert_per_s).collect();
     let (best, last) = (rates.iter().copied().fold(0.0, f64::max), rates.last().copied()?);
     let is_slower = last * 100.0 < best * f64::from(least_percent);
@@ -152,7 +158,7 @@ fn rss(server: &Server) -> Option<(f64, f64)> {
     Some((used.rss_kib as f64 / 1024.0, used.rss_peak_kib as f64 / 1024.0))
 }
 
-impl Step {
+impl BoundsStep {
     fn line(&self) -> String {
         let or = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| format!("{number:.0}"));
         format!(
@@ -183,8 +189,13 @@ mod tests {
 
     #[test]
     fn a_server_that_gets_slow_is_said_to_be() {
-        let step =
-            |rate| Step { waiting: 1, insert_per_s: rate, late_p50_ms: 0.0, late_max_ms: 0.0, rss_mib: None };
+        let step = |rate| BoundsStep {
+            waiting: 1,
+            insert_per_s: rate,
+            late_p50_ms: 0.0,
+            late_max_ms: 0.0,
+            rss_mib: None,
+        };
         let steps = |last| [step(None), step(Some(100.0)), step(Some(80.0)), step(Some(last))];
         assert_eq!(slower(&steps(50.0), 50), None);
         let said = slower(&steps(49.0), 50).unwrap();

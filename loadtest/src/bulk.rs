@@ -8,11 +8,11 @@ use crate::{
     execute::{Manner, execute_all},
     fill::fill,
     http::{Connection, Target},
-    insert::{Call, insert_all},
-    job::{Job, Lane},
+    insert::{InsertCall, insert_all},
+    job::{JobThread, RunJob},
     measure::{Percentiles, Spans},
     options::BulkOptions,
-    plan::{Frame, Load, Plan},
+    plan::{Frame, LoadShape, Plan},
     progress::note,
     report::write_verdict,
     run::prepare,
@@ -205,7 +205,7 @@ fn planned_ms(options: &BulkOptions) -> i64 {
 }
 
 /// When nothing but doubt is left (an outcome whose answer was lost with an engine), the server is asked.
-async fn ask_in_doubt(job: &Job) {
+async fn ask_in_doubt(job: &RunJob) {
     let is_all_doubt = {
         let checker = job.checker.lock();
         checker.open() > 0 && checker.open() == checker.open_doubtful()
@@ -229,8 +229,8 @@ async fn beside(
     let shape = Shape::new(format!("beside-{start_ms}"), start_ms * 1_000, 200);
     let batch = usize::try_from(options.beside / 10).unwrap_or(1).clamp(1, 1_000);
     let frame = Frame { start_ms, ahead_ms: AHEAD_MS, batch, seed: 1 };
-    let plan = Plan::new(Load::Sustained { rate: options.beside, duration_ms }, frame);
-    let job = Job::new(target.clone(), shape, plan);
+    let plan = Plan::new(LoadShape::Sustained { rate: options.beside, duration_ms }, frame);
+    let job = RunJob::new(target.clone(), shape, plan);
     let (stop, stopped) = watch::channel(false);
     let (inserted, executed) = (Arc::clone(&job), Arc::clone(&job));
     let manner = Manner {
@@ -242,8 +242,8 @@ async fn beside(
         work: Duration::ZERO,
     };
     let mut lanes = vec![
-        Lane::start("insert", stopped.clone(), move || insert_all(inserted, Call::Batch, 2))?,
-        Lane::start("execute", stopped, move || execute_all(executed, manner, None))?,
+        JobThread::start("insert", stopped.clone(), move || insert_all(inserted, InsertCall::Batch, 2))?,
+        JobThread::start("execute", stopped, move || execute_all(executed, manner, None))?,
     ];
     let until_us = (job.plan.last_due_ms + GRACE_MS) * 1_000;
     let all = u64::try_from(job.plan.len())?;

@@ -168,7 +168,7 @@ pub(crate) struct Checker {
     pub(crate) last_accepted_us: i64,
     /// Since the first task was due.
     whole: Aftermath,
-    /// One for each thing that was done to the server, in order; the latest is the one that goes on.
+    /// One for each thing that was done to the server, in order; the latest is the one that continues.
     aftermaths: Vec<Aftermath>,
 }
 

@@ -1,7 +1,7 @@
 //! The checker against made-up histories: each breach is found, and a clean run is clean.
 
 use super::*;
-use crate::plan::{Frame, Load};
+use crate::plan::{Frame, LoadShape};
 
 const DUE_MS: i64 = 3_000;
 const DUE_US: i64 = DUE_MS * 1_000;
@@ -24,7 +24,7 @@ const STALE: Verdict = Verdict { status: OutcomeStatus::Stale, ..ACCEPTED };
 /// Two tasks due at the same instant, both accepted by the server, the second one done.
 fn one_left() -> Checker {
     let frame = Frame { start_ms: 0, ahead_ms: DUE_MS, batch: 1, seed: 1 };
-    let mut checker = Checker::new(Arc::new(Plan::new(Load::Burst { tasks: 2 }, frame)));
+    let mut checker = Checker::new(Arc::new(Plan::new(LoadShape::Burst { tasks: 2 }, frame)));
     checker.inserted(0, InsertOutcome::Created, 1_000);
     checker.inserted(1, InsertOutcome::Created, 2_000);
     checker.received(Some(1), IN_TIME);
@@ -66,7 +66,7 @@ fn a_task_without_an_accepted_outcome_is_lost() {
 #[test]
 fn a_task_that_was_never_accepted_is_not_lost() {
     let frame = Frame { start_ms: 0, ahead_ms: DUE_MS, batch: 1, seed: 1 };
-    let mut checker = Checker::new(Arc::new(Plan::new(Load::Burst { tasks: 2 }, frame)));
+    let mut checker = Checker::new(Arc::new(Plan::new(LoadShape::Burst { tasks: 2 }, frame)));
     checker.insert_refused();
     assert_eq!(checker.judge().lost, 0);
     assert!(broken(&checker).contains("1 refused"));
@@ -142,7 +142,7 @@ fn a_repeated_insert_counts_once() {
 #[test]
 fn an_outcome_before_the_answer_to_the_insert_leaves_nothing_open() {
     let frame = Frame { start_ms: 0, ahead_ms: DUE_MS, batch: 1, seed: 1 };
-    let mut checker = Checker::new(Arc::new(Plan::new(Load::Burst { tasks: 1 }, frame)));
+    let mut checker = Checker::new(Arc::new(Plan::new(LoadShape::Burst { tasks: 1 }, frame)));
     checker.received(Some(0), IN_TIME);
     checker.reported(0, ACCEPTED);
     checker.inserted(0, InsertOutcome::Existing, DUE_US + 5_000);
@@ -192,7 +192,7 @@ fn the_first_receipt_after_a_restart_is_remembered() {
 #[test]
 fn gaps_and_late_tasks_are_told_of_the_whole_run_and_after_each_event() {
     let frame = Frame { start_ms: 0, ahead_ms: DUE_MS, batch: 1, seed: 1 };
-    let mut checker = Checker::new(Arc::new(Plan::new(Load::Burst { tasks: 4 }, frame)));
+    let mut checker = Checker::new(Arc::new(Plan::new(LoadShape::Burst { tasks: 4 }, frame)));
     let at = |after_due_us| Receipt { at_us: DUE_US + after_due_us, ..IN_TIME };
     checker.received(Some(0), at(5_000));
     checker.watch_aftermath(DUE_US + 10_000);

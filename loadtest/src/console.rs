@@ -73,7 +73,7 @@ pub(crate) struct ConsoleReport {
     pub(crate) queues: usize,
     pub(crate) ok: bool,
     pub(crate) broken: Vec<String>,
-    /// What stands in the store when it is measured.
+    /// What is in the store when it is measured.
     pub(crate) states: Vec<(String, i64)>,
     pub(crate) pages: Vec<PageReport>,
     /// Of all pages, the first time each was asked for.
@@ -279,7 +279,7 @@ mod tests {
     fn options(words: &str) -> ConsoleOptions {
         let words = format!("loadtest console --spawn {words}");
         match crate::options::Options::parse_from(words.split_whitespace()).command {
-            crate::options::Command::Console(one) => one,
+            crate::options::LoadCommand::Console(one) => one,
             other => panic!("{other:?}"),
         }
     }

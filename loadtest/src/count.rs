@@ -1,6 +1,6 @@
 //! What a run asks of its private MariaDB and Redis, counted by what they write down themselves (`punctual_test_servers`).
 //! Must not count what the run did not cause, as far as that can be told: an engine's
-//! signs of life are in it.
+//! heartbeats are in it.
 
 use crate::{
     http::{Connection, Target},

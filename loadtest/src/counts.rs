@@ -3,7 +3,7 @@
 //! they are compared with the counts of the build before. Must not judge by them.
 
 use crate::{
-    options::{Command, CountsOptions, Options},
+    options::{CountsOptions, LoadCommand, Options},
     progress::note,
     report::CountReport,
     run::run,
@@ -27,11 +27,11 @@ const ROWS: [(&str, &str); 5] = [
 #[derive(Debug, Serialize)]
 pub(crate) struct CountTable {
     pub(crate) ok: bool,
-    rows: Vec<Row>,
+    rows: Vec<CountRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct CountRow {
     what: &'static str,
     /// What promises the run broke.
     broken: Vec<String>,
@@ -43,24 +43,29 @@ pub(crate) async fn counts(options: &CountsOptions) -> anyhow::Result<CountTable
     for (what, words) in ROWS {
         note(&format!("{what}: loadtest run {LOAD} {words}"));
         let words = format!("loadtest run {LOAD} {words}");
-        let Command::Run(mut run_options) = Options::try_parse_from(words.split_whitespace())?.command else {
+        let LoadCommand::Run(mut run_options) = Options::try_parse_from(words.split_whitespace())?.command
+        else {
             anyhow::bail!("the words say run")
         };
         run_options.server.server_bin.clone_from(&options.server_bin);
         let report = Box::pin(run(&run_options)).await?;
-        rows.push(Row { what, broken: report.broken, counted: report.counted.context("it was counted")? });
+        rows.push(CountRow {
+            what,
+            broken: report.broken,
+            counted: report.counted.context("it was counted")?,
+        });
     }
     Ok(CountTable { ok: rows.iter().all(|row| row.broken.is_empty()), rows })
 }
 
 impl CountTable {
-    /// As it stands in Markdown: each column of a task, but for the hand-overs.
+    /// As it is in Markdown: each column of a task, but for the hand-overs.
     pub(crate) fn text(&self) -> String {
         let mut out = String::from(
             "| 4,000 tasks, 500/s, batches of 50 | Redis calls | scripts | MySQL statements | transactions | undone | hand-overs undone | looks | \
              rows read before a hand-over | rows locked | for nothing |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
-        for Row { what, counted, .. } in &self.rows {
+        for CountRow { what, counted, .. } in &self.rows {
             let row = format_args!(
                 "| {what} | {:.2} | {:.2} | {:.2} | {:.3} | {:.3} | {} of {} | {:.3} | {:.2} | {:.2} | {:.2} |",
                 counted.redis_calls,
@@ -77,7 +82,7 @@ impl CountTable {
             );
             writeln!(out, "{row}").expect("a string takes every write");
         }
-        for Row { what, broken, .. } in &self.rows {
+        for CountRow { what, broken, .. } in &self.rows {
             for breach in broken {
                 writeln!(out, "BROKEN: {what}: {breach}").expect("a string takes every write");
             }
@@ -95,7 +100,7 @@ mod tests {
         for (what, words) in ROWS {
             let words = format!("loadtest run {LOAD} {words}");
             let options = Options::try_parse_from(words.split_whitespace()).unwrap();
-            let Command::Run(options) = options.command else { panic!("{what}") };
+            let LoadCommand::Run(options) = options.command else { panic!("{what}") };
             assert!(options.count && options.check().is_ok(), "{what}");
         }
     }

@@ -33,7 +33,7 @@ struct Launch {
     data: PathBuf,
     port: Port,
     environment: Vec<(&'static str, String)>,
-    /// Where it writes: a file, or a pipe that somebody reads.
+    /// Where it writes: a file, or a pipe that a reader reads.
     output: PathBuf,
     /// Where that can be read.
     log: PathBuf,
@@ -41,14 +41,14 @@ struct Launch {
 
 /// Where an engine has its data and writes its log.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct EngineFiles {
     pub(crate) data: PathBuf,
     pub(crate) output: PathBuf,
     pub(crate) log: PathBuf,
 }
 
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct SpawnedEngine {
     launch: Launch,
     child: Child,
     begun_us: i64,
@@ -60,7 +60,7 @@ pub(crate) struct Engine {
     _directory: Option<tempfile::TempDir>,
 }
 
-impl Engine {
+impl SpawnedEngine {
     /// `data`: None for a directory that goes away with the run.
     pub(crate) async fn start(
         program: &Path,
@@ -70,7 +70,7 @@ impl Engine {
         let directory = tempfile::tempdir().context("a directory for the server")?;
         let data = data.map_or_else(|| directory.path().join("data"), Path::to_path_buf);
         let log = directory.path().join("server.log");
-        let place = Place { data, output: log.clone(), log };
+        let place = EngineFiles { data, output: log.clone(), log };
         let mut engine = Self::at(program, place, environment)?;
         engine._directory = Some(directory);
         engine.wait_until_ready().await?;
@@ -80,11 +80,11 @@ impl Engine {
     /// Not ready yet.
     pub(crate) fn at(
         program: &Path,
-        place: Place,
+        place: EngineFiles,
         environment: &[(&'static str, String)],
     ) -> anyhow::Result<Self> {
         let (program, port, environment) = (program.to_path_buf(), Port::free()?, environment.to_vec());
-        let Place { data, output, log } = place;
+        let EngineFiles { data, output, log } = place;
         let launch = Launch { program, data, port, environment, output, log };
         let child = launch.child()?;
         let (begun_us, before) = (now_us(), Usage::default());
@@ -139,7 +139,7 @@ impl Engine {
         self.signal("STOP").await
     }
 
-    /// SIGCONT: it goes on as if no time had passed.
+    /// SIGCONT: it continues as if no time had passed.
     pub(crate) async fn resume(&self) -> anyhow::Result<()> {
         self.signal("CONT").await
     }
@@ -231,7 +231,7 @@ impl Launch {
 const PORTS: std::ops::Range<u16> = 30_000..32_700;
 
 /// An engine's, from before its first start until after its end. No two load tests of a machine take the same one: an engine that
-/// could not listen would end, and its run would go on with another's. Whoever has it holds the UDP port of this number.
+/// could not listen would end, and its run would continue with another's. Whoever has it holds the UDP port of this number.
 #[derive(Debug)]
 struct Port {
     number: u16,
@@ -253,7 +253,7 @@ impl Port {
 }
 
 #[cfg(test)]
-impl Engine {
+impl SpawnedEngine {
     /// Any process in an engine's place: a script that says a word when it is there, and then waits.
     pub(crate) async fn of_script(script: &str) -> Self {
         use tokio::io::AsyncReadExt as _;
@@ -292,7 +292,7 @@ mod tests {
         std::fs::write(&program, script).unwrap();
         make_executable(&program);
         let environment = [("PUNCTUAL_HOT_URL", "redis://x".to_owned())];
-        let error = Engine::start(&program, None, &environment).await.unwrap_err().to_string();
+        let error = SpawnedEngine::start(&program, None, &environment).await.unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("cannot serve on 127.0.0.1:"), "{error}");
         assert!(error.contains("redis://x"), "{error}");
     }
@@ -302,7 +302,7 @@ mod tests {
         for (script, has_refused) in
             [("exit 1", true), ("exit 101", false), ("exit 0", false), ("exec sleep 60", false)]
         {
-            let mut engine = Engine::of_script(&format!("echo; {script}")).await;
+            let mut engine = SpawnedEngine::of_script(&format!("echo; {script}")).await;
             if !script.contains("sleep") {
                 engine.child.wait().await.unwrap();
             }

@@ -6,7 +6,7 @@ use crate::{
     check::{Receipt, Verdict},
     clock::now_us,
     http::{Connection, Error},
-    job::{Job, Pause},
+    job::{Pause, RunJob},
     subscribe::{Subscription, subscribe_all},
     wire::{self, LeaseAnswer, OutcomeStatus, OutcomesAnswer},
 };
@@ -33,7 +33,7 @@ pub(crate) struct Manner {
 
 /// Never ends by itself, except with an error.
 pub(crate) async fn execute_all(
-    job: Arc<Job>,
+    job: Arc<RunJob>,
     manner: Manner,
     subscription: Option<Subscription>,
 ) -> anyhow::Result<()> {
@@ -55,13 +55,18 @@ pub(crate) async fn execute_all(
 
 /// An outcome to report.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct ExecutedTask {
     pub(crate) n: Option<usize>,
     pub(crate) attempt: u32,
     pub(crate) item: String,
 }
 
-async fn poll(job: Arc<Job>, manner: Manner, number: usize, done: mpsc::Sender<Done>) -> anyhow::Result<()> {
+async fn poll(
+    job: Arc<RunJob>,
+    manner: Manner,
+    number: usize,
+    done: mpsc::Sender<ExecutedTask>,
+) -> anyhow::Result<()> {
     let mut connection = Connection::new(job.executes_at.beginning_at(number));
     let path = format!("/v1/queues/{}/lease", job.shape.queue);
     let name = format!("loadtest-{number}");
@@ -92,7 +97,7 @@ async fn poll(job: Arc<Job>, manner: Manner, number: usize, done: mpsc::Sender<D
 }
 
 /// Tells the checker and makes the outcomes.
-fn take(job: &Job, leased: &LeaseAnswer<'_>, at_us: i64) -> Vec<Done> {
+fn take(job: &RunJob, leased: &LeaseAnswer<'_>, at_us: i64) -> Vec<ExecutedTask> {
     let mut checker = job.checker.lock();
     let mut outcomes = Vec::with_capacity(leased.tasks.len());
     for task in &leased.tasks {
@@ -106,16 +111,16 @@ fn take(job: &Job, leased: &LeaseAnswer<'_>, at_us: i64) -> Vec<Done> {
             is_payload_intact: n.is_some_and(|n| job.shape.is_payload(n, payload)),
         };
         checker.received(n, receipt);
-        outcomes.push(Done { n, attempt: task.attempt, item: task.succeeded() });
+        outcomes.push(ExecutedTask { n, attempt: task.attempt, item: task.succeeded() });
     }
     outcomes
 }
 
 pub(crate) async fn report(
-    job: Arc<Job>,
+    job: Arc<RunJob>,
     manner: Manner,
     number: usize,
-    mut outcomes: mpsc::Receiver<Done>,
+    mut outcomes: mpsc::Receiver<ExecutedTask>,
 ) -> anyhow::Result<()> {
     let mut connection = Connection::new(job.executes_at.beginning_at(number));
     let (mut batch, mut body) = (Vec::new(), Vec::new());
@@ -131,12 +136,12 @@ pub(crate) async fn report(
     Ok(())
 }
 
-/// Repeats the report until each of it is answered: those that a database that is away keeps open too.
+/// Repeats the report until each of it is answered: those that a database that is unavailable keeps open too.
 async fn deliver(
-    job: &Job,
+    job: &RunJob,
     connection: &mut Connection,
     body: &mut Vec<u8>,
-    batch: &mut Vec<Done>,
+    batch: &mut Vec<ExecutedTask>,
 ) -> anyhow::Result<()> {
     let mut pause = Pause::default();
     let mut is_repeat = false;
@@ -150,7 +155,7 @@ async fn deliver(
                 let at_us = now_us();
                 let answer = serde_json::from_slice(answer.body).context("answer to outcomes")?;
                 job.checker.lock().measured.outcome.record_us(at_us - sent_us);
-                settle(job, batch, &answer, (repeated_us, at_us), is_repeat)?;
+                apply_receipts(job, batch, &answer, (repeated_us, at_us), is_repeat)?;
                 is_repeat = true;
             }
             // A 5xx may come after the commit, as a lost answer may.
@@ -168,9 +173,9 @@ async fn deliver(
 }
 
 /// What is left in the batch may have been done, and is to be sent again.
-fn settle(
-    job: &Job,
-    batch: &mut Vec<Done>,
+fn apply_receipts(
+    job: &RunJob,
+    batch: &mut Vec<ExecutedTask>,
     answer: &OutcomesAnswer,
     (sent_us, at_us): (i64, i64),
     is_repeat: bool,

@@ -17,7 +17,7 @@ use tokio::{
 
 /// What the server does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FakeFault {
     None,
     /// Hands out 40 ms before time.
     Early,
@@ -37,7 +37,7 @@ pub(crate) enum Fault {
 }
 
 #[derive(Debug)]
-struct Task {
+struct FakeTask {
     due_ms: i64,
     payload: Box<RawValue>,
     attempt: u32,
@@ -45,11 +45,11 @@ struct Task {
 }
 
 #[derive(Debug)]
-struct State {
-    fault: Fault,
+struct ServerState {
+    fault: FakeFault,
     calls: u64,
     waiting: BTreeSet<(i64, i64)>,
-    tasks: HashMap<i64, Task>,
+    tasks: HashMap<i64, FakeTask>,
 }
 
 #[derive(Debug)]
@@ -60,10 +60,10 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    pub(crate) async fn start(fault: Fault) -> Self {
+    pub(crate) async fn start(fault: FakeFault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let state = State { fault, calls: 0, waiting: BTreeSet::new(), tasks: HashMap::new() };
+        let state = ServerState { fault, calls: 0, waiting: BTreeSet::new(), tasks: HashMap::new() };
         let state = Arc::new(Mutex::new(state));
         let mut accepting = JoinSet::new();
         accepting.spawn(async move {
@@ -77,15 +77,15 @@ impl Fake {
     }
 }
 
-async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
+async fn serve(mut stream: TcpStream, state: Arc<Mutex<ServerState>>) {
     let mut buffer = Vec::new();
     while let Some((call, body)) = read_request(&mut stream, &mut buffer).await {
         let fate = state.lock().fate(&call);
         let (status, answer) = match fate {
-            Fault::Overloaded => (503, String::new()),
+            FakeFault::Overloaded => (503, String::new()),
             _ => handle(&state, &call, &body).await,
         };
-        if fate == Fault::HangsUp {
+        if fate == FakeFault::HangsUp {
             return;
         }
         let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", answer.len());
@@ -116,8 +116,8 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(S
     }
 }
 
-async fn handle(state: &Mutex<State>, call: &str, body: &[u8]) -> (u16, String) {
-    if state.lock().fault == Fault::Stranger {
+async fn handle(state: &Mutex<ServerState>, call: &str, body: &[u8]) -> (u16, String) {
+    if state.lock().fault == FakeFault::Stranger {
         return (404, json!({ "detail": call }).to_string());
     }
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -136,7 +136,7 @@ async fn handle(state: &Mutex<State>, call: &str, body: &[u8]) -> (u16, String) 
     }
 }
 
-async fn wait_for_tasks(state: &Mutex<State>, request: &Value) -> String {
+async fn wait_for_tasks(state: &Mutex<ServerState>, request: &Value) -> String {
     let until_ms = now_ms() + request["wait_ms"].as_i64().unwrap();
     let max = usize::try_from(request["max"].as_u64().unwrap()).unwrap();
     loop {
@@ -148,17 +148,17 @@ async fn wait_for_tasks(state: &Mutex<State>, request: &Value) -> String {
     }
 }
 
-impl State {
+impl ServerState {
     /// What happens to the answer of this call. Lost leases are left out: they never expire here.
-    fn fate(&mut self, call: &str) -> Fault {
+    fn fate(&mut self, call: &str) -> FakeFault {
         if call.ends_with("/lease") {
-            return Fault::None;
+            return FakeFault::None;
         }
         self.calls += 1;
         match self.fault {
-            Fault::HangsUp if self.calls.is_multiple_of(5) => Fault::HangsUp,
-            Fault::Overloaded if self.calls.is_multiple_of(3) => Fault::Overloaded,
-            _ => Fault::None,
+            FakeFault::HangsUp if self.calls.is_multiple_of(5) => FakeFault::HangsUp,
+            FakeFault::Overloaded if self.calls.is_multiple_of(3) => FakeFault::Overloaded,
+            _ => FakeFault::None,
         }
     }
 
@@ -167,8 +167,8 @@ impl State {
         let outcome = if self.tasks.contains_key(&task_id) { "existing" } else { "created" };
         if outcome == "created" {
             let payload = RawValue::from_string(payload_text(wish)).unwrap();
-            self.tasks.insert(task_id, Task { due_ms, payload, attempt: 0, is_done: false });
-            if self.fault != Fault::Loses || task_id % 10 != 0 {
+            self.tasks.insert(task_id, FakeTask { due_ms, payload, attempt: 0, is_done: false });
+            if self.fault != FakeFault::Loses || task_id % 10 != 0 {
                 self.waiting.insert((due_ms, task_id));
             }
         }
@@ -185,7 +185,7 @@ impl State {
     }
 
     fn lease(&mut self, max: usize) -> Vec<Value> {
-        let ahead_ms = if self.fault == Fault::Early { 40 } else { 0 };
+        let ahead_ms = if self.fault == FakeFault::Early { 40 } else { 0 };
         let due: Vec<_> = self.waiting.range(..=(now_ms() + ahead_ms, i64::MAX)).take(max).copied().collect();
         due.into_iter().map(|entry| self.hand_out(entry)).collect()
     }
@@ -193,11 +193,11 @@ impl State {
     fn hand_out(&mut self, entry: (i64, i64)) -> Value {
         let task = self.tasks.get_mut(&entry.1).unwrap();
         task.attempt += 1;
-        let comes_again = self.fault == Fault::RunsAgain && entry.1 % 10 == 0 && task.attempt == 1;
+        let comes_again = self.fault == FakeFault::RunsAgain && entry.1 % 10 == 0 && task.attempt == 1;
         if !comes_again {
             self.waiting.remove(&entry);
         }
-        let payload = if self.fault == Fault::ChangesPayload { json!(null) } else { json!(task.payload) };
+        let payload = if self.fault == FakeFault::ChangesPayload { json!(null) } else { json!(task.payload) };
         json!({
             "ref": entry.1.to_string(), "token": task.attempt.to_string(), "task_id": entry.1, "attempt": task.attempt,
             "payload": payload, "execute_at_ms": task.due_ms, "fired_at_ms": now_ms(),
@@ -215,10 +215,10 @@ impl State {
         let task_id: i64 = outcome["ref"].as_str().unwrap().parse().unwrap();
         let task = self.tasks.get_mut(&task_id).unwrap();
         let is_current = outcome["token"].as_str() == Some(&*task.attempt.to_string());
-        if !is_current || task.is_done && self.fault != Fault::CompletesTwice {
+        if !is_current || task.is_done && self.fault != FakeFault::CompletesTwice {
             return "stale";
         }
-        if self.fault == Fault::CompletesTwice && !task.is_done {
+        if self.fault == FakeFault::CompletesTwice && !task.is_done {
             self.waiting.insert((task.due_ms, task_id));
         }
         task.is_done = true;
@@ -227,7 +227,7 @@ impl State {
 
     fn find(&self, task_id: i64) -> String {
         let found = self.tasks.get(&task_id);
-        let phase = |task: &Task| if task.is_done { "success" } else { "pending" };
+        let phase = |task: &FakeTask| if task.is_done { "success" } else { "pending" };
         let items: Vec<Value> =
             found.into_iter().map(|task| json!({ "task_id": task_id, "phase": phase(task) })).collect();
         json!({ "items": items, "next_cursor": null }).to_string()

@@ -5,7 +5,7 @@
 use crate::{
     check::Aftermath,
     clock::now_us,
-    engine::Engine,
+    engine::SpawnedEngine,
     options::{FaultOptions, Usage},
     progress::note,
     report::FaultReport,
@@ -15,7 +15,7 @@ use crate::{
 const STOP_LIMIT_US: i64 = 60_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum FaultKind {
     Kill,
     Stop,
     Pause { for_us: i64 },
@@ -24,7 +24,7 @@ pub(crate) enum What {
 /// Something that is done to an engine, and how far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fault {
-    what: What,
+    what: FaultKind,
     engine: usize,
     after_us: i64,
     begun_us: Option<i64>,
@@ -41,13 +41,13 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn new(options: &FaultOptions, engines: usize, start_us: i64) -> Result<Self, Usage> {
-        let pause = What::Pause { for_us: options.pause_for * 1_000 };
+        let pause = FaultKind::Pause { for_us: options.pause_for * 1_000 };
         let asked = [
-            (options.kill_one_after, What::Kill),
+            (options.kill_one_after, FaultKind::Kill),
             (options.pause_one_after, pause),
-            (options.stop_one_after, What::Stop),
+            (options.stop_one_after, FaultKind::Stop),
         ];
-        let mut asked: Vec<(i64, What)> =
+        let mut asked: Vec<(i64, FaultKind)> =
             asked.into_iter().filter_map(|(at, what)| Some((at?, what))).collect();
         asked.sort_by_key(|(after_ms, _)| *after_ms);
         if !asked.is_empty() && asked.len() >= engines {
@@ -55,7 +55,7 @@ impl Faults {
                 "each fault needs an engine of its own, and one must stay: give more --engines",
             ));
         }
-        let fault = |(n, (after_ms, what)): (usize, (i64, What))| Fault {
+        let fault = |(n, (after_ms, what)): (usize, (i64, FaultKind))| Fault {
             what,
             engine: engines - 1 - n,
             after_us: after_ms * 1_000,
@@ -72,7 +72,7 @@ impl Faults {
     }
 
     /// Begins and ends what is due. Answers whether something began: from then on the aftermath is watched.
-    pub(crate) async fn turn(&mut self, engines: &mut [Engine]) -> anyhow::Result<bool> {
+    pub(crate) async fn turn(&mut self, engines: &mut [SpawnedEngine]) -> anyhow::Result<bool> {
         let mut has_begun = false;
         for fault in &mut self.all {
             let Some(engine) = engines.get_mut(fault.engine) else { continue };
@@ -108,27 +108,27 @@ impl Faults {
 }
 
 impl Fault {
-    async fn begin(&mut self, engine: &mut Engine) -> anyhow::Result<()> {
+    async fn begin(&mut self, engine: &mut SpawnedEngine) -> anyhow::Result<()> {
         self.begun_us = Some(now_us());
         note(&format!("{} of engine {}", self.name(), self.engine));
         match self.what {
-            What::Kill => {
+            FaultKind::Kill => {
                 engine.kill().await?;
                 self.ended_us = Some(now_us());
                 Ok(())
             }
-            What::Stop => engine.stop().await,
-            What::Pause { .. } => engine.pause().await,
+            FaultKind::Stop => engine.stop().await,
+            FaultKind::Pause { .. } => engine.pause().await,
         }
     }
 
-    async fn end_when_due(&mut self, engine: &mut Engine, begun_us: i64) -> anyhow::Result<()> {
+    async fn end_when_due(&mut self, engine: &mut SpawnedEngine, begun_us: i64) -> anyhow::Result<()> {
         match self.what {
-            What::Pause { for_us } if now_us() >= begun_us + for_us => {
+            FaultKind::Pause { for_us } if now_us() >= begun_us + for_us => {
                 engine.resume().await?;
                 self.ended_us = Some(now_us());
             }
-            What::Stop => {
+            FaultKind::Stop => {
                 let status = engine.ended()?;
                 let is_out_of_time = now_us() > begun_us + STOP_LIMIT_US;
                 if status.is_some() || is_out_of_time {
@@ -139,16 +139,16 @@ impl Fault {
                     note(&format!("last words of engine {}:\n{}", self.engine, engine.log_tail()));
                 }
             }
-            What::Kill | What::Pause { .. } => {}
+            FaultKind::Kill | FaultKind::Pause { .. } => {}
         }
         Ok(())
     }
 
     const fn name(&self) -> &'static str {
         match self.what {
-            What::Kill => "kill",
-            What::Stop => "stop",
-            What::Pause { .. } => "pause",
+            FaultKind::Kill => "kill",
+            FaultKind::Stop => "stop",
+            FaultKind::Pause { .. } => "pause",
         }
     }
 
@@ -169,12 +169,13 @@ impl Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Command, Options};
+    use crate::options::{LoadCommand, Options};
     use clap::Parser as _;
 
     fn faults(words: &str, engines: usize) -> Result<Faults, Usage> {
         let words = format!("loadtest run --scenario burst --spawn {words}");
-        let Command::Run(options) = Options::try_parse_from(words.split_whitespace()).unwrap().command else {
+        let LoadCommand::Run(options) = Options::try_parse_from(words.split_whitespace()).unwrap().command
+        else {
             unreachable!("the words say run")
         };
         Faults::new(&options.faults, engines, 0)
@@ -183,10 +184,10 @@ mod tests {
     #[test]
     fn each_happens_to_an_engine_of_its_own_and_the_first_is_spared() {
         let this_faults = faults("--stop-one-after 3s --kill-one-after 2s --pause-one-after 1s", 4).unwrap();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             this_faults.all.iter().map(|fault| (fault.name(), fault.engine, fault.after_us)).collect();
-        assert_eq!(told, [("pause", 3, 1_000_000), ("kill", 2, 2_000_000), ("stop", 1, 3_000_000)]);
-        assert_eq!(this_faults.all[0].what, What::Pause { for_us: 20_000_000 });
+        assert_eq!(reported, [("pause", 3, 1_000_000), ("kill", 2, 2_000_000), ("stop", 1, 3_000_000)]);
+        assert_eq!(this_faults.all[0].what, FaultKind::Pause { for_us: 20_000_000 });
         assert!(!this_faults.are_over() && this_faults.reports(&[]).is_empty());
         assert!(faults("--stop-one-after 3s --kill-one-after 2s", 2).is_err());
         assert!(faults("--kill-one-after 2s", 1).is_err());
@@ -196,15 +197,15 @@ mod tests {
     const CLEAN: &str = "trap 'exit 0' TERM; echo here; while read -r _; do :; done";
     const UNCLEAN: &str = "echo here; while read -r _; do :; done";
 
-    async fn engines<const N: usize>(scripts: [&str; N]) -> Vec<Engine> {
+    async fn engines<const N: usize>(scripts: [&str; N]) -> Vec<SpawnedEngine> {
         let mut engines = Vec::new();
         for script in scripts {
-            engines.push(Engine::of_script(script).await);
+            engines.push(SpawnedEngine::of_script(script).await);
         }
         engines
     }
 
-    async fn turn_until_over(faults: &mut Faults, engines: &mut [Engine]) {
+    async fn turn_until_over(faults: &mut Faults, engines: &mut [SpawnedEngine]) {
         while !faults.are_over() {
             faults.turn(engines).await.unwrap();
             tokio::task::yield_now().await;
@@ -221,9 +222,9 @@ mod tests {
         assert!(engines[1].ended().unwrap().unwrap().success());
         assert!(!engines[2].ended().unwrap().unwrap().success());
         engines.iter_mut().for_each(|engine| engine.check_alive().unwrap());
-        let told: Vec<_> =
+        let reported: Vec<_> =
             faults.reports(&[]).into_iter().map(|report| (report.what, report.engine)).collect();
-        assert_eq!(told, [("kill".to_owned(), 2), ("stop".to_owned(), 1)]);
+        assert_eq!(reported, [("kill".to_owned(), 2), ("stop".to_owned(), 1)]);
     }
 
     #[tokio::test]
@@ -238,7 +239,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     async fn a_paused_engine_stands_still_until_its_pause_is_over() {
         let mut engines = engines([CLEAN, CLEAN]).await;
-        let state = |engine: &Engine| {
+        let state = |engine: &SpawnedEngine| {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", engine.pid().unwrap())).unwrap();
             stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
         };
@@ -251,7 +252,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_ne!(state(&engines[0]), 'T');
-        faults.all[0].what = What::Pause { for_us: 0 };
+        faults.all[0].what = FaultKind::Pause { for_us: 0 };
         turn_until_over(&mut faults, &mut engines).await;
         while state(&engines[1]) == 'T' {
             tokio::task::yield_now().await;

@@ -6,11 +6,11 @@ use crate::{
     clock::{now_ms, now_us},
     execute::{Manner, execute_all},
     http::{Connection, Target},
-    insert::{Call, insert_all},
-    job::{Job, Lane},
+    insert::{InsertCall, insert_all},
+    job::{JobThread, RunJob},
     measure::{Percentiles, Spans},
     options::{RunOptions, Usage},
-    plan::{Frame, Load, Plan},
+    plan::{Frame, LoadShape, Plan},
     progress::note,
     report::{line, write_verdict},
     run::prepare,
@@ -112,7 +112,7 @@ impl Measured {
         self.insert.add(&other.insert);
     }
 
-    fn add(&mut self, job: &Job) {
+    fn add(&mut self, job: &RunJob) {
         let checker = job.checker.lock();
         self.tasks += u64::try_from(job.plan.len()).unwrap_or(u64::MAX);
         self.done += checker.so_far().outcomes_accepted;
@@ -121,7 +121,7 @@ impl Measured {
         self.insert.add(&checker.measured.insert);
     }
 
-    fn told(&self) -> Tenant {
+    fn reported(&self) -> Tenant {
         Tenant {
             tasks: self.tasks,
             done: self.done,
@@ -133,7 +133,7 @@ impl Measured {
 }
 
 pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
-    let Load::Sustained { rate, duration_ms } = options.load()? else {
+    let LoadShape::Sustained { rate, duration_ms } = options.load()? else {
         return Err(Usage("a flood is sustained").into());
     };
     options.check()?;
@@ -142,7 +142,7 @@ pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
         set_slots(target.clone(), slots).await?;
     }
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
-    let run = Run { options, urls: target.urls(), rate, seed };
+    let run = FloodRun { options, urls: target.urls(), rate, seed };
     let (mut all, mut each_round, mut broken) = (<[[Measured; 2]; 2]>::default(), Vec::new(), Vec::new());
     // Once through everything, so that peace is not measured cold.
     let mut cold = <[Measured; 2]>::default();
@@ -166,7 +166,7 @@ pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
         each_round.push(Round { peace, flooded });
     }
     server.end().await?;
-    let [peace, flooded] = all.map(|[one, other]| Phase { one: one.told(), other: other.told() });
+    let [peace, flooded] = all.map(|[one, other]| Phase { one: one.reported(), other: other.reported() });
     let report = FloodReport {
         rate,
         times: options.flood.times,
@@ -206,14 +206,14 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// What all phases have in common.
-struct Run<'a> {
+struct FloodRun<'a> {
     options: &'a RunOptions,
     urls: String,
     rate: u64,
     seed: u64,
 }
 
-impl Run<'_> {
+impl FloodRun<'_> {
     /// Both at work, until the other one's tasks are done.
     async fn phase(
         &self,
@@ -281,7 +281,7 @@ impl Run<'_> {
         (start_ms, duration_ms): (i64, i64),
         id_offset: i64,
         rate: u64,
-    ) -> anyhow::Result<Arc<Job>> {
+    ) -> anyhow::Result<Arc<RunJob>> {
         let options = self.options;
         let target = Target::trusting(
             &self.urls,
@@ -294,7 +294,7 @@ impl Run<'_> {
         let batch = usize::try_from(rate / 10).unwrap_or(usize::MAX).clamp(1, 1_000);
         let batch = options.common.batch.unwrap_or(batch);
         let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch, seed: self.seed };
-        Ok(Job::new(target, shape, Plan::new(Load::Sustained { rate, duration_ms }, frame)))
+        Ok(RunJob::new(target, shape, Plan::new(LoadShape::Sustained { rate, duration_ms }, frame)))
     }
 
     fn lease_ms(&self) -> i64 {
@@ -302,13 +302,13 @@ impl Run<'_> {
         self.options.lease.min(longest)
     }
 
-    fn inserts(&self, job: &Arc<Job>, stop: watch::Receiver<bool>) -> anyhow::Result<Lane> {
+    fn inserts(&self, job: &Arc<RunJob>, stop: watch::Receiver<bool>) -> anyhow::Result<JobThread> {
         let (job, connections) = (Arc::clone(job), self.options.connections());
-        let call = if self.options.singles { Call::Single } else { Call::Batch };
-        Lane::start("insert", stop, move || insert_all(job, call, connections))
+        let call = if self.options.singles { InsertCall::Single } else { InsertCall::Batch };
+        JobThread::start("insert", stop, move || insert_all(job, call, connections))
     }
 
-    fn executors(&self, job: &Arc<Job>, stop: watch::Receiver<bool>) -> anyhow::Result<Lane> {
+    fn executors(&self, job: &Arc<RunJob>, stop: watch::Receiver<bool>) -> anyhow::Result<JobThread> {
         let (job, options, lease_ms) = (Arc::clone(job), self.options, self.lease_ms());
         let whole_ms = |ms: i64| u64::try_from(ms).unwrap_or(0);
         let slots = options.flood.slots.map(usize::from);
@@ -320,12 +320,12 @@ impl Run<'_> {
             linger: Duration::from_millis(whole_ms(options.linger)),
             work: Duration::from_millis(whole_ms(options.flood.work)),
         };
-        Lane::start("execute", stop, move || execute_all(job, manner, None))
+        JobThread::start("execute", stop, move || execute_all(job, manner, None))
     }
 }
 
 /// Executors never end by themselves but with an error; inserts do when all are answered.
-fn still_at_work(lanes: Vec<Lane>) -> anyhow::Result<Vec<Lane>> {
+fn still_at_work(lanes: Vec<JobThread>) -> anyhow::Result<Vec<JobThread>> {
     let mut working = Vec::new();
     for mut lane in lanes {
         match lane.poll() {

@@ -1,6 +1,6 @@
 //! A keep-alive HTTP/1.1 connection over one socket, plain or under TLS, nothing more: no pool, no redirects. The generator shares
 //! its cores with the server under test, so a call costs one write, one or two reads and no other task.
-//! Must never repeat a call by itself: whoever calls knows whether a repetition is harmless, and counts it.
+//! Must never repeat a call by itself: the caller knows whether a repetition is harmless, and counts it.
 
 use crate::wire_tls::{Authorities, Wire};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -35,7 +35,7 @@ pub(crate) enum Error {
 /// The engines of one installation, any of which takes any request, and what every request carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    engines: Arc<[Engine]>,
+    engines: Arc<[EngineAddress]>,
     /// Where a connection begins.
     first: usize,
     /// Of those that speak TLS.
@@ -43,14 +43,14 @@ pub(crate) struct Target {
 }
 
 #[derive(Debug, Clone)]
-struct Engine {
+struct EngineAddress {
     address: String,
     headers: String,
     /// Of its certificate; None: plain HTTP.
     name: Option<String>,
 }
 
-/// With others to go to, nobody waits longer for one that is silent.
+/// With others to go to, no caller waits longer for one that is silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Target {
@@ -73,8 +73,8 @@ impl Target {
                 headers.push_str(&format!("{name}{value}\r\n"));
             }
         }
-        let engines: anyhow::Result<Vec<Engine>> =
-            urls.split(',').map(|part| Engine::new(part, &headers)).collect();
+        let engines: anyhow::Result<Vec<EngineAddress>> =
+            urls.split(',').map(|part| EngineAddress::new(part, &headers)).collect();
         let (engines, authorities) = (engines?, Authorities::read(ca)?);
         let is_plain = engines.iter().all(|engine| engine.name.is_none());
         anyhow::ensure!(is_plain || authorities.is_some(), "https:// needs --ca FILE");
@@ -94,10 +94,10 @@ impl Target {
 
     /// As a browser asks the same engines: with this cookie, and nothing else.
     pub(crate) fn with_cookie(&self, cookie: &str) -> Self {
-        let of = |engine: &Engine| {
+        let of = |engine: &EngineAddress| {
             let host = engine.headers.split_once("\r\n").map_or("", |parts| parts.0);
             let cookie = if cookie.is_empty() { String::new() } else { format!("cookie: {cookie}\r\n") };
-            Engine { headers: format!("{host}\r\n{cookie}"), ..engine.clone() }
+            EngineAddress { headers: format!("{host}\r\n{cookie}"), ..engine.clone() }
         };
         let engines = self.engines.iter().map(of).collect();
         Self { engines, first: self.first, authorities: self.authorities.clone() }
@@ -105,7 +105,7 @@ impl Target {
 
     /// As they were given.
     pub(crate) fn urls(&self) -> String {
-        self.engines.iter().map(Engine::url).collect::<Vec<_>>().join(",")
+        self.engines.iter().map(EngineAddress::url).collect::<Vec<_>>().join(",")
     }
 
     pub(crate) fn is_one(&self) -> bool {
@@ -123,12 +123,12 @@ impl Target {
         (&engine.address, &engine.headers)
     }
 
-    fn engine(&self, n: usize) -> &Engine {
+    fn engine(&self, n: usize) -> &EngineAddress {
         self.engines.iter().cycle().nth(n % self.engines.len()).expect("split gives at least one")
     }
 }
 
-impl Engine {
+impl EngineAddress {
     fn new(url: &str, common: &str) -> anyhow::Result<Self> {
         let secured = url.strip_prefix("https://");
         let Some(rest) = secured.or_else(|| url.strip_prefix("http://")) else {
@@ -154,14 +154,14 @@ impl Engine {
 
 /// Status and body of an answer.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct HttpAnswer<'a> {
     pub(crate) status: u16,
     /// When to come again, if it says so.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: &'a [u8],
 }
 
-impl Answer<'_> {
+impl HttpAnswer<'_> {
     pub(crate) const fn is_success(&self) -> bool {
         self.status >= 200 && self.status < 300
     }
@@ -197,7 +197,7 @@ impl Connection {
         Self { target, at, stream: None, outgoing: Vec::new(), incoming: Vec::new(), joined: Vec::new() }
     }
 
-    pub(crate) async fn get(&mut self, path: &str, limit: Duration) -> Result<Answer<'_>, Error> {
+    pub(crate) async fn get(&mut self, path: &str, limit: Duration) -> Result<HttpAnswer<'_>, Error> {
         self.call("GET", path, b"", limit).await
     }
 
@@ -206,7 +206,7 @@ impl Connection {
         path: &str,
         body: &[u8],
         limit: Duration,
-    ) -> Result<Answer<'_>, Error> {
+    ) -> Result<HttpAnswer<'_>, Error> {
         self.call("POST", path, body, limit).await
     }
 
@@ -215,7 +215,7 @@ impl Connection {
         path: &str,
         body: &[u8],
         limit: Duration,
-    ) -> Result<Answer<'_>, Error> {
+    ) -> Result<HttpAnswer<'_>, Error> {
         self.call("PUT", path, body, limit).await
     }
 
@@ -224,11 +224,11 @@ impl Connection {
         path: &str,
         body: &[u8],
         limit: Duration,
-    ) -> Result<Answer<'_>, Error> {
+    ) -> Result<HttpAnswer<'_>, Error> {
         self.call("PATCH", path, body, limit).await
     }
 
-    pub(crate) async fn delete(&mut self, path: &str, limit: Duration) -> Result<Answer<'_>, Error> {
+    pub(crate) async fn delete(&mut self, path: &str, limit: Duration) -> Result<HttpAnswer<'_>, Error> {
         self.call("DELETE", path, b"", limit).await
     }
 
@@ -238,7 +238,7 @@ impl Connection {
         path: &str,
         body: &[u8],
         limit: Duration,
-    ) -> Result<Answer<'_>, Error> {
+    ) -> Result<HttpAnswer<'_>, Error> {
         self.write_request(method, path, body);
         let head = match self.exchange(limit).await {
             Ok(head) => head,
@@ -255,10 +255,10 @@ impl Connection {
                 &self.joined
             }
         };
-        Ok(Answer { status: head.status, retry_after: head.retry_after, body })
+        Ok(HttpAnswer { status: head.status, retry_after: head.retry_after, body })
     }
 
-    async fn exchange(&mut self, limit: Duration) -> Result<Head, Error> {
+    async fn exchange(&mut self, limit: Duration) -> Result<ResponseHead, Error> {
         // Taken out for the call: one that fails or is cancelled half-way does not come back.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
@@ -287,7 +287,7 @@ impl Connection {
     }
 
     async fn connect(&self) -> Result<Wire, Error> {
-        let Engine { address, name, .. } = self.target.engine(self.at);
+        let EngineAddress { address, name, .. } = self.target.engine(self.at);
         let not_sent = |source| Error::NotSent { address: address.clone(), source };
         let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address));
         let stream = connecting.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
@@ -306,7 +306,7 @@ enum Length {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct ResponseHead {
     status: u16,
     body_from: usize,
     length: Length,
@@ -314,7 +314,7 @@ struct Head {
     retry_after: Option<Duration>,
 }
 
-impl Head {
+impl ResponseHead {
     fn is_complete(self, incoming: &[u8]) -> Result<bool, Error> {
         let body = incoming.get(self.body_from..).unwrap_or_default();
         match self.length {
@@ -326,7 +326,7 @@ impl Head {
 }
 
 /// Sends the request and reads until the whole answer is in `incoming`.
-async fn exchange(stream: &mut Wire, outgoing: &[u8], incoming: &mut Vec<u8>) -> Result<Head, Error> {
+async fn exchange(stream: &mut Wire, outgoing: &[u8], incoming: &mut Vec<u8>) -> Result<ResponseHead, Error> {
     incoming.clear();
     stream.write_all(outgoing).await.map_err(Error::AnswerLost)?;
     let mut head = None;
@@ -347,14 +347,15 @@ async fn exchange(stream: &mut Wire, outgoing: &[u8], incoming: &mut Vec<u8>) ->
 }
 
 /// None: not all of it has come yet.
-fn read_head(incoming: &[u8]) -> Result<Option<Head>, Error> {
+fn read_head(incoming: &[u8]) -> Result<Option<ResponseHead>, Error> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(body_from) = response.parse(incoming).map_err(malformed)? else {
         return Ok(None);
     };
     let status = response.code.ok_or_else(|| malformed("no status"))?;
-    let mut head = Head { status, body_from, length: Length::Known(0), keep_alive: true, retry_after: None };
+    let mut head =
+        ResponseHead { status, body_from, length: Length::Known(0), keep_alive: true, retry_after: None };
     for header in &*response.headers {
         let value = std::str::from_utf8(header.value).map_err(malformed)?;
         if header.name.eq_ignore_ascii_case("content-length") {

@@ -4,12 +4,12 @@
 use crate::{
     clock::{now_ms, now_us, seconds},
     http::{Connection, Target},
-    insert::{Call, insert_all},
-    job::{Job, Lane},
+    insert::{InsertCall, insert_all},
+    job::{JobThread, RunJob},
     options::IdleOptions,
-    plan::{Frame, Load, Plan},
+    plan::{Frame, LoadShape, Plan},
     proc::Usage,
-    progress::{Progress, note},
+    progress::{LoadProgress, note},
     report::IdleReport,
     run::{count, prepare, rates, shape},
     server::{Server, Used},
@@ -55,17 +55,18 @@ fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
 
-async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc<Job>> {
+async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc<RunJob>> {
     let start_ms = now_ms();
     let queue = options.common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));
     let batch = options.common.batch.unwrap_or(1_000);
-    let load = Load::Uniform { tasks: options.tasks, window_ms: WINDOW_MS };
+    let load = LoadShape::Uniform { tasks: options.tasks, window_ms: WINDOW_MS };
     let plan = Plan::new(load, Frame { start_ms, ahead_ms: options.ahead, batch, seed: fastrand::u64(..) });
-    let job = Job::new(target, shape(&options.common, queue, start_ms)?, plan);
+    let job = RunJob::new(target, shape(&options.common, queue, start_ms)?, plan);
     let (inserted, connections) = (Arc::clone(&job), options.common.connections.unwrap_or(2));
     let (stop, stopped) = watch::channel(false);
-    let mut lane = Lane::start("insert", stopped, move || insert_all(inserted, Call::Batch, connections))?;
-    let mut progress = Progress::new(options.common.progress);
+    let mut lane =
+        JobThread::start("insert", stopped, move || insert_all(inserted, InsertCall::Batch, connections))?;
+    let mut progress = LoadProgress::new(options.common.progress);
     loop {
         if let Some(result) = lane.poll() {
             result?;
@@ -165,7 +166,7 @@ async fn report(connection: &mut Connection, item: &str) -> anyhow::Result<bool>
 }
 
 /// The far tasks are neither lost nor late: they are not due. Everything else must be right.
-fn judge(job: &Job, probes: &[Probe]) -> IdleReport {
+fn judge(job: &RunJob, probes: &[Probe]) -> IdleReport {
     let checker = job.checker.lock();
     let counts = checker.judge();
     let rates = rates(&checker, &counts, 0);

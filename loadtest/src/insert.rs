@@ -4,8 +4,8 @@
 use crate::{
     clock::{now_us, sleep_until_us},
     http::{Connection, Error},
-    job::{Job, Pause},
-    plan::Batch,
+    job::{Pause, RunJob},
+    plan::PlannedBatch,
     wire::{BatchAnswer, InsertOutcome, InsertedTask},
 };
 use anyhow::Context as _;
@@ -22,13 +22,13 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// Which call inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum InsertCall {
     Batch,
     Single,
 }
 
 /// Ends when every task of the plan has a definite answer.
-pub(crate) async fn insert_all(job: Arc<Job>, call: Call, connections: usize) -> anyhow::Result<()> {
+pub(crate) async fn insert_all(job: Arc<RunJob>, call: InsertCall, connections: usize) -> anyhow::Result<()> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut workers = JoinSet::new();
     for number in 0..connections.max(1) {
@@ -42,8 +42,8 @@ pub(crate) async fn insert_all(job: Arc<Job>, call: Call, connections: usize) ->
 }
 
 struct Inserter {
-    job: Arc<Job>,
-    call: Call,
+    job: Arc<RunJob>,
+    call: InsertCall,
     connection: Connection,
     body: Vec<u8>,
     /// Tasks of the batch at hand without a definite answer.
@@ -51,7 +51,7 @@ struct Inserter {
 }
 
 impl Inserter {
-    fn new(job: Arc<Job>, call: Call, number: usize) -> Self {
+    fn new(job: Arc<RunJob>, call: InsertCall, number: usize) -> Self {
         let connection = Connection::new(job.inserts_at.beginning_at(number));
         Self { job, call, connection, body: Vec::new(), open: Vec::new() }
     }
@@ -65,7 +65,7 @@ impl Inserter {
         Ok(())
     }
 
-    async fn insert(&mut self, batch: &Batch) -> anyhow::Result<()> {
+    async fn insert(&mut self, batch: &PlannedBatch) -> anyhow::Result<()> {
         let sent_us = now_us();
         self.job.checker.lock().insert_sent(sent_us, batch.send_at_us);
         self.open.extend(batch.tasks.clone());
@@ -98,18 +98,18 @@ impl Inserter {
             return Ok(());
         }
         // A batch stands or falls by its items; what refuses the whole of it is a fault of the run.
-        anyhow::ensure!(answer.is_success() || *call == Call::Single, "insert: {}", answer.describe());
+        anyhow::ensure!(answer.is_success() || *call == InsertCall::Single, "insert: {}", answer.describe());
         job.checker.lock().measured.insert.record_us(at_us - sent_us);
         match call {
-            Call::Batch => {
+            InsertCall::Batch => {
                 let results = serde_json::from_slice(answer.body).context("answer to a batch")?;
                 take_batch(job, open, results, at_us)
             }
-            Call::Single if answer.is_success() => {
+            InsertCall::Single if answer.is_success() => {
                 let task = serde_json::from_slice(answer.body).context("answer to an insert")?;
                 take_single(job, open, &task, at_us)
             }
-            Call::Single => {
+            InsertCall::Single => {
                 open.clear();
                 job.checker.lock().insert_refused();
                 Ok(())
@@ -119,14 +119,14 @@ impl Inserter {
 }
 
 /// Writes the body and says where it goes.
-fn write_body(job: &Job, call: Call, open: &[usize], body: &mut Vec<u8>) -> &'static str {
+fn write_body(job: &RunJob, call: InsertCall, open: &[usize], body: &mut Vec<u8>) -> &'static str {
     let mut tasks = open.iter().filter_map(|n| Some((*n, *job.plan.due_ms().get(*n)?)));
     match call {
-        Call::Batch => {
+        InsertCall::Batch => {
             job.shape.write_batch(tasks, body);
             "/v1/tasks/batch"
         }
-        Call::Single => {
+        InsertCall::Single => {
             if let Some((n, due_ms)) = tasks.next() {
                 job.shape.write_task(n, due_ms, body);
             }
@@ -135,7 +135,7 @@ fn write_body(job: &Job, call: Call, open: &[usize], body: &mut Vec<u8>) -> &'st
     }
 }
 
-fn take_single(job: &Job, open: &mut Vec<usize>, task: &InsertedTask, at_us: i64) -> anyhow::Result<()> {
+fn take_single(job: &RunJob, open: &mut Vec<usize>, task: &InsertedTask, at_us: i64) -> anyhow::Result<()> {
     for n in open.drain(..) {
         let outcome = confirmed(job, n, task)?;
         job.checker.lock().inserted(n, outcome, at_us);
@@ -144,9 +144,14 @@ fn take_single(job: &Job, open: &mut Vec<usize>, task: &InsertedTask, at_us: i64
 }
 
 /// Items that the server could not take just now stay open.
-fn take_batch(job: &Job, open: &mut Vec<usize>, answer: BatchAnswer<'_>, at_us: i64) -> anyhow::Result<()> {
-    let (asked, told) = (open.len(), answer.results.len());
-    anyhow::ensure!(asked == told, "{told} results for {asked} tasks");
+fn take_batch(
+    job: &RunJob,
+    open: &mut Vec<usize>,
+    answer: BatchAnswer<'_>,
+    at_us: i64,
+) -> anyhow::Result<()> {
+    let (asked, reported) = (open.len(), answer.results.len());
+    anyhow::ensure!(asked == reported, "{reported} results for {asked} tasks");
     let mut checker = job.checker.lock();
     let mut again = Vec::new();
     for (n, item) in open.drain(..).zip(answer.results) {
@@ -167,7 +172,7 @@ fn take_batch(job: &Job, open: &mut Vec<usize>, answer: BatchAnswer<'_>, at_us: 
 }
 
 /// The answer must be about the task that was sent.
-fn confirmed(job: &Job, n: usize, task: &InsertedTask) -> anyhow::Result<InsertOutcome> {
+fn confirmed(job: &RunJob, n: usize, task: &InsertedTask) -> anyhow::Result<InsertOutcome> {
     let sent = job.shape.task_id(n);
     anyhow::ensure!(task.task_id == sent, "task {sent} was answered as {}", task.task_id);
     Ok(task.outcome)

@@ -8,7 +8,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::{oneshot, watch};
 
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct RunJob {
     pub(crate) target: Target,
     /// Of its engines those to which inserts go, and those that executors ask.
     pub(crate) inserts_at: Target,
@@ -18,7 +18,7 @@ pub(crate) struct Job {
     pub(crate) checker: Mutex<Checker>,
 }
 
-impl Job {
+impl RunJob {
     pub(crate) fn new(target: Target, shape: Shape, plan: Plan) -> Arc<Self> {
         let everywhere = [target.clone(), target.clone()];
         Self::at(target, everywhere, shape, plan)
@@ -38,12 +38,12 @@ impl Job {
 
 /// Work on a thread of its own, until it ends, fails, or is told to stop.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct JobThread {
     name: &'static str,
     result: oneshot::Receiver<anyhow::Result<()>>,
 }
 
-impl Lane {
+impl JobThread {
     pub(crate) fn start<W>(
         name: &'static str,
         mut stop: watch::Receiver<bool>,
@@ -61,7 +61,7 @@ impl Lane {
                     _ = stop.wait_for(|stop| *stop) => Ok(()),
                 }
             });
-            // Nobody waits for it any more when the run has failed elsewhere.
+            // No caller waits for it any more when the run has failed elsewhere.
             let _ = sender.send(outcome);
         };
         std::thread::Builder::new().name(name.into()).spawn(run).context("starting a thread")?;

@@ -5,11 +5,11 @@
 use crate::{
     clock::{now_ms, now_us, seconds},
     http::{Connection, Target},
-    insert::{Call, insert_all},
-    job::{Job, Lane},
+    insert::{InsertCall, insert_all},
+    job::{JobThread, RunJob},
     options::LimitOptions,
-    plan::{Frame, Load, Plan},
-    progress::{Progress, note},
+    plan::{Frame, LoadShape, Plan},
+    progress::{LoadProgress, note},
     report::LimitReport,
     run::{prepare, shape},
     server::Server,
@@ -80,15 +80,15 @@ async fn set_limit(connection: &mut Connection, queue: &str, most: u32) -> anyho
     Ok(())
 }
 
-async fn insert(options: &LimitOptions, target: &Target, queue: String) -> anyhow::Result<Arc<Job>> {
+async fn insert(options: &LimitOptions, target: &Target, queue: String) -> anyhow::Result<Arc<RunJob>> {
     let start_ms = now_ms();
     let batch = options.common.batch.unwrap_or(1_000);
-    let load = Load::Burst { tasks: options.tasks };
+    let load = LoadShape::Burst { tasks: options.tasks };
     let plan = Plan::new(load, Frame { start_ms, ahead_ms: AHEAD_MS, batch, seed: fastrand::u64(..) });
-    let job = Job::new(target.clone(), shape(&options.common, queue, start_ms)?, plan);
+    let job = RunJob::new(target.clone(), shape(&options.common, queue, start_ms)?, plan);
     let inserted = Arc::clone(&job);
     let (_stop, stopped) = watch::channel(false);
-    let mut lane = Lane::start("insert", stopped, move || insert_all(inserted, Call::Batch, 2))?;
+    let mut lane = JobThread::start("insert", stopped, move || insert_all(inserted, InsertCall::Batch, 2))?;
     loop {
         if let Some(result) = lane.poll() {
             result?;
@@ -101,13 +101,13 @@ async fn insert(options: &LimitOptions, target: &Target, queue: String) -> anyho
 /// What the server says of the queue.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-struct Seen {
+struct LimitSamples {
     tasks: BTreeMap<String, i64>,
-    slots: Option<Slots>,
+    slots: Option<SlotSamples>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
-struct Slots {
+struct SlotSamples {
     held: u64,
 }
 
@@ -179,7 +179,7 @@ impl Crew {
             self.hire()?;
         }
         let (from_ms, mut kill_at_ms) = (now_ms(), now_ms() + AHEAD_MS);
-        let mut progress = Progress::new(options.common.progress);
+        let mut progress = LoadProgress::new(options.common.progress);
         loop {
             tokio::time::sleep(TICK).await;
             server.check_alive()?;
@@ -211,7 +211,7 @@ impl Crew {
         }
     }
 
-    async fn look(&self, connection: &mut Connection) -> anyhow::Result<Seen> {
+    async fn look(&self, connection: &mut Connection) -> anyhow::Result<LimitSamples> {
         loop {
             match connection.get(&self.path, ANSWER_LIMIT).await {
                 Ok(answer) if answer.is_success() => {

@@ -64,9 +64,9 @@ fn main() -> ExitCode {
 }
 
 /// Whether everything promised was kept.
-fn measure(command: &options::Command) -> anyhow::Result<bool> {
+fn measure(command: &options::LoadCommand) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    macro_rules! told {
+    macro_rules! reported {
         ($program:expr, $is_json:expr) => {{
             let report = runtime.block_on($program)?;
             tell(&report, $is_json, || report.table())?;
@@ -74,39 +74,39 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
         }};
     }
     match command {
-        options::Command::Run(options) if options.scenario == options::Scenario::Flood => {
-            told!(flood::flood(options), options.common.json)
+        options::LoadCommand::Run(options) if options.scenario == options::Scenario::Flood => {
+            reported!(flood::flood(options), options.common.json)
         }
-        options::Command::Run(options) => told!(run::run(options), options.common.json),
-        options::Command::Idle(options) => told!(idle::idle(options), options.common.json),
-        options::Command::Limit(options) => told!(limit::limit(options), options.common.json),
-        options::Command::Attack(options) => told!(attack::attack(options), options.common.json),
-        options::Command::Search(options) => told!(search::search(options), options.json),
-        options::Command::Bulk(options) => told!(bulk::bulk(options), options.json),
-        options::Command::Bounds(options) => told!(bounds::bounds(options), options.json),
-        options::Command::Overload(options) => told!(overload::overload(options), options.json),
-        options::Command::Console(options) => told!(console::console(options), options.json),
-        options::Command::Parts(options) => {
+        options::LoadCommand::Run(options) => reported!(run::run(options), options.common.json),
+        options::LoadCommand::Idle(options) => reported!(idle::idle(options), options.common.json),
+        options::LoadCommand::Limit(options) => reported!(limit::limit(options), options.common.json),
+        options::LoadCommand::Attack(options) => reported!(attack::attack(options), options.common.json),
+        options::LoadCommand::Search(options) => reported!(search::search(options), options.json),
+        options::LoadCommand::Bulk(options) => reported!(bulk::bulk(options), options.json),
+        options::LoadCommand::Bounds(options) => reported!(bounds::bounds(options), options.json),
+        options::LoadCommand::Overload(options) => reported!(overload::overload(options), options.json),
+        options::LoadCommand::Console(options) => reported!(console::console(options), options.json),
+        options::LoadCommand::Parts(options) => {
             let report = runtime.block_on(parts::parts(options))?;
             tell(&report, options.json, || report.table())?;
             Ok(true)
         }
-        options::Command::Bars(options) => {
+        options::LoadCommand::Bars(options) => {
             let report = runtime.block_on(bars::bars(options))?;
             print(report.table())?;
             Ok(report.ok())
         }
-        options::Command::Counts(options) => {
+        options::LoadCommand::Counts(options) => {
             let table = runtime.block_on(counts::counts(options))?;
             tell(&table, options.json, || table.text())?;
             Ok(table.ok)
         }
-        options::Command::Chaos(options) => {
+        options::LoadCommand::Chaos(options) => {
             let report = runtime.block_on(chaos::chaos(options))?;
             tell(&report, options.json, || report.text())?;
             Ok(report.ok)
         }
-        options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
+        options::LoadCommand::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
 }
 

@@ -62,17 +62,17 @@ mod tests {
     fn percentiles_are_those_of_the_spans() {
         let mut spans = Spans::default();
         (1..=1_000).for_each(|number| spans.record_us(number * 1_000));
-        let told = spans.percentiles();
+        let reported = spans.percentiles();
         for (got, want) in [
-            (told.p50_ms, 500.0),
-            (told.p90_ms, 900.0),
-            (told.p99_ms, 990.0),
-            (told.p999_ms, 999.0),
-            (told.max_ms, 1_000.0),
+            (reported.p50_ms, 500.0),
+            (reported.p90_ms, 900.0),
+            (reported.p99_ms, 990.0),
+            (reported.p999_ms, 999.0),
+            (reported.max_ms, 1_000.0),
         ] {
             assert!((got - want).abs() <= want * 0.002, "{got} for {want}");
         }
-        assert_eq!(told.count, 1_000);
+        assert_eq!(reported.count, 1_000);
     }
 
     #[test]
@@ -81,8 +81,8 @@ mod tests {
         let mut spans = Spans::default();
         spans.record_us(-5);
         spans.record_us(i64::MAX);
-        let told = spans.percentiles();
-        assert_eq!((told.count, told.p50_ms), (2, 0.0));
-        assert!(told.max_ms >= 3_600_000.0);
+        let reported = spans.percentiles();
+        assert_eq!((reported.count, reported.p50_ms), (2, 0.0));
+        assert!(reported.max_ms >= 3_600_000.0);
     }
 }

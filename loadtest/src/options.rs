@@ -10,11 +10,11 @@ use std::path::PathBuf;
 #[command(name = "loadtest", version)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: LoadCommand,
 }
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+pub(crate) enum LoadCommand {
     /// Inserts planned tasks, executes them, and checks that each came once, in time and never early.
     /// Exit 0 only if nothing was lost, early or completed twice, and all ended in time.
     Run(Box<RunOptions>),
@@ -81,7 +81,7 @@ pub(crate) enum Hot {
     Redis,
 }
 
-/// What is done to engines in mid-run; executors and inserts go on at those that are left.
+/// What is done to engines in mid-run; executors and inserts continue at those that are left.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Faults (each needs an engine of its own, and one stays)")]
 pub(crate) struct FaultOptions {
@@ -99,11 +99,11 @@ pub(crate) struct FaultOptions {
     pub(crate) stop_one_after: Option<i64>,
     /// What happens to the private Redis or MariaDB in mid-run
     #[arg(long, value_enum, conflicts_with_all = ["url", "insert_only"])]
-    pub(crate) outage: Option<crate::outage::What>,
+    pub(crate) outage: Option<crate::outage::Cause>,
     /// So long after the start
     #[arg(long, default_value = "5s", value_parser = parse_ms)]
     pub(crate) outage_after: i64,
-    /// It is started again, or goes on, this long after that
+    /// It is started again, or continues, this long after that
     #[arg(long, default_value = "10s", value_parser = parse_ms)]
     pub(crate) outage_for: i64,
 }
@@ -472,7 +472,7 @@ impl RunOptions {
         if self.kill_after.is_some() && self.server.engines() > 1 {
             return Err(Usage("--kill-after is for one engine; of several, --kill-one-after"));
         }
-        let has_part = |what: crate::outage::What| {
+        let has_part = |what: crate::outage::Cause| {
             if what.is_of_redis() { self.server.hot == Hot::Redis } else { self.server.store == Store::Mysql }
         };
         if !self.faults.outage.is_none_or(has_part) {
@@ -514,8 +514,8 @@ impl RunOptions {
             || stop_one_after.is_some()
     }
 
-    pub(crate) fn load(&self) -> Result<crate::plan::Load, Usage> {
-        use crate::plan::Load;
+    pub(crate) fn load(&self) -> Result<crate::plan::LoadShape, Usage> {
+        use crate::plan::LoadShape;
         if self.executors + self.subscribers == 0 && !self.insert_only {
             return Err(Usage("--executors 0 without --subscribers is --insert-only"));
         }
@@ -528,11 +528,13 @@ impl RunOptions {
             (Scenario::Sustained | Scenario::Flood, Some(_)) if self.tasks.is_some() => {
                 Err(Usage("sustained and flood have --rate and --duration, not --tasks"))
             }
-            (Scenario::Sustained | Scenario::Flood, Some(rate)) => Ok(Load::Sustained { rate, duration_ms }),
+            (Scenario::Sustained | Scenario::Flood, Some(rate)) => {
+                Ok(LoadShape::Sustained { rate, duration_ms })
+            }
             (Scenario::Uniform | Scenario::Burst, Some(_)) => Err(Usage("--rate is for sustained")),
             (Scenario::Burst, None) if self.duration.is_some() => Err(Usage("a burst has no --duration")),
-            (Scenario::Uniform, None) => Ok(Load::Uniform { tasks, window_ms: duration_ms }),
-            (Scenario::Burst, None) => Ok(Load::Burst { tasks }),
+            (Scenario::Uniform, None) => Ok(LoadShape::Uniform { tasks, window_ms: duration_ms }),
+            (Scenario::Burst, None) => Ok(LoadShape::Burst { tasks }),
         }
     }
 
@@ -569,20 +571,20 @@ impl RunOptions {
 pub(crate) fn server(words: &str) -> ServerOptions {
     let words = std::iter::once("loadtest").chain(words.split_whitespace());
     match Options::try_parse_from(words).unwrap().command {
-        Command::Run(options) => options.server,
-        Command::Idle(options) => options.server,
-        Command::Limit(options) => options.server,
-        Command::Attack(options) => options.server,
-        Command::Search(options) => options.server,
-        Command::Bulk(options) => options.server,
-        Command::Bounds(options) => options.server,
-        Command::Console(options) => options.server,
-        Command::Overload(options) => options.server,
-        Command::Parts(_)
-        | Command::Bars(_)
-        | Command::Counts(_)
-        | Command::Chaos(_)
-        | Command::Executor(_) => {
+        LoadCommand::Run(options) => options.server,
+        LoadCommand::Idle(options) => options.server,
+        LoadCommand::Limit(options) => options.server,
+        LoadCommand::Attack(options) => options.server,
+        LoadCommand::Search(options) => options.server,
+        LoadCommand::Bulk(options) => options.server,
+        LoadCommand::Bounds(options) => options.server,
+        LoadCommand::Console(options) => options.server,
+        LoadCommand::Overload(options) => options.server,
+        LoadCommand::Parts(_)
+        | LoadCommand::Bars(_)
+        | LoadCommand::Counts(_)
+        | LoadCommand::Chaos(_)
+        | LoadCommand::Executor(_) => {
             panic!("they have no options of a server")
         }
     }

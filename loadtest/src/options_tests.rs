@@ -1,25 +1,25 @@
 //! Command lines: what they mean, and which are refused.
 
 use super::*;
-use crate::plan::Load;
+use crate::plan::LoadShape;
 
 fn run(arguments: &str) -> RunOptions {
     let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
     match Options::try_parse_from(words).unwrap().command {
-        Command::Run(options) => *options,
-        Command::Idle(_)
-        | Command::Limit(_)
-        | Command::Counts(_)
-        | Command::Attack(_)
-        | Command::Search(_)
-        | Command::Bulk(_)
-        | Command::Bounds(_)
-        | Command::Overload(_)
-        | Command::Console(_)
-        | Command::Chaos(_)
-        | Command::Parts(_)
-        | Command::Bars(_)
-        | Command::Executor(_) => {
+        LoadCommand::Run(options) => *options,
+        LoadCommand::Idle(_)
+        | LoadCommand::Limit(_)
+        | LoadCommand::Counts(_)
+        | LoadCommand::Attack(_)
+        | LoadCommand::Search(_)
+        | LoadCommand::Bulk(_)
+        | LoadCommand::Bounds(_)
+        | LoadCommand::Overload(_)
+        | LoadCommand::Console(_)
+        | LoadCommand::Chaos(_)
+        | LoadCommand::Parts(_)
+        | LoadCommand::Bars(_)
+        | LoadCommand::Executor(_) => {
             panic!("not run")
         }
     }
@@ -45,10 +45,10 @@ fn a_buffer_pool_has_a_unit() {
 #[test]
 fn defaults_depend_on_the_scenario() {
     let burst = run("--scenario burst");
-    assert_eq!(burst.load(), Ok(Load::Burst { tasks: 100_000 }));
+    assert_eq!(burst.load(), Ok(LoadShape::Burst { tasks: 100_000 }));
     assert_eq!((burst.ahead_ms(), burst.batch(), burst.connections()), (8_000, 1_000, 2));
     let sustained = run("--scenario sustained --rate 500 --duration 1m");
-    assert_eq!(sustained.load(), Ok(Load::Sustained { rate: 500, duration_ms: 60_000 }));
+    assert_eq!(sustained.load(), Ok(LoadShape::Sustained { rate: 500, duration_ms: 60_000 }));
     assert_eq!((sustained.ahead_ms(), sustained.batch()), (3_000, 50));
     let singles = run("--scenario uniform --tasks 20 --singles --insert-only");
     assert_eq!((singles.ahead_ms(), singles.batch(), singles.connections()), (600_000, 1, 64));
@@ -133,7 +133,7 @@ fn a_server_is_named_or_started_and_only_a_started_one_is_killed() {
 #[test]
 fn a_flood_has_a_rate_and_nothing_is_done_to_its_server() {
     let flood = run("--scenario flood --rate 50 --duration 20s --slots 8 --work 20ms --times 3");
-    assert_eq!(flood.load(), Ok(Load::Sustained { rate: 50, duration_ms: 20_000 }));
+    assert_eq!(flood.load(), Ok(LoadShape::Sustained { rate: 50, duration_ms: 20_000 }));
     assert_eq!(
         (flood.flood.times, flood.flood.slots, flood.flood.work, flood.flood.rounds),
         (3, Some(8), 20, 1)

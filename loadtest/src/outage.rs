@@ -5,7 +5,7 @@ use crate::{clock::now_us, options::FaultOptions, progress::note, report::Outage
 use clap::ValueEnum;
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Cause {
     /// SIGKILL; started again on its append-only file
     RedisKill,
     /// SIGSTOP, then SIGCONT: connections stay open
@@ -28,7 +28,7 @@ pub(crate) enum What {
     MysqlSilent,
 }
 
-impl What {
+impl Cause {
     pub(crate) const fn is_of_redis(self) -> bool {
         !matches!(self, Self::MysqlKill | Self::MysqlSilent)
     }
@@ -41,7 +41,7 @@ impl What {
 
 #[derive(Debug)]
 pub(crate) struct Outage {
-    what: What,
+    what: Cause,
     start_us: i64,
     after_us: i64,
     for_us: i64,
@@ -93,14 +93,15 @@ impl Outage {
 mod tests {
     use super::*;
     use crate::{
-        options::{Command, Options, RunOptions},
+        options::{LoadCommand, Options, RunOptions},
         server::Started,
     };
     use clap::Parser as _;
 
     fn options(words: &str) -> RunOptions {
         let words = format!("loadtest run --scenario burst {words}");
-        let Command::Run(options) = Options::try_parse_from(words.split_whitespace()).unwrap().command else {
+        let LoadCommand::Run(options) = Options::try_parse_from(words.split_whitespace()).unwrap().command
+        else {
             unreachable!("the words say run")
         };
         *options
@@ -143,9 +144,9 @@ mod tests {
     async fn a_stale_redis_has_what_it_had_when_the_outage_began() {
         let mut started = with_redis().await;
         started.redis_answers(&["SET", "first", "1"]).await;
-        started.begin(What::RedisStale).await.unwrap();
+        started.begin(Cause::RedisStale).await.unwrap();
         started.redis_answers(&["SET", "second", "1"]).await;
-        started.end(What::RedisStale).await.unwrap();
+        started.end(Cause::RedisStale).await.unwrap();
         assert_eq!(started.redis_answers(&["EXISTS", "first"]).await, "1");
         assert_eq!(started.redis_answers(&["EXISTS", "second"]).await, "0");
     }
@@ -153,9 +154,9 @@ mod tests {
     #[tokio::test]
     async fn a_full_redis_refuses_writes_until_the_outage_is_over() {
         let mut started = with_redis().await;
-        started.begin(What::RedisFull).await.unwrap();
+        started.begin(Cause::RedisFull).await.unwrap();
         assert!(started.redis_answers(&["SET", "key", "1"]).await.contains("OOM"));
-        started.end(What::RedisFull).await.unwrap();
+        started.end(Cause::RedisFull).await.unwrap();
         assert_eq!(started.redis_answers(&["SET", "key", "1"]).await, "OK");
     }
 }

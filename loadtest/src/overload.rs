@@ -4,7 +4,7 @@
 
 use crate::{
     clock::{now_ms, now_us},
-    http::{Answer, Connection, Target},
+    http::{Connection, HttpAnswer, Target},
     measure::{Percentiles, Spans},
     options::{ServerOptions, parse_ms},
     progress::note,
@@ -95,7 +95,7 @@ enum Came {
 }
 
 impl Came {
-    fn of(answer: &Answer<'_>) -> Self {
+    fn of(answer: &HttpAnswer<'_>) -> Self {
         if answer.is_success() {
             return Self::Taken;
         }
@@ -253,7 +253,7 @@ mod tests {
     fn a_refusal_says_when_to_come_again_or_is_odd() {
         let overload = br#"{"code":"overload"}"#;
         let answer = |status, retry_after: Option<u64>, body| {
-            Came::of(&Answer { status, retry_after: retry_after.map(Duration::from_secs), body })
+            Came::of(&HttpAnswer { status, retry_after: retry_after.map(Duration::from_secs), body })
         };
         assert_eq!(answer(201, None, b"{}"), Came::Taken);
         assert_eq!(answer(429, Some(2), overload), Came::Refused { again: Duration::from_secs(2) });

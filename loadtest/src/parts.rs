@@ -15,7 +15,7 @@ use crate::{
 use anyhow::Context as _;
 use clap::Args;
 use punctual_test_servers::{MariaDb, Redis};
-use redis::Answer;
+use redis::RedisValue;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -147,7 +147,7 @@ impl Servers {
 
     async fn pipeline(&self, measured: Duration) -> anyhow::Result<Pipeline> {
         self.fresh_table().await;
-        let work = Work::start(self, INSERTERS, BATCH, true)?;
+        let work = WorkThreads::start(self, INSERTERS, BATCH, true)?;
         work.wait(WARM_UP.min(measured)).await?;
         let (before, from_us, done_before) = (self.used()?, now_us(), work.done());
         work.wait(measured).await?;
@@ -163,7 +163,7 @@ impl Servers {
 
     async fn inserts(&self, measured: Duration, connections: usize, batch: usize) -> anyhow::Result<f64> {
         self.fresh_table().await;
-        let work = Work::start(self, connections, batch, false)?;
+        let work = WorkThreads::start(self, connections, batch, false)?;
         work.wait(measured / 4).await?;
         let (from_us, before) = (now_us(), work.inserted());
         work.wait(measured).await?;
@@ -188,12 +188,12 @@ struct Shared {
 }
 
 /// Threads at work; they end when this is dropped.
-struct Work {
+struct WorkThreads {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
-impl Work {
+impl WorkThreads {
     fn start(servers: &Servers, inserters: usize, batch: usize, is_whole: bool) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared {
             mysql_port: servers.mariadb.port(),
@@ -263,7 +263,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkThreads {
     fn drop(&mut self) {
         self.shared.is_over.store(true, SeqCst);
     }
@@ -364,7 +364,7 @@ fn load(shared: &Shared) -> anyhow::Result<()> {
         };
         last = i64::try_from(newest.id)?;
         let next_list = now_ms() / LIST_MS + 1;
-        let mut lists: BTreeMap<Option<i64>, Vec<&mysql::Row>> = BTreeMap::new();
+        let mut lists: BTreeMap<Option<i64>, Vec<&mysql::TaskRow>> = BTreeMap::new();
         for row in &rows {
             let list = row.execute_at / LIST_MS;
             lists.entry((list > next_list).then_some(list)).or_default().push(row);
@@ -443,7 +443,7 @@ fn execute(shared: &Shared, outcomes: &SyncSender<Vec<u64>>) -> anyhow::Result<(
     let mut redis = shared.redis()?;
     while !shared.is_over() {
         redis.command(&READ);
-        let entries: VecDeque<Answer> = redis.answers()?.into_iter().flat_map(entries_of).collect();
+        let entries: VecDeque<RedisValue> = redis.answers()?.into_iter().flat_map(entries_of).collect();
         if entries.is_empty() {
             continue;
         }
@@ -470,9 +470,9 @@ fn execute(shared: &Shared, outcomes: &SyncSender<Vec<u64>>) -> anyhow::Result<(
 }
 
 /// Of the one stream that was asked for.
-fn entries_of(answer: Answer) -> Vec<Answer> {
-    let of_stream = answer.items().into_iter().next().map(Answer::items);
-    of_stream.and_then(|mut named| named.pop()).map(Answer::items).unwrap_or_default()
+fn entries_of(answer: RedisValue) -> Vec<RedisValue> {
+    let of_stream = answer.items().into_iter().next().map(RedisValue::items);
+    of_stream.and_then(|mut named| named.pop()).map(RedisValue::items).unwrap_or_default()
 }
 
 fn write_outcomes(shared: &Shared, reported: &Receiver<Vec<u64>>) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// How the due times lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+pub(crate) enum LoadShape {
     /// `tasks` due evenly over a window, inserted as fast as the server takes them.
     Uniform { tasks: usize, window_ms: i64 },
     /// `rate` tasks a second, due and inserted at that rate.
@@ -27,7 +27,7 @@ pub(crate) struct Frame {
 
 /// One insert call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Batch {
+pub(crate) struct PlannedBatch {
     pub(crate) send_at_us: i64,
     pub(crate) tasks: Range<usize>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 pub(crate) struct Plan {
     due_ms: Vec<i64>,
-    batches: Vec<Batch>,
+    batches: Vec<PlannedBatch>,
     /// First and last due time.
     pub(crate) first_due_ms: i64,
     pub(crate) last_due_ms: i64,
@@ -46,12 +46,12 @@ pub(crate) struct Plan {
 const BLOCK_MS: i64 = 1_000;
 
 impl Plan {
-    pub(crate) fn new(load: Load, frame: Frame) -> Self {
+    pub(crate) fn new(load: LoadShape, frame: Frame) -> Self {
         let mut random = fastrand::Rng::with_seed(frame.seed);
         let due_ms = match load {
-            Load::Uniform { tasks, window_ms } => uniform(tasks, window_ms, frame, &mut random),
-            Load::Sustained { rate, duration_ms } => sustained(rate, duration_ms, frame, &mut random),
-            Load::Burst { tasks } => vec![frame.start_ms + frame.ahead_ms; tasks],
+            LoadShape::Uniform { tasks, window_ms } => uniform(tasks, window_ms, frame, &mut random),
+            LoadShape::Sustained { rate, duration_ms } => sustained(rate, duration_ms, frame, &mut random),
+            LoadShape::Burst { tasks } => vec![frame.start_ms + frame.ahead_ms; tasks],
         };
         let batches = batches(load, frame, due_ms.len());
         let first_due_ms = due_ms.iter().copied().min().unwrap_or(frame.start_ms);
@@ -68,7 +68,7 @@ impl Plan {
         &self.due_ms
     }
 
-    pub(crate) fn batch(&self, index: usize) -> Option<&Batch> {
+    pub(crate) fn batch(&self, index: usize) -> Option<&PlannedBatch> {
         self.batches.get(index)
     }
 }
@@ -96,18 +96,18 @@ fn sustained(rate: u64, duration_ms: i64, frame: Frame, random: &mut fastrand::R
 }
 
 /// A batch of a sustained load goes out when its first task is to be inserted; the others at once.
-fn batches(load: Load, frame: Frame, tasks: usize) -> Vec<Batch> {
+fn batches(load: LoadShape, frame: Frame, tasks: usize) -> Vec<PlannedBatch> {
     let start_us = frame.start_ms * 1_000;
     let send_at_us = |first: usize| match load {
-        Load::Sustained { rate, .. } => {
+        LoadShape::Sustained { rate, .. } => {
             start_us + scale(whole(first), 1_000_000, i64::try_from(rate).unwrap_or(i64::MAX).max(1))
         }
-        Load::Uniform { .. } | Load::Burst { .. } => start_us,
+        LoadShape::Uniform { .. } | LoadShape::Burst { .. } => start_us,
     };
     let size = frame.batch.max(1);
     (0..tasks)
         .step_by(size)
-        .map(|first| Batch { send_at_us: send_at_us(first), tasks: first..(first + size).min(tasks) })
+        .map(|first| PlannedBatch { send_at_us: send_at_us(first), tasks: first..(first + size).min(tasks) })
         .collect()
 }
 
@@ -132,16 +132,16 @@ mod tests {
         due
     }
 
-    fn all_batches(plan: &Plan) -> Vec<Batch> {
+    fn all_batches(plan: &Plan) -> Vec<PlannedBatch> {
         (0..).map_while(|i| plan.batch(i).cloned()).collect()
     }
 
     #[test]
     fn every_task_is_in_exactly_one_batch() {
         for load in [
-            Load::Uniform { tasks: 100, window_ms: 900 },
-            Load::Sustained { rate: 33, duration_ms: 3_000 },
-            Load::Burst { tasks: 50 },
+            LoadShape::Uniform { tasks: 100, window_ms: 900 },
+            LoadShape::Sustained { rate: 33, duration_ms: 3_000 },
+            LoadShape::Burst { tasks: 50 },
         ] {
             let plan = Plan::new(load, FRAME);
             let sent: Vec<usize> = all_batches(&plan).into_iter().flat_map(|batch| batch.tasks).collect();
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_uniform_load_is_even_and_shuffled() {
-        let plan = Plan::new(Load::Uniform { tasks: 1_000, window_ms: 30_000 }, FRAME);
+        let plan = Plan::new(LoadShape::Uniform { tasks: 1_000, window_ms: 30_000 }, FRAME);
         let want: Vec<i64> = (0..1_000).map(|n| 1_003_000 + n * 30).collect();
         assert_eq!(sorted(&plan), want);
         assert_ne!(plan.due_ms(), want, "inserted in due order");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_sustained_load_has_its_rate_in_every_second_and_omits_nothing() {
-        let plan = Plan::new(Load::Sustained { rate: 333, duration_ms: 10_000 }, FRAME);
+        let plan = Plan::new(LoadShape::Sustained { rate: 333, duration_ms: 10_000 }, FRAME);
         assert_eq!(plan.len(), 3_330);
         assert_eq!((plan.first_due_ms, plan.last_due_ms), (1_004_000, 1_013_996));
         for second in 0..10 {
@@ -177,7 +177,7 @@ mod tests {
     fn a_sustained_task_is_inserted_ahead_of_its_time_by_what_was_asked_at_least() {
         for (rate, batch) in [(1, 100), (10, 1), (1_000, 7), (20_000, 500)] {
             let frame = Frame { batch, ..FRAME };
-            let plan = Plan::new(Load::Sustained { rate, duration_ms: 2_500 }, frame);
+            let plan = Plan::new(LoadShape::Sustained { rate, duration_ms: 2_500 }, frame);
             for batch in all_batches(&plan) {
                 for n in batch.tasks {
                     let lead_us = plan.due_ms()[n] * 1_000 - batch.send_at_us;
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_one_instant() {
-        let plan = Plan::new(Load::Burst { tasks: 20 }, FRAME);
+        let plan = Plan::new(LoadShape::Burst { tasks: 20 }, FRAME);
         assert!(plan.due_ms().iter().all(|number| *number == 1_003_000));
         assert_eq!((plan.len(), plan.first_due_ms, plan.last_due_ms), (20, 1_003_000, 1_003_000));
     }
@@ -198,7 +198,7 @@ mod tests {
     fn the_seed_decides_the_order() {
         let plan = |seed| {
             let frame = Frame { seed, ..FRAME };
-            Plan::new(Load::Uniform { tasks: 100, window_ms: 1_000 }, frame).due_ms().to_vec()
+            Plan::new(LoadShape::Uniform { tasks: 100, window_ms: 1_000 }, frame).due_ms().to_vec()
         };
         assert_eq!(plan(1), plan(1));
         assert_ne!(plan(1), plan(2));

@@ -1,4 +1,4 @@
-//! One line a second on stderr while a run goes on. Never on stdout, which belongs to the report.
+//! One line a second on stderr while a run continues. Never on stdout, which belongs to the report.
 
 use crate::{check::Checker, clock::now_us};
 use std::io::{IsTerminal as _, Write as _};
@@ -6,14 +6,14 @@ use std::io::{IsTerminal as _, Write as _};
 const INTERVAL_US: i64 = 1_000_000;
 
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct LoadProgress {
     is_shown: bool,
     started_us: i64,
     next_us: i64,
     accepted_before: u64,
 }
 
-impl Progress {
+impl LoadProgress {
     /// Without being asked, only to people: when stderr is a terminal.
     pub(crate) fn new(is_asked: bool) -> Self {
         let now_us = now_us();

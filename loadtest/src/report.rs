@@ -402,8 +402,8 @@ impl IdleReport {
         for (name, spans) in
             [("probe lateness, ms", &self.probe_lateness_ms), ("probe insert, ms", &self.probe_insert_ms)]
         {
-            let told: Vec<String> = spans.iter().map(|span| format!("{span:.2}")).collect();
-            line(&mut out, name, format_args!("{}", told.join(" ")));
+            let reported: Vec<String> = spans.iter().map(|span| format!("{span:.2}")).collect();
+            line(&mut out, name, format_args!("{}", reported.join(" ")));
         }
         write_verdict(&mut out, self.ok, &self.broken);
         out

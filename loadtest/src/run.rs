@@ -6,13 +6,13 @@ use crate::{
     clock::{now_ms, seconds},
     count::until_shared,
     http::{Connection, Target},
-    job::Job,
+    job::RunJob,
     options::{CommonOptions, RunOptions, Scenario, ServerOptions},
     plan::{Frame, Plan},
     proc::Usage,
     report::{ProcessReport, Rates, RunReport},
     server::{Push, Server, Started, Used},
-    watch::{Disturbance, End, Watcher},
+    watch::{Disturbance, RunEnd, Watcher},
     wire::Shape,
 };
 use anyhow::Context as _;
@@ -53,7 +53,7 @@ pub(crate) async fn prepare_as(
     Ok((server, target))
 }
 
-/// As one would make it for a service: not the one of the configuration, which stands in no store and is compared first.
+/// As one would make it for a service: not the one of the configuration, which is in no store and is compared first.
 async fn make_token(url: &str, admin: &str, roles: &[&str]) -> anyhow::Result<String> {
     let mut connection = Connection::new(Target::new(url, None, Some(admin))?);
     let body = serde_json::json!({"name": "loadtest", "roles": roles}).to_string();
@@ -94,7 +94,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch: options.batch(), seed };
     let targets = options.targets(&target);
     let shape = shape(&options.common, queue, start_ms)?.with_priorities(options.priorities);
-    let job = Job::at(target, targets, shape, Plan::new(load, frame));
+    let job = RunJob::at(target, targets, shape, Plan::new(load, frame));
     let before = (server.used(), Usage::of_self());
     let mut watcher = Watcher::new(options, server, Arc::clone(&job), start_ms)?;
     let end = watcher.watch().await?;
@@ -104,7 +104,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
         None => None,
     };
     let (server, disturbance) = watcher.stop().await?;
-    if !options.insert_only && end != End::Interrupted {
+    if !options.insert_only && end != RunEnd::Interrupted {
         ask_about_open(&job).await;
         tell_open(&job).await;
     }
@@ -154,7 +154,7 @@ impl RunReport {
 }
 
 /// Everything but what processes spent.
-fn judge(job: &Job, options: &RunOptions, end: End) -> RunReport {
+fn judge(job: &RunJob, options: &RunOptions, end: RunEnd) -> RunReport {
     let checker = job.checker.lock();
     let mut counts = checker.judge();
     if options.insert_only {
@@ -211,7 +211,7 @@ pub(crate) fn rates(checker: &Checker, counts: &Counts, first_due_us: i64) -> Ra
     }
 }
 
-fn tasks_of(job: &Job) -> u64 {
+fn tasks_of(job: &RunJob) -> u64 {
     count(job.plan.len())
 }
 

@@ -4,7 +4,7 @@
 use crate::{
     backing::{Backing, Ways},
     count::Counter,
-    engine::Engine,
+    engine::SpawnedEngine,
     options::ServerOptions,
     outage,
     proc::Usage,
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// Those that were started here.
-    pub(crate) fn engines(&mut self) -> &mut [Engine] {
+    pub(crate) fn engines(&mut self) -> &mut [SpawnedEngine] {
         match self {
             Self::Running { .. } => &mut [],
             Self::Started(started) => &mut started.engines,
@@ -70,18 +70,18 @@ impl Server {
     pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
         let Self::Started(started) = self else { return Ok(()) };
         started.backing.check_alive()?;
-        started.engines.iter_mut().try_for_each(Engine::check_alive)
+        started.engines.iter_mut().try_for_each(SpawnedEngine::check_alive)
     }
 
     /// To what was started here.
-    pub(crate) async fn begin_outage(&mut self, what: outage::What) -> anyhow::Result<()> {
+    pub(crate) async fn begin_outage(&mut self, what: outage::Cause) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
             Self::Started(started) => started.begin(what).await,
         }
     }
 
-    pub(crate) async fn end_outage(&mut self, what: outage::What) -> anyhow::Result<()> {
+    pub(crate) async fn end_outage(&mut self, what: outage::Cause) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
             Self::Started(started) => started.end(what).await,
@@ -108,7 +108,7 @@ pub(crate) struct Push {
 /// Engines that were started here, dropped before what they stand on.
 #[derive(Debug)]
 pub(crate) struct Started {
-    engines: Vec<Engine>,
+    engines: Vec<SpawnedEngine>,
     /// Of each engine, where the run asked for proxies.
     ways: Vec<Ways>,
     backing: Backing,
@@ -138,7 +138,9 @@ impl Started {
             } else {
                 started.backing.environment.clone()
             };
-            started.engines.push(Engine::start(&program, options.data.as_deref(), &environment).await?);
+            started
+                .engines
+                .push(SpawnedEngine::start(&program, options.data.as_deref(), &environment).await?);
         }
         Ok(started)
     }
@@ -148,13 +150,13 @@ impl Started {
         Self { engines: Vec::new(), ways: Vec::new(), backing: Backing::start(options).await }
     }
 
-    pub(crate) async fn begin(&mut self, what: outage::What) -> anyhow::Result<()> {
+    pub(crate) async fn begin(&mut self, what: outage::Cause) -> anyhow::Result<()> {
         self.backing.begin(what).await?;
         self.ways.iter().enumerate().for_each(|(nth, ways)| ways.begin(what, nth == 0));
         Ok(())
     }
 
-    pub(crate) async fn end(&mut self, what: outage::What) -> anyhow::Result<()> {
+    pub(crate) async fn end(&mut self, what: outage::Cause) -> anyhow::Result<()> {
         self.ways.iter().enumerate().for_each(|(nth, ways)| ways.end(what, nth == 0));
         self.backing.end(what).await
     }
@@ -166,11 +168,11 @@ impl Started {
 
     /// Of all engines, with commas.
     pub(crate) fn urls(&self) -> String {
-        self.engines.iter().map(Engine::url).collect::<Vec<_>>().join(",")
+        self.engines.iter().map(SpawnedEngine::url).collect::<Vec<_>>().join(",")
     }
 
     fn used(&self) -> Used {
-        let together = |sum: Option<Usage>, engine: &Engine| Some(sum?.beside(engine.usage()?));
+        let together = |sum: Option<Usage>, engine: &SpawnedEngine| Some(sum?.beside(engine.usage()?));
         Used {
             engines: self.engines.iter().fold(Some(Usage::default()), together),
             mariadb: self.backing.mariadb_usage(),
@@ -180,8 +182,9 @@ impl Started {
 }
 
 /// Where the server's binary is, unless told: named by `PUNCTUAL_BIN`, or beside this program.
-pub(crate) fn find_program(told: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let named = told.map(Path::to_path_buf).or_else(|| std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from));
+pub(crate) fn find_program(reported: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let named =
+        reported.map(Path::to_path_buf).or_else(|| std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from));
     let program = match named {
         Some(program) => program,
         None => std::env::current_exe()?.with_file_name("punctual"),

@@ -5,8 +5,8 @@
 use crate::{
     check::Receipt,
     clock::{now_ms, now_us},
-    execute::{Done, Manner, report},
-    job::{Job, Pause},
+    execute::{ExecutedTask, Manner, report},
+    job::{Pause, RunJob},
 };
 use anyhow::Context as _;
 use futures_util::future::join_all;
@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
 }
 
 struct Subscriber {
-    job: Arc<Job>,
+    job: Arc<RunJob>,
     manner: Manner,
     queue: QueueKey,
     lease_ms: i64,
@@ -40,7 +40,7 @@ struct Subscriber {
 
 /// Starts them beside those that pull.
 pub(crate) async fn subscribe_all(
-    job: &Arc<Job>,
+    job: &Arc<RunJob>,
     manner: Manner,
     subscription: &Subscription,
     workers: &mut JoinSet<anyhow::Result<()>>,
@@ -70,7 +70,7 @@ pub(crate) async fn subscribe_all(
 }
 
 impl Subscriber {
-    async fn receive(self, done: mpsc::Sender<Done>) -> anyhow::Result<()> {
+    async fn receive(self, done: mpsc::Sender<ExecutedTask>) -> anyhow::Result<()> {
         let wait = Duration::from_millis(self.manner.wait_ms);
         let mut pause = Pause::default();
         loop {
@@ -99,7 +99,7 @@ impl Subscriber {
     }
 
     /// Tells the checker and makes the outcome.
-    fn execute(&self, lease: &Assignment, at_us: i64) -> Done {
+    fn execute(&self, lease: &Assignment, at_us: i64) -> ExecutedTask {
         let n = self.job.shape.index(lease.task_id);
         let payload = std::str::from_utf8(&lease.payload.bytes).unwrap_or_default();
         let receipt = Receipt {
@@ -110,7 +110,7 @@ impl Subscriber {
             is_payload_intact: n.is_some_and(|n| self.job.shape.is_payload(n, payload)),
         };
         self.job.checker.lock().received(n, receipt);
-        Done { n, attempt: lease.attempt, item: self.succeeded(lease) }
+        ExecutedTask { n, attempt: lease.attempt, item: self.succeeded(lease) }
     }
 
     /// One item of `POST /v1/outcomes`.

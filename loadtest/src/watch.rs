@@ -6,11 +6,11 @@ use crate::{
     clock::now_us,
     execute::{Manner, execute_all},
     fault::Faults,
-    insert::{Call, insert_all},
-    job::{Job, Lane},
+    insert::{InsertCall, insert_all},
+    job::{JobThread, RunJob},
     options::RunOptions,
     outage::Outage,
-    progress::Progress,
+    progress::LoadProgress,
     report::{FaultReport, KillReport, OutageReport},
     server::{Server, Used},
     subscribe::Subscription,
@@ -19,20 +19,20 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 const TICK: Duration = Duration::from_millis(10);
-/// After the last outcome executors go on polling this long, to see what should not come.
+/// After the last outcome executors continue polling this long, to see what should not come.
 const AFTERMATH_US: i64 = 300_000;
 /// Between questions about tasks in doubt.
 const ASK_INTERVAL_US: i64 = 500_000;
 
 /// How a run came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum RunEnd {
     Complete,
     OutOfTime,
     Interrupted,
 }
 
-impl End {
+impl RunEnd {
     pub(crate) fn broken(self) -> Option<String> {
         match self {
             Self::Complete => None,
@@ -54,7 +54,7 @@ pub(crate) struct Disturbance {
 pub(crate) struct Watcher<'a> {
     options: &'a RunOptions,
     server: Server,
-    job: Arc<Job>,
+    job: Arc<RunJob>,
     start_us: i64,
     kill_at_us: Option<i64>,
     /// When the server was killed, when it was gone, and how it came back.
@@ -63,7 +63,7 @@ pub(crate) struct Watcher<'a> {
     outage: Option<Outage>,
     stop: watch::Sender<bool>,
     /// Still at work: inserts first, executors last.
-    lanes: Vec<Lane>,
+    lanes: Vec<JobThread>,
     is_inserted: bool,
     complete_since_us: Option<i64>,
     next_question_us: i64,
@@ -73,7 +73,7 @@ impl<'a> Watcher<'a> {
     pub(crate) fn new(
         options: &'a RunOptions,
         server: Server,
-        job: Arc<Job>,
+        job: Arc<RunJob>,
         start_ms: i64,
     ) -> anyhow::Result<Self> {
         let (stop, stopped) = watch::channel(false);
@@ -98,12 +98,12 @@ impl<'a> Watcher<'a> {
         })
     }
 
-    pub(crate) async fn watch(&mut self) -> anyhow::Result<End> {
-        let mut progress = Progress::new(self.options.common.progress);
+    pub(crate) async fn watch(&mut self) -> anyhow::Result<RunEnd> {
+        let mut progress = LoadProgress::new(self.options.common.progress);
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         loop {
             tokio::select! {
-                _ = &mut interrupt => return Ok(End::Interrupted),
+                _ = &mut interrupt => return Ok(RunEnd::Interrupted),
                 () = tokio::time::sleep(TICK) => {}
             }
             progress.tick(&self.job.checker);
@@ -159,18 +159,18 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    fn end(&mut self) -> Option<End> {
+    fn end(&mut self) -> Option<RunEnd> {
         let now_us = now_us();
         let is_executed = self.options.insert_only || self.job.checker.lock().open() == 0;
         let is_complete = self.is_inserted && is_executed;
         // What is still to be done to the server would be left out otherwise.
         if !is_complete || self.kill_at_us.is_some() || !self.disturbances_are_over() {
             self.complete_since_us = None;
-            return (now_us > self.deadline_us()).then_some(End::OutOfTime);
+            return (now_us > self.deadline_us()).then_some(RunEnd::OutOfTime);
         }
         let since_us = *self.complete_since_us.get_or_insert(now_us);
         let aftermath_us = if self.options.insert_only { 0 } else { AFTERMATH_US };
-        (now_us - since_us >= aftermath_us).then_some(End::Complete)
+        (now_us - since_us >= aftermath_us).then_some(RunEnd::Complete)
     }
 
     fn disturbances_are_over(&self) -> bool {
@@ -232,18 +232,22 @@ fn milliseconds(span_us: i64) -> f64 {
     span_us as f64 / 1e3
 }
 
-fn start_inserts(options: &RunOptions, job: &Arc<Job>, stop: watch::Receiver<bool>) -> anyhow::Result<Lane> {
+fn start_inserts(
+    options: &RunOptions,
+    job: &Arc<RunJob>,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<JobThread> {
     let (job, connections) = (Arc::clone(job), options.connections());
-    let call = if options.singles { Call::Single } else { Call::Batch };
-    Lane::start("insert", stop, move || insert_all(job, call, connections))
+    let call = if options.singles { InsertCall::Single } else { InsertCall::Batch };
+    JobThread::start("insert", stop, move || insert_all(job, call, connections))
 }
 
 fn start_executors(
     options: &RunOptions,
     server: &Server,
-    job: &Arc<Job>,
+    job: &Arc<RunJob>,
     stop: watch::Receiver<bool>,
-) -> anyhow::Result<Lane> {
+) -> anyhow::Result<JobThread> {
     let job = Arc::clone(job);
     let whole_ms = |ms: i64| u64::try_from(ms).unwrap_or(0);
     let manner = Manner {
@@ -261,5 +265,5 @@ fn start_executors(
         namespace: options.server.namespace.clone(),
         lease_ms: options.lease,
     });
-    Lane::start("execute", stop, move || execute_all(job, manner, subscription))
+    JobThread::start("execute", stop, move || execute_all(job, manner, subscription))
 }

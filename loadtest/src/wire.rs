@@ -1,4 +1,4 @@
-//! The bodies of the few calls that a load test makes, written and read by hand-picked fields. Deliberately not the
+//! The bodies of the few calls that a load test makes, written and read manually-picked fields. Deliberately not the
 //! server's own wire types: a change there that would break clients must break here.
 
 use serde::{Deserialize, Serialize};

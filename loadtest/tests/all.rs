@@ -29,11 +29,11 @@ fn kept(arguments: &str) -> Value {
         .arg(server())
         .output()
         .expect("the load test was built with this test");
-    let (told, complaint) =
+    let (reported, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{arguments}: {}\n{told}\n{complaint}", output.status);
-    let report: Value = serde_json::from_str(&told).expect("--json prints one object");
-    assert_eq!(report["ok"], true, "{told}");
+    assert!(output.status.success(), "{arguments}: {}\n{reported}\n{complaint}", output.status);
+    let report: Value = serde_json::from_str(&reported).expect("--json prints one object");
+    assert_eq!(report["ok"], true, "{reported}");
     report
 }
 
@@ -178,8 +178,9 @@ fn engines_that_are_killed_and_paused_in_mid_run_lose_nothing_and_complete_nothi
          --kill-one-after 3s --pause-one-after 4s --pause-for 5s"
     ));
     assert_eq!(report["counts"]["inserted"], 1_600, "{report}");
-    let told: Vec<_> = report["faults"].as_array().expect("two").iter().map(|fault| &fault["what"]).collect();
-    assert_eq!(told, ["kill", "pause"]);
+    let reported: Vec<_> =
+        report["faults"].as_array().expect("two").iter().map(|fault| &fault["what"]).collect();
+    assert_eq!(reported, ["kill", "pause"]);
     for fault in report["faults"].as_array().expect("two") {
         // None when no task came. Zero is a task of another engine that came within the same microsecond.
         assert!(fault["first_task_after_ms"].as_f64() >= Some(0.0), "{report}");

@@ -29,12 +29,12 @@ fn kept(arguments: &str) -> Value {
         .arg(server())
         .output()
         .expect("the load test was built with this test");
-    let (told, complaint) =
+    let (reported, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{arguments}: {}\n{told}\n{complaint}", output.status);
-    let report: Value = serde_json::from_str(&told).expect("--json prints one object");
-    assert_eq!(report["ok"], true, "{told}");
-    assert!(report["counts"]["executions"].as_u64() > Some(100), "{told}");
+    assert!(output.status.success(), "{arguments}: {}\n{reported}\n{complaint}", output.status);
+    let report: Value = serde_json::from_str(&reported).expect("--json prints one object");
+    assert_eq!(report["ok"], true, "{reported}");
+    assert!(report["counts"]["executions"].as_u64() > Some(100), "{reported}");
     report
 }
 

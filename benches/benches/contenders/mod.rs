@@ -108,7 +108,7 @@ impl Contender for StdHeap {
     }
 }
 
-/// Runs under a paused clock, which is moved by hand.
+/// Runs under a paused clock, which is moved manually.
 pub(crate) struct TokioQueue {
     runtime: Runtime,
     queue: DelayQueue<u64>,

@@ -2,7 +2,7 @@
 //! has changed carries its mark in its history, written in the transaction that changed it: a batch that is done twice, by
 //! whomever, changes no task twice.
 
-use crate::runner::Inner;
+use crate::runner::RunnerState;
 use punctual_contract::{Error as BackendError, bulk::StoredBulk, store::Change};
 use punctual_domain::{
     bulk::{self, Action},
@@ -28,7 +28,7 @@ const LOOKS: usize = 8;
 
 /// `read`: the task as it was found together with the others of its batch.
 pub(crate) async fn act(
-    inner: &Inner,
+    inner: &RunnerState,
     stored: &StoredBulk,
     place: TaskRef,
     read: Result<Option<Task>, BackendError>,
@@ -44,7 +44,7 @@ pub(crate) async fn act(
 }
 
 async fn try_to(
-    inner: &Inner,
+    inner: &RunnerState,
     stored: &StoredBulk,
     place: TaskRef,
     read: Result<Option<Task>, BackendError>,
@@ -72,7 +72,7 @@ fn is_meant(stored: &StoredBulk, task: &Task) -> bool {
 }
 
 /// None: the task has changed since it was looked at.
-async fn change(inner: &Inner, stored: &StoredBulk, task: Task) -> Result<Option<Acted>, Error> {
+async fn change(inner: &RunnerState, stored: &StoredBulk, task: Task) -> Result<Option<Acted>, Error> {
     let (engine, place, by) = (&inner.engine, task.place, bulk::mark(stored.id));
     let (fence, state, id) = (task.fence, task.state, stored.id);
     let guarded = stored.bulk.clone();

@@ -3,10 +3,10 @@
 use crate::{
     error::Error,
     preview::{self, Previewed},
-    runner::{Inner, Runner},
+    runner::{Runner, RunnerState},
 };
 use punctual_contract::{
-    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, StoredBulk, TaskFilter},
     evaluations::{EvaluationKind, SetAside},
     store::Applied,
 };
@@ -80,7 +80,7 @@ impl Runner {
         let mut found = FoundOf { next: before_id, ..FoundOf::default() };
         for _ in 0..self.inner.options.preview_looks.max(1) {
             let wanted = limit.max(1) - found.tasks.len();
-            let look = Look { before_id: found.next, limit: wanted, ..all.clone() };
+            let look = TaskFilter { before_id: found.next, limit: wanted, ..all.clone() };
             let page = self.inner.store.matching(&look).await?;
             let tasks = self.inner.engine.store().read(&page.places).await?;
             found.tasks.extend(tasks.into_iter().flatten().filter(fits));
@@ -169,7 +169,7 @@ impl Runner {
     pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         let was_set_aside = self.release(namespace, id).await?;
         self.change(namespace, id, |bulk, now| match bulk.state {
-            // It goes on at once.
+            // It continues at once.
             BulkState::Running if was_set_aside => Ok(Some((BulkState::Running, bulk.progress.clone()))),
             BulkState::Paused => {
                 let progress = Progress { note: None, paced_until: now, ..bulk.progress.clone() };
@@ -255,7 +255,7 @@ impl Runner {
         id: i64,
         decide: impl Fn(&StoredBulk, Millis) -> Result<Option<(BulkState, Progress)>, Error> + Send + Sync,
     ) -> Result<Changed, Error> {
-        let inner: &Inner = &self.inner;
+        let inner: &RunnerState = &self.inner;
         for _ in 0..TRIES {
             let (before, now) = (self.get(namespace, id).await?, inner.engine.now());
             let Some((state, progress)) = decide(&before, now)? else {

@@ -1,7 +1,7 @@
-//! What an operation ends of workflows: each is marked before the batch, and told after it, so that it goes on at once, and is
+//! What an operation ends of workflows: each is marked before the batch, and told after it, so that it continues at once, and is
 //! looked at soon if this engine dies between the two. Must not decide what becomes of a task or of a workflow.
 
-use crate::runner::Inner;
+use crate::runner::RunnerState;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};
 use punctual_domain::{bulk::Action, place::TaskRef, task::Task};
 use punctual_workflows::{Expected, workflow_of};
@@ -17,7 +17,7 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) async fn expected(
-        inner: &Inner,
+        inner: &RunnerState,
         action: &Action,
         read: &[Result<Option<Task>, BackendError>],
     ) -> Self {

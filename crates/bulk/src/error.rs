@@ -10,8 +10,8 @@ pub enum Error {
     /// The call does not go with the state that the operation is in.
     #[error("the operation is {}", .0.word())]
     IsIn(BulkState),
-    /// Not what the caller has previewed; it stands at this step.
-    #[error("the operation stands at step {0}")]
+    /// Not what the caller has previewed; it is at this step.
+    #[error("the operation is at step {0}")]
     Otherwise(i64),
     #[error("the preview is too old: what it has counted may be wrong by now; make another")]
     TooOld,

@@ -1,5 +1,5 @@
 //! Carries out bulk operations: what a filter finds is counted first and confirmed, and then changed a batch at a time, at a
-//! bounded rate, by the same calls as change one task. The path of a task knows nothing of it; whoever dies, another goes on.
+//! bounded rate, by the same calls as change one task. The path of a task knows nothing of it; whoever dies, another continues.
 //!
 //! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Bulk operations".
 

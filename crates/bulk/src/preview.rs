@@ -2,10 +2,10 @@
 //! so; otherwise they are counted. What takes longer than a caller waits for is counted on by the runner, and until then it is
 //! said that there are at least so many.
 
-use crate::{error::Error, runner::Inner};
+use crate::{error::Error, runner::RunnerState};
 use punctual_contract::{
     Error as BackendError,
-    bulk::{Look, NewBulk, StoredBulk},
+    bulk::{NewBulk, StoredBulk, TaskFilter},
     store::Books,
 };
 use punctual_domain::{
@@ -26,7 +26,7 @@ pub struct Previewed {
 }
 
 pub(crate) async fn preview(
-    inner: &Inner,
+    inner: &RunnerState,
     namespace: &Name,
     bulk: Bulk,
     by: &str,
@@ -36,7 +36,7 @@ pub(crate) async fn preview(
     }
     let now = inner.engine.now();
     let look = look(namespace, &bulk, now);
-    let first = Look { limit: inner.options.sample.max(1), ..look.clone() };
+    let first = TaskFilter { limit: inner.options.sample.max(1), ..look.clone() };
     let (counted, sample) = match account(inner, namespace, &bulk).await? {
         Some(count) => (Counted { count, below: None }, sample(inner, first).await?),
         None => walk(inner, look).await?,
@@ -57,14 +57,14 @@ pub(crate) async fn preview(
 /// What was counted so far.
 pub(crate) struct Counted {
     pub(crate) count: u64,
-    /// Where it goes on; None: all were looked at.
+    /// Where it continues; None: all were looked at.
     pub(crate) below: Option<i64>,
 }
 
 /// All that matches and was made until now.
-pub(crate) fn look(namespace: &Name, bulk: &Bulk, now: Millis) -> Look {
+pub(crate) fn look(namespace: &Name, bulk: &Bulk, now: Millis) -> TaskFilter {
     let filter = bulk.filter.clone();
-    Look {
+    TaskFilter {
         namespace: Some(namespace.clone()),
         queue: filter.queue,
         states: bulk.states(),
@@ -81,13 +81,13 @@ pub(crate) fn look(namespace: &Name, bulk: &Bulk, now: Millis) -> Look {
 }
 
 /// None: the account does not say.
-async fn account(inner: &Inner, namespace: &Name, bulk: &Bulk) -> Result<Option<u64>, Error> {
+async fn account(inner: &RunnerState, namespace: &Name, bulk: &Bulk) -> Result<Option<u64>, Error> {
     if !bulk.filter.is_of_the_account() {
         return Ok(None);
     }
     let (states, queue) = (bulk.states(), bulk.filter.queue.as_ref());
-    let Books { standing, .. } = inner.engine.store().books().await?;
-    let of_it = standing.iter().filter(|tally| {
+    let Books { tallies, .. } = inner.engine.store().books().await?;
+    let of_it = tallies.iter().filter(|tally| {
         tally.queue.namespace == *namespace
             && queue.is_none_or(|queue| *queue == tally.queue.queue)
             && states.contains(&tally.state)
@@ -95,7 +95,7 @@ async fn account(inner: &Inner, namespace: &Name, bulk: &Bulk) -> Result<Option<
     Ok(Some(u64::try_from(of_it.map(|tally| tally.tasks).sum::<i64>()).unwrap_or(0)))
 }
 
-async fn sample(inner: &Inner, mut look: Look) -> Result<Vec<Task>, Error> {
+async fn sample(inner: &RunnerState, mut look: TaskFilter) -> Result<Vec<Task>, Error> {
     for _ in 0..inner.options.preview_looks {
         let found = inner.store.matching(&look).await?;
         if !found.places.is_empty() {
@@ -107,13 +107,13 @@ async fn sample(inner: &Inner, mut look: Look) -> Result<Vec<Task>, Error> {
     Ok(Vec::new())
 }
 
-async fn read(inner: &Inner, places: &[TaskRef]) -> Result<Vec<Task>, Error> {
+async fn read(inner: &RunnerState, places: &[TaskRef]) -> Result<Vec<Task>, Error> {
     let first: Vec<_> = places.iter().take(inner.options.sample).copied().collect();
     Ok(inner.engine.store().read(&first).await?.into_iter().flatten().collect())
 }
 
 /// Counts them, as far as a preview looks at once.
-async fn walk(inner: &Inner, look: Look) -> Result<(Counted, Vec<Task>), Error> {
+async fn walk(inner: &RunnerState, look: TaskFilter) -> Result<(Counted, Vec<Task>), Error> {
     let mut first = Vec::new();
     let counted = count_on(inner, look, Some(&mut first)).await?;
     Ok((counted, read(inner, &first).await?))
@@ -121,8 +121,8 @@ async fn walk(inner: &Inner, look: Look) -> Result<(Counted, Vec<Task>), Error> 
 
 /// Counts those of a bounded number of looks.
 pub(crate) async fn count_on(
-    inner: &Inner,
-    mut look: Look,
+    inner: &RunnerState,
+    mut look: TaskFilter,
     mut first: Option<&mut Vec<TaskRef>>,
 ) -> Result<Counted, BackendError> {
     let mut count = 0_u64;

@@ -1,6 +1,6 @@
 //! The runner: looks which operations have something to do, and carries each on by some batches. `run_once` is bounded, can be
 //! run again at any time, and by several engines at once. One commit a batch: what became of the last one, and which tasks
-//! come next. Whoever goes on after a death begins with the batch that stands, and finds by its marks what was done. What is in a
+//! come next. Whoever continues after a death begins with the batch that stands, and finds by its marks what was done. What is in a
 //! database that does not answer goes by itself from there on (`apart`), so that the others' tasks do not wait for it.
 
 use crate::{
@@ -15,7 +15,7 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     BulkStore, Error as BackendError,
-    bulk::{AdvanceBulk, BulkFailure, Look, SLOTS, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, SLOTS, StoredBulk, TaskFilter},
     evaluations::{EvaluationKind, Subject},
     store::Applied,
 };
@@ -25,7 +25,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     time::Millis,
 };
-use punctual_engine::{Engine, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict};
+use punctual_engine::{Engine, EvaluationVerdict, NotEvaluated, SET_ASIDE_LOOK_MS};
 use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::sleep};
@@ -52,11 +52,11 @@ const FORGOTTEN: usize = 20;
 /// Cheap to clone; all clones are the same runner.
 #[derive(Clone, Debug)]
 pub struct Runner {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<RunnerState>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct RunnerState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn BulkStore>,
     pub(crate) options: Options,
@@ -90,7 +90,7 @@ impl Runner {
         workflows: Option<Workflows>,
     ) -> Self {
         let (forgot_at, meters, has_work) = (Mutex::new(None), Meters::default(), Notify::new());
-        let inner = Inner { engine, store, options, workflows, forgot_at, meters, has_work };
+        let inner = RunnerState { engine, store, options, workflows, forgot_at, meters, has_work };
         Self { inner: Arc::new(inner) }
     }
 
@@ -136,7 +136,7 @@ impl Runner {
         self.inner.meters.at_work(self.inner.engine.now())
     }
 
-    /// When there is something to do again, for whoever moves the clock by hand.
+    /// When there is something to do again, for the caller that moves the clock manually.
     ///
     /// # Errors
     /// A failing store.
@@ -145,7 +145,7 @@ impl Runner {
     }
 }
 
-impl Inner {
+impl RunnerState {
     /// Those of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);
@@ -162,9 +162,9 @@ impl Inner {
         let mut all: Vec<Result<usize, BackendError>> = Vec::new();
         for (stored, verdict) in due.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Go => together.push(go_on(self, stored, BATCHES)),
-                Verdict::Alone => alone.push(stored),
-                Verdict::Not(not) => all.push(put_off(self, &stored, &not).await),
+                EvaluationVerdict::Go => together.push(go_on(self, stored, BATCHES)),
+                EvaluationVerdict::Alone => alone.push(stored),
+                EvaluationVerdict::Not(not) => all.push(put_off(self, &stored, &not).await),
             }
         }
         let going = stream::iter(together).buffer_unordered(BULKS_AT_ONCE);
@@ -209,7 +209,11 @@ pub(crate) fn subject(stored: &StoredBulk) -> Subject {
 }
 
 /// Nothing of it is done now.
-async fn put_off(inner: &Inner, stored: &StoredBulk, not: &NotEvaluated) -> Result<usize, BackendError> {
+async fn put_off(
+    inner: &RunnerState,
+    stored: &StoredBulk,
+    not: &NotEvaluated,
+) -> Result<usize, BackendError> {
     let now = inner.engine.now();
     let after_ms = match not {
         NotEvaluated::SetAside => SET_ASIDE_LOOK_MS,
@@ -228,13 +232,13 @@ async fn put_off(inner: &Inner, stored: &StoredBulk, not: &NotEvaluated) -> Resu
 }
 
 /// Counts on, of a preview whose caller has not waited for it. What was counted counts once: whoever comes second has lost.
-async fn count(inner: &Inner, stored: &StoredBulk) -> Result<(), BackendError> {
+async fn count(inner: &RunnerState, stored: &StoredBulk) -> Result<(), BackendError> {
     let Some(below) = stored.progress.counting_below else { return Ok(()) };
     if inner.engine.closed(&stored.namespace).is_some() {
         return stop(inner, stored, inner.engine.now()).await;
     }
     let all = preview::look(&stored.namespace, &stored.bulk, stored.progress.previewed_at);
-    let counted = preview::count_on(inner, Look { before_id: Some(below), ..all }, None).await?;
+    let counted = preview::count_on(inner, TaskFilter { before_id: Some(below), ..all }, None).await?;
     let now = inner.engine.now();
     let mut progress = stored.progress.clone();
     progress.count = progress.count.saturating_add(counted.count);
@@ -253,7 +257,7 @@ async fn count(inner: &Inner, stored: &StoredBulk) -> Result<(), BackendError> {
 }
 
 /// Carries one operation on, as far as its rate allows. How many tasks were looked after.
-async fn go_on(inner: &Inner, mut stored: StoredBulk, batches: usize) -> Result<usize, BackendError> {
+async fn go_on(inner: &RunnerState, mut stored: StoredBulk, batches: usize) -> Result<usize, BackendError> {
     if stored.state == BulkState::Previewed {
         return count(inner, &stored).await.map(|()| 0);
     }
@@ -293,7 +297,7 @@ async fn go_on(inner: &Inner, mut stored: StoredBulk, batches: usize) -> Result<
 }
 
 /// Of a namespace that is being deleted: it goes with it.
-async fn stop(inner: &Inner, stored: &StoredBulk, now: Millis) -> Result<(), BackendError> {
+async fn stop(inner: &RunnerState, stored: &StoredBulk, now: Millis) -> Result<(), BackendError> {
     let note = Some("its namespace is closed".to_owned());
     let progress = Progress { ended_at: Some(now), note, ..stored.progress.clone() };
     let advance = AdvanceBulk {
@@ -309,7 +313,7 @@ async fn stop(inner: &Inner, stored: &StoredBulk, now: Millis) -> Result<(), Bac
 }
 
 async fn batch(
-    inner: &Inner,
+    inner: &RunnerState,
     stored: &StoredBulk,
     walk: &Walk,
     places: &[TaskRef],
@@ -323,7 +327,7 @@ async fn batch(
         .collect();
     let acted: Vec<_> = stream::iter(acting).buffer_unordered(inner.options.at_once.max(1)).collect().await;
     let is_last_try = walk.tries + 1 >= inner.options.tries;
-    // Not of a database that is away: that is waited for, as long as it takes.
+    // Not of a database that is unavailable: that is waited for, as long as it takes.
     let mut answers = None;
     if is_last_try && acted.iter().any(|pair| matches!(pair.1, Acted::NotNow(_))) {
         answers = Some(apart::away(inner, stored, walk).await);
@@ -370,16 +374,16 @@ struct Next {
     /// Found, and nothing is to be done to them.
     counted: usize,
     /// None: it has not been looked.
-    looked: Option<Looked>,
+    looked: Option<WalkPosition>,
 }
 
 #[derive(Debug)]
-struct Looked {
+struct WalkPosition {
     before_id: Option<i64>,
     is_through: bool,
 }
 
-async fn plan(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Result<Next, BackendError> {
+async fn plan(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> Result<Next, BackendError> {
     let progress = &stored.progress;
     if walk.is_through {
         return Ok(Next::default());
@@ -390,15 +394,15 @@ async fn plan(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Result<Next, B
         let failed = inner.store.bulk_failures(stored.id, above, limit).await?;
         let places: Vec<TaskRef> = failed.iter().map(|failure| failure.place).collect();
         let before_id = places.last().map(|place| place.id).or(walk.before_id);
-        let looked = Looked { before_id, is_through: places.len() < limit };
+        let looked = WalkPosition { before_id, is_through: places.len() < limit };
         return Ok(Next { places, counted: 0, looked: Some(looked) });
     }
     let all = apart::look(inner, stored, walk);
     let only_counts = stored.bulk.action == Action::Export;
     let limit = if only_counts { all.limit } else { limit };
-    let look = Look { before_id: walk.before_id, limit, ..all };
+    let look = TaskFilter { before_id: walk.before_id, limit, ..all };
     let found = inner.store.matching(&look).await?;
-    let looked = Looked {
+    let looked = WalkPosition {
         before_id: found.next_before_id.or(walk.before_id),
         is_through: found.next_before_id.is_none(),
     };
@@ -411,7 +415,7 @@ async fn plan(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Result<Next, B
 /// Accounts for a batch and notes the next, in one step. Paused or stopped meanwhile, the batch that was under way is
 /// accounted for all the same. None: another engine has done so.
 async fn commit(
-    inner: &Inner,
+    inner: &RunnerState,
     mut stored: StoredBulk,
     (nth, walk): (usize, &Walk),
     acted: &Batch,
@@ -478,7 +482,7 @@ fn advanced(
     }
 }
 
-/// A walk after its batch. Parts of it that are away go by themselves, if others answer.
+/// A walk after its batch. Parts of it that are unavailable go by themselves, if others answer.
 fn after(
     progress: &mut Progress,
     walk: &Walk,

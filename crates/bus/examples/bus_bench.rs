@@ -51,19 +51,19 @@ async fn redis_cpu(client: &redis::Client) -> Outcome<(f64, Millis)> {
 }
 
 #[derive(Clone, Copy)]
-struct Run {
+struct BenchRun {
     messages: usize,
     batch: usize,
     payload: usize,
 }
 
-struct Phase<'a> {
+struct BenchPhase<'a> {
     name: &'a str,
     began: Instant,
     cpu: f64,
 }
 
-impl<'a> Phase<'a> {
+impl<'a> BenchPhase<'a> {
     async fn begin(name: &'a str, client: &redis::Client) -> Outcome<Self> {
         Ok(Self { name, began: Instant::now(), cpu: redis_cpu(client).await?.0 })
     }
@@ -77,7 +77,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-async fn publish(bus: &RedisBus, queue: &QueueKey, run: Run) -> Outcome<()> {
+async fn publish(bus: &RedisBus, queue: &QueueKey, run: BenchRun) -> Outcome<()> {
     for first in (0..run.messages).step_by(run.batch) {
         let last = (first + run.batch).min(run.messages);
         let batch: Outcome<Vec<_>> =
@@ -89,7 +89,7 @@ async fn publish(bus: &RedisBus, queue: &QueueKey, run: Run) -> Outcome<()> {
     Ok(())
 }
 
-async fn receive(bus: &RedisBus, queue: &QueueKey, run: Run, now: Millis) -> Outcome<Vec<u64>> {
+async fn receive(bus: &RedisBus, queue: &QueueKey, run: BenchRun, now: Millis) -> Outcome<Vec<u64>> {
     let began = Instant::now();
     let mut ids = Vec::with_capacity(run.messages);
     while ids.len() < run.messages {
@@ -105,7 +105,7 @@ async fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let url = args.first().map_or("redis://127.0.0.1:6379", String::as_str);
     let number = |at: usize, otherwise: usize| args.get(at).map_or(Ok(otherwise), |arg| arg.parse());
-    let run = Run { messages: number(1, 200_000)?, batch: number(2, 100)?, payload: number(3, 200)? };
+    let run = BenchRun { messages: number(1, 200_000)?, batch: number(2, 100)?, payload: number(3, 200)? };
     let options = RedisBusOptions {
         prefix: format!("bench-{}", std::process::id()),
         streams_per_queue: u8::try_from(number(4, 1)?)?,
@@ -113,14 +113,14 @@ async fn main() -> Outcome<()> {
     };
     let (client, bus) = (redis::Client::open(url)?, RedisBus::connect(url, options).await?);
     let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("bench")? };
-    let phase = Phase::begin("publish", &client).await?;
+    let phase = BenchPhase::begin("publish", &client).await?;
     publish(&bus, &queue, run).await?;
     phase.end(&client, run.messages).await?;
     let now = redis_cpu(&client).await?.1;
-    let phase = Phase::begin("receive", &client).await?;
+    let phase = BenchPhase::begin("receive", &client).await?;
     let ids = receive(&bus, &queue, run, now).await?;
     phase.end(&client, run.messages).await?;
-    let phase = Phase::begin("acknowledge", &client).await?;
+    let phase = BenchPhase::begin("acknowledge", &client).await?;
     for some in ids.chunks(run.batch) {
         bus.acknowledge(&queue, some).await?;
     }

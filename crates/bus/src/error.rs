@@ -2,26 +2,15 @@
 //! password.
 
 use punctual_contract as contract;
-use redis::{ErrorKind, RedisError};
+use punctual_redis_link::{Error as LinkError, Failure};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the bus address cannot be used: {0}")]
-    Address(String),
+    /// Of the connection, or of Redis.
+    #[error(transparent)]
+    Redis(#[from] Failure),
     #[error("bus option {option}: {value} cannot be used, {wanted}")]
     Setting { option: &'static str, value: String, wanted: &'static str },
-    #[error("cannot connect to Redis: {0}")]
-    Connect(#[source] RedisError),
-    #[error("Redis did not answer the connection in time")]
-    ConnectTimeout,
-    /// Redis said no: nothing happened.
-    #[error("Redis refused: {0}")]
-    Refused(#[source] RedisError),
-    /// The connection broke, or the answer did not come in time: it may have happened.
-    #[error("no answer from Redis: {0}")]
-    NoAnswer(#[source] RedisError),
-    #[error("no answer from Redis in time")]
-    Timeout,
     #[error("Redis answered something that was not asked: {0}")]
     Reply(&'static str),
     #[error("a message cannot be written: {0}")]
@@ -41,24 +30,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// What Redis itself answered did not happen; what it did not answer may have.
-    pub(crate) fn from_redis(error: RedisError) -> Self {
-        match error.kind() {
-            ErrorKind::Server(_)
-            | ErrorKind::Extension
-            | ErrorKind::InvalidClientConfig
-            | ErrorKind::AuthenticationFailed
-            | ErrorKind::MasterNameNotFoundBySentinel
-            | ErrorKind::EmptySentinelList
-            | ErrorKind::ClusterConnectionNotFound => Self::Refused(error),
-            _ => Self::NoAnswer(error),
-        }
+    /// Of an address that cannot be used.
+    pub(crate) const fn address(error: LinkError) -> Self {
+        Self::Redis(Failure::before(error))
     }
 
     /// The code of a refusal, as "NOGROUP".
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
-            Self::Refused(error) => error.code(),
+            Self::Redis(failure) => failure.code(),
             _ => None,
         }
     }
@@ -66,14 +46,21 @@ impl Error {
     /// `host:port` of the Cluster's node that has the key.
     pub(crate) fn moved_to(&self) -> Option<&str> {
         match self {
-            Self::Refused(error) => error.redirect_node().map(|(address, _)| address),
+            Self::Redis(failure) => failure.moved_to(),
             _ => None,
         }
     }
 
+    /// A connection was lost while it was used.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.happened() == contract::Happened::Maybe
+            && matches!(self, Self::Redis(failure) if failure.code().is_none())
+    }
+
     pub(crate) const fn happened(&self) -> contract::Happened {
         match self {
-            Self::NoAnswer(_) | Self::Timeout | Self::Reply(_) | Self::BrokenOff => contract::Happened::Maybe,
+            Self::Redis(failure) => failure.happened,
+            Self::Reply(_) | Self::BrokenOff => contract::Happened::Maybe,
             _ => contract::Happened::No,
         }
     }

@@ -4,11 +4,15 @@
 
 use crate::{
     error::Error,
-    redis::{Link, Patience, Topology, check_prefix},
+    redis::{check_prefix, place},
 };
 use punctual_domain::place::TaskRef;
+use punctual_redis_link::{Pool, Router};
 use redis::Value;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
+
+/// Guards that are asked for at the same time; the others wait for one.
+const CONNECTIONS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardOptions {
@@ -45,15 +49,16 @@ pub struct Execution {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Execute it; nobody else does within the window.
+    /// Execute it; no other executor does within the window.
     Granted,
-    /// Somebody was first: do not execute it.
+    /// An executor was first: do not execute it.
     Held { by: String },
 }
 
 #[derive(Debug)]
 pub struct Guard {
-    link: Link,
+    /// A handler begins when its guard has answered: none waits behind another's.
+    pool: Pool<Router>,
     options: GuardOptions,
 }
 
@@ -68,14 +73,14 @@ impl Guard {
             let value = format!("{:?}", options.window);
             return Err(Error::Setting { option: "window", value, wanted: "it must be at least 1 ms" });
         }
-        let patience = Patience { connect: options.connect_timeout, response: options.response_timeout };
-        let link = Link::new(Arc::new(Topology::parse(url, patience.connect, patience.response)?), patience);
-        link.run(redis::pipe().cmd("PING")).await?;
-        Ok(Self { link, options })
+        let place = place(url, options.connect_timeout, options.response_timeout)?;
+        let pool: Pool<Router> = Pool::new(&place, CONNECTIONS_MAX);
+        pool.lend().await?.run_one(redis::cmd("PING")).await?;
+        Ok(Self { pool, options })
     }
 
     /// # Errors
-    /// Redis refused or did not answer. After no answer it may be taken, by us: nobody else will be granted it.
+    /// Redis refused or did not answer. After no answer it may be taken, by us: no other executor will be granted it.
     pub async fn take(&self, this_execution: Execution) -> Result<Taken, Error> {
         let taken = match self.ask(this_execution).await? {
             Value::Nil => Taken::Granted,
@@ -99,9 +104,7 @@ impl Guard {
         let window_ms = u64::try_from(self.options.window.as_millis()).unwrap_or(u64::MAX);
         let mut set = redis::cmd("SET");
         set.arg(self.key(execution)).arg(&self.options.holder).arg("NX").arg("GET").arg("PX").arg(window_ms);
-        let answers = self.link.run(redis::pipe().add_command(set)).await?;
-        let answer = answers.into_iter().next().ok_or(Error::Reply("to a guard, nothing"))?;
-        answer.extract_error().map_err(Error::from_redis)
+        Ok(self.pool.lend().await?.run_one(set).await?)
     }
 
     /// By id, which never changes; the instant in a reference does.

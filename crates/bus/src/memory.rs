@@ -19,24 +19,24 @@ use tokio::{
 
 #[derive(Debug, Default)]
 pub struct MemoryBus {
-    state: Mutex<State>,
+    state: Mutex<BusState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    lanes: HashMap<QueueKey, Lane>,
+struct BusState {
+    lanes: HashMap<QueueKey, QueueMessages>,
     /// One sequence for all queues, so that an id is not given twice when an idle lane was forgotten in between.
     last_id: u64,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct QueueMessages {
     /// By id: what was reclaimed goes before what is newer.
     waiting: BTreeMap<u64, Message>,
     pending: HashMap<u64, (Millis, Message)>,
-    /// A lane that somebody waits at is not forgotten: its `arrived` is what they listen to.
+    /// A lane that a caller waits at is not forgotten: its `arrived` is what they listen to.
     waiters: usize,
-    /// One permit means "something is waiting"; whoever leaves something behind passes it on.
+    /// One permit means "something is waiting"; the executor that leaves something behind passes it on.
     arrived: Arc<Notify>,
 }
 
@@ -46,7 +46,7 @@ struct Message {
     assignment: Assignment,
 }
 
-impl Lane {
+impl QueueMessages {
     fn hand_out(&mut self, limit: usize, now: Millis) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         while deliveries.len() < limit {
@@ -61,15 +61,15 @@ impl Lane {
         deliveries
     }
 
-    /// Nothing in it, and nobody waits for anything.
+    /// Nothing in it, and no caller waits for anything.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.pending.is_empty() && self.waiters == 0
     }
 }
 
-impl State {
+impl BusState {
     fn forget_if_idle(&mut self, queue: &QueueKey) {
-        if self.lanes.get(queue).is_some_and(Lane::is_idle) {
+        if self.lanes.get(queue).is_some_and(QueueMessages::is_idle) {
             self.lanes.remove(queue);
         }
     }

@@ -2,32 +2,33 @@
 //! acknowledged, and not before; a stream that was flushed is made again when it is next read. Redis 7, one server,
 //! a Cluster, or a master under Sentinels.
 
-mod address;
 mod block;
 mod body;
 mod entry;
 mod lanes;
-mod link;
 mod publish;
+mod readers;
+mod receipts;
 mod receive;
-mod settle;
 mod streams;
 
-pub(crate) use address::Topology;
 pub(crate) use body::VERSION as BODY_VERSION;
-pub(crate) use link::{Link, Patience};
 
 use crate::error::Error;
 use async_trait::async_trait;
-use block::Taps;
 use lanes::Lanes;
 use punctual_contract::{self as contract, Bus, Happened, bus::Delivery, store::Assignment};
 use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_redis_link::{RedisEndpoints, Router, TimeLimits};
+use readers::Readers;
 use std::{
     sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 use streams::Stream;
+
+/// An answer takes a millisecond; after this a connection is doubted, and another one is made.
+const DOUBT_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisBusOptions {
@@ -69,14 +70,16 @@ impl RedisBusOptions {
         }
         check_prefix(&self.prefix)
     }
-
-    fn patience(&self) -> Patience {
-        Patience { connect: self.connect_timeout, response: self.response_timeout }
-    }
 }
 
 fn setting(option: &'static str, value: &dyn std::fmt::Display, wanted: &'static str) -> Error {
     Error::Setting { option, value: value.to_string(), wanted }
+}
+
+/// Where Redis is, for commands that do not block.
+pub(crate) fn place(url: &str, connect: Duration, response: Duration) -> Result<Arc<RedisEndpoints>, Error> {
+    let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER };
+    RedisEndpoints::new(url, limits, []).map_err(Error::address)
 }
 
 /// A brace in it would be taken for the hash tag.
@@ -97,10 +100,11 @@ pub struct RedisBus {
 struct Core {
     options: RedisBusOptions,
     /// Bulk in both directions: a large batch that goes out does not keep what comes in waiting.
-    out: Link,
-    work: Link,
+    out: Router,
+    work: Router,
+    place: Arc<RedisEndpoints>,
     lanes: Lanes,
-    taps: Taps,
+    readers: Readers,
     /// Where the next sweep over the streams of a queue begins.
     turn: AtomicUsize,
 }
@@ -122,7 +126,7 @@ impl RedisBus {
     /// The address or an option cannot be used, or Redis does not answer.
     pub async fn connect(url: &str, options: RedisBusOptions) -> Result<Self, Error> {
         let bus = Self::new(url, options)?;
-        bus.core.work.run(redis::pipe().cmd("PING")).await?;
+        bus.core.work.run_one(redis::cmd("PING")).await?;
         Ok(bus)
     }
 
@@ -132,16 +136,15 @@ impl RedisBus {
     /// The address or an option cannot be used.
     pub fn new(url: &str, options: RedisBusOptions) -> Result<Self, Error> {
         options.check()?;
-        let patience = options.patience();
-        let topology = Arc::new(Topology::parse(url, patience.connect, patience.response)?);
-        let (out, work) = (Link::new(Arc::clone(&topology), patience), Link::new(topology, patience));
-        let (lanes, taps, turn) = (Lanes::default(), Taps::default(), AtomicUsize::new(0));
-        Ok(Self { core: Arc::new(Core { options, out, work, lanes, taps, turn }) })
+        let place = place(url, options.connect_timeout, options.response_timeout)?;
+        let (out, work) = (place.router(), place.router());
+        let (lanes, readers, turn) = (Lanes::default(), Readers::new(&place), AtomicUsize::new(0));
+        Ok(Self { core: Arc::new(Core { options, out, work, place, lanes, readers, turn }) })
     }
 }
 
 /// Says what was being done.
-fn told<E>(doing: &'static str, happened: Happened, source: E) -> contract::Error
+fn reported<E>(doing: &'static str, happened: Happened, source: E) -> contract::Error
 where
     E: std::error::Error + Send + Sync + 'static,
 {
@@ -149,7 +152,7 @@ where
 }
 
 fn while_doing(doing: &'static str) -> impl Fn(Error) -> contract::Error {
-    move |error| told(doing, error.happened(), error)
+    move |error| reported(doing, error.happened(), error)
 }
 
 #[async_trait]
@@ -158,7 +161,7 @@ impl Bus for RedisBus {
         let results = publish::publish(&self.core, &messages).await;
         results
             .into_iter()
-            .map(|result| result.map_err(|error| told("publish a message", error.happened(), error)))
+            .map(|result| result.map_err(|error| reported("publish a message", error.happened(), error)))
             .collect()
     }
 
@@ -170,15 +173,15 @@ impl Bus for RedisBus {
         now: Millis,
     ) -> Result<Vec<Delivery>, contract::Error> {
         let received = receive::receive(&self.core, queue, limit, wait, now).await;
-        received.map_err(|error| told("receive messages", error.happened(), error))
+        received.map_err(|error| reported("receive messages", error.happened(), error))
     }
 
     async fn acknowledge(&self, queue: &QueueKey, ids: &[u64]) -> Result<(), contract::Error> {
-        settle::acknowledge(&self.core, queue, ids).await.map_err(while_doing("acknowledge messages"))
+        receipts::acknowledge(&self.core, queue, ids).await.map_err(while_doing("acknowledge messages"))
     }
 
     async fn reclaim(&self, queue: &QueueKey, before: Millis) -> Result<usize, contract::Error> {
-        settle::reclaim(&self.core, queue, before).await.map_err(while_doing("reclaim messages"))
+        receipts::reclaim(&self.core, queue, before).await.map_err(while_doing("reclaim messages"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Archives under an engine: cold storage is opened as the settings say, held against what the store remembers, and the
+//! Archives under an engine: archive storage is opened as the settings say, held against what the store remembers, and the
 //! housekeeping runs as services of the engine. Must never start an engine that would delete what others archive.
 
 use crate::config::Archive;
@@ -7,22 +7,23 @@ use punctual_contract::Error;
 use punctual_domain::time::Millis;
 use punctual_engine::Running;
 use punctual_store::{
-    ArchiveOptions, ArchiveReport, BucketOptions, Buckets, ColdOptions, ColdStorage, MysqlStore, SqliteStore,
+    ArchiveOptions, ArchiveReport, ArchiveStorage, ArchiveStorageOptions, BucketOptions, Buckets, MysqlStore,
+    SqliteStore,
 };
 use std::{sync::Arc, time::Duration};
 
 /// Between two runs. Every engine runs: more than one at once does no harm.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-async fn cold(url: &str) -> anyhow::Result<Arc<ColdStorage>> {
-    let opened = ColdStorage::open(url, ColdOptions::default()).await;
+async fn archive_storage(url: &str) -> anyhow::Result<Arc<ArchiveStorage>> {
+    let opened = ArchiveStorage::open(url, ArchiveStorageOptions::default()).await;
     Ok(Arc::new(opened.with_context(|| format!("archive.url = {url:?} cannot be used"))?))
 }
 
 pub(crate) async fn of_mysql(store: MysqlStore, archive: &Archive) -> anyhow::Result<MysqlStore> {
     match &archive.url {
         Some(url) => {
-            let opened = store.with_archive(cold(url).await?).await;
+            let opened = store.with_archive(archive_storage(url).await?).await;
             opened.with_context(|| format!("archive.url = {url:?} is refused"))
         }
         None => {
@@ -35,7 +36,7 @@ pub(crate) async fn of_mysql(store: MysqlStore, archive: &Archive) -> anyhow::Re
 pub(crate) async fn of_sqlite(store: SqliteStore, archive: &Archive) -> anyhow::Result<SqliteStore> {
     match &archive.url {
         Some(url) => {
-            let opened = store.with_archive(cold(url).await?).await;
+            let opened = store.with_archive(archive_storage(url).await?).await;
             opened.with_context(|| format!("archive.url = {url:?} is refused"))
         }
         None => {

@@ -1,4 +1,4 @@
-//! Opens what an engine stands on: a file and memory, or MySQL and Redis, or MySQL alone; and the machine's clock. The only place where
+//! Opens what an engine is on: a file and memory, or MySQL and Redis, or MySQL alone; and the machine's clock. The only place where
 //! back ends are named.
 
 mod services;
@@ -6,7 +6,7 @@ mod services;
 use crate::{
     archive, audited,
     clock::Machine,
-    config::{Archive, Payloads, Place, Settings, SharedPlace},
+    config::{Archive, Payloads, Settings, SharedPlace, StoreLocation},
     durability, journal, logs, other_engines,
 };
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,7 @@ use punctual_cluster::Watcher;
 use punctual_contract::{
     Blobs, BulkStore, Bus, ClusterStore, Error, Hot, Limiter, ScheduleStore, Signals, Store, WorkflowStore,
 };
-use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
+use punctual_engine::{Backends, Engine, Running, SharedBackends, TrustedClock, Witness};
 use punctual_hot::{
     ClusterName, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
@@ -36,7 +36,7 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct RunningEngine {
     pub(crate) engine: Engine,
     pub(crate) planner: Planner,
     pub(crate) workflows: Workflows,
@@ -115,7 +115,7 @@ impl Closing {
     }
 }
 
-impl Standing {
+impl RunningEngine {
     pub(crate) async fn start(settings: &Settings) -> Result<Self> {
         let (archive, mut options) = (&settings.archive, settings.engine.clone());
         options.process = Arc::clone(logs::meters());
@@ -123,10 +123,10 @@ impl Standing {
         // Why Redis was not reached.
         let mut away = None;
         let (mut backends, store) = match &settings.place {
-            Place::Embedded { sqlite_path } => {
+            StoreLocation::Embedded { sqlite_path } => {
                 embedded(sqlite_path, archive, settings.memory_max_bytes, bound).await?
             }
-            Place::Shared(place) => {
+            StoreLocation::Shared(place) => {
                 options.name = engine_name();
                 let (backends, store, why) = shared(place, archive, &options.name, bound).await?;
                 away = why;
@@ -175,7 +175,7 @@ impl Standing {
             async move { watching.run_once(now).await }
         });
         store.supervise(&running, archive);
-        if let Place::Shared(place) = &settings.place {
+        if let StoreLocation::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
         Ok(Self { engine, planner, bulk, workflows, cluster, traces, running, store })
@@ -289,10 +289,10 @@ impl OpenStore {
 }
 
 /// Brings the schema up to date, as an engine does.
-pub(crate) async fn open_store(place: &Place) -> Result<OpenStore> {
+pub(crate) async fn open_store(place: &StoreLocation) -> Result<OpenStore> {
     Ok(OpenStore(match place {
-        Place::Embedded { sqlite_path } => Closing::Sqlite(Arc::new(open(sqlite_path).await?)),
-        Place::Shared(place) => {
+        StoreLocation::Embedded { sqlite_path } => Closing::Sqlite(Arc::new(open(sqlite_path).await?)),
+        StoreLocation::Shared(place) => {
             let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
             Closing::Mysql(Arc::new(store))
         }
@@ -300,10 +300,10 @@ pub(crate) async fn open_store(place: &Place) -> Result<OpenStore> {
 }
 
 /// The names of the migrations that were applied.
-pub(crate) async fn migrate(place: &Place) -> Result<Vec<String>> {
+pub(crate) async fn migrate(place: &StoreLocation) -> Result<Vec<String>> {
     match place {
-        Place::Embedded { sqlite_path } => migrate_file(sqlite_path).await,
-        Place::Shared(place) => migrate_databases(place).await,
+        StoreLocation::Embedded { sqlite_path } => migrate_file(sqlite_path).await,
+        StoreLocation::Shared(place) => migrate_databases(place).await,
     }
 }
 
@@ -355,7 +355,7 @@ async fn shared(
         bus: hot_backends.bus,
         clock: Arc::new(clock),
         blobs: None,
-        shared: Some(Shared {
+        shared: Some(SharedBackends {
             ownership: Arc::new(ownership),
             signals: hot_backends.signals,
             stored_limiter: hot_backends.stored_limiter,

@@ -23,7 +23,7 @@ pub(crate) use keys::WEAK_DURABILITY;
 pub(crate) use layers::Layers;
 pub(crate) use listening::Listening;
 pub(crate) use payloads::Payloads;
-pub(crate) use place::{Place, SharedPlace};
+pub(crate) use place::{SharedPlace, StoreLocation};
 pub(crate) use secrets::{is_open_to_all, read_bus_url, read_secret, shown_hot_url};
 pub(crate) use settings::{Archive, LogFormat, Settings};
 pub(crate) use show::{ConfigArgs, run};

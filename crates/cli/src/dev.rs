@@ -17,7 +17,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use demo::Plan;
+use demo::DemoPlan;
 use punctual_domain::access::Permission;
 use punctual_engine::{Engine, access::Identified};
 use punctual_sdk::Client;
@@ -75,26 +75,26 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let (listener, is_other_port) = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
-    let standing = serve::started(&settings).await?;
-    if let Err(refused) = demo_is_let_in(&standing.engine) {
-        standing.stop().await?;
+    let running = serve::started(&settings).await?;
+    if let Err(refused) = demo_is_let_in(&running.engine) {
+        running.stop().await?;
         return Err(refused);
     }
     let in_use = is_other_port.then_some(settings.listening.address);
-    announce(&args, address, in_use, &data, standing.engine.access_is_required())?;
+    announce(&args, address, in_use, &data, running.engine.access_is_required())?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();
     let api = punctual_server::serve(
         listener,
-        standing.engine.clone(),
-        serve::options(&settings, &standing),
+        running.engine.clone(),
+        serve::options(&settings, &running),
         server_stop.clone(),
     );
     server.spawn(api);
     let summary = Box::pin(show(&args, address, signals.stop())).await;
     server_stop.cancel();
     let served = server.join_next().await;
-    standing.stop().await?;
+    running.stop().await?;
     if let Some(served) = served {
         served?.context("the API ended")?;
     }
@@ -169,7 +169,7 @@ fn announce(
 
 async fn show(args: &DevArgs, address: SocketAddr, stop: CancellationToken) -> Result<Summary> {
     let client = Client::builder().url(serve::origin("http", address)).tries(TRIES_OF_ONE_CALL).build()?;
-    let plan = Plan { rate: args.rate, run_for: args.run_for };
+    let plan = DemoPlan { rate: args.rate, run_for: args.run_for };
     let scenery_stop = CancellationToken::new();
     let mut scenery = JoinSet::new();
     // Without a stream nothing is made that was not asked for.

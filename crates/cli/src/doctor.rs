@@ -14,14 +14,14 @@ mod verdicts;
 
 use crate::{
     clock::SystemClock,
-    config::{Layers, Place, SettingArgs, Settings, SharedPlace},
+    config::{Layers, SettingArgs, Settings, SharedPlace, StoreLocation},
     logs,
     output::{self, Form},
 };
 use anyhow::Result;
 use clap::Args;
 use futures_util::future::{LocalBoxFuture, join_all};
-use list::{Check, Finding, Judged, Verdict};
+use list::{Check, CheckVerdict, Finding, Judged};
 use std::{fmt::Display, future::Future, process::ExitCode, time::Duration};
 use tokio::time::timeout;
 
@@ -40,7 +40,7 @@ pub(crate) struct DoctorArgs {
 }
 
 /// What one place was found to be.
-type Found = Vec<Finding>;
+type Findings = Vec<Finding>;
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     let layers = args.settings.layers()?;
@@ -51,18 +51,18 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
         Form::Json => output::json(&document(&found))?,
         Form::Text => print(&found),
     }
-    let is_well = found.iter().all(|finding| finding.verdict != Verdict::Wrong);
+    let is_well = found.iter().all(|finding| finding.verdict != CheckVerdict::Wrong);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Every place at once; the worst of each stands where it was found.
-async fn examine(layers: &Layers, settings: &Settings) -> Found {
+async fn examine(layers: &Layers, settings: &Settings) -> Findings {
     let clock = SystemClock;
-    let mut places: Vec<LocalBoxFuture<'_, Found>> =
+    let mut places: Vec<LocalBoxFuture<'_, Findings>> =
         vec![Box::pin(machine::examine(layers, settings, &clock))];
     match &settings.place {
-        Place::Embedded { sqlite_path } => places.push(Box::pin(file::examine(sqlite_path))),
-        Place::Shared(place) => {
+        StoreLocation::Embedded { sqlite_path } => places.push(Box::pin(file::examine(sqlite_path))),
+        StoreLocation::Shared(place) => {
             for url in &place.mysql_urls {
                 places.push(Box::pin(mysql::examine(url, place.allows_weak_durability, &clock)));
             }
@@ -74,7 +74,7 @@ async fn examine(layers: &Layers, settings: &Settings) -> Found {
     join_all(places).await.into_iter().flatten().collect()
 }
 
-async fn of_redis(place: &SharedPlace, redis_url: &str, clock: &SystemClock) -> Found {
+async fn of_redis(place: &SharedPlace, redis_url: &str, clock: &SystemClock) -> Findings {
     let catalog = place.mysql_urls.first().map(String::as_str).unwrap_or_default();
     let cluster = mysql::cluster(catalog).await;
     redis::examine(place, redis_url, cluster, clock).await
@@ -98,16 +98,16 @@ fn finding(check: &Check, place: &str, judged: Judged) -> Finding {
     Finding { check: check.name, place: place.to_owned(), verdict, finding, way_out }
 }
 
-fn count(found: &[Finding], verdict: Verdict) -> usize {
+fn count(found: &[Finding], verdict: CheckVerdict) -> usize {
     found.iter().filter(|finding| finding.verdict == verdict).count()
 }
 
 fn document(found: &[Finding]) -> serde_json::Value {
     serde_json::json!({
-        "is_well": count(found, Verdict::Wrong) == 0,
-        "good": count(found, Verdict::Good),
-        "doubtful": count(found, Verdict::Doubtful),
-        "wrong": count(found, Verdict::Wrong),
+        "is_well": count(found, CheckVerdict::Wrong) == 0,
+        "good": count(found, CheckVerdict::Good),
+        "doubtful": count(found, CheckVerdict::Doubtful),
+        "wrong": count(found, CheckVerdict::Wrong),
         "checks": found,
     })
 }
@@ -122,7 +122,7 @@ fn print(found: &[Finding]) {
         ]
     });
     output::table(["VERDICT", "CHECK", "WHERE", "FOUND"], rows);
-    for finding in found.iter().filter(|finding| finding.verdict != Verdict::Good) {
+    for finding in found.iter().filter(|finding| finding.verdict != CheckVerdict::Good) {
         output::line("");
         let said = format!(" {} ({}): {}", finding.check, finding.place, finding.finding);
         output::line_with_state("", finding.verdict.word(), &said);
@@ -131,9 +131,9 @@ fn print(found: &[Finding]) {
     output::line("");
     output::line(&format!(
         "{} good, {} doubtful, {} wrong",
-        count(found, Verdict::Good),
-        count(found, Verdict::Doubtful),
-        count(found, Verdict::Wrong)
+        count(found, CheckVerdict::Good),
+        count(found, CheckVerdict::Doubtful),
+        count(found, CheckVerdict::Wrong)
     ));
 }
 

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ExecutorCommand {
-    List(ListArgs),
+    List(ExecutorListArgs),
     /// Show one, with the tasks in its hands
     Get(NameArgs),
     /// No new tasks: it finishes what it has, and ends
@@ -27,7 +27,7 @@ pub(crate) enum ExecutorCommand {
 
 /// Show who runs tasks, by name
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct ExecutorListArgs {
     /// Executors of a page
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
@@ -70,7 +70,7 @@ pub(crate) async fn run(command: ExecutorCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(args: ListArgs) -> Result<()> {
+async fn list(args: ExecutorListArgs) -> Result<()> {
     let asked = ListExecutors { limit: Some(args.limit), cursor: args.cursor };
     let page = args.connect.client(TRIES_OF_ONE_CALL)?.executors(&asked).await?;
     if args.connect.form() == Form::Json {

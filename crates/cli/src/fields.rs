@@ -25,7 +25,7 @@ pub(crate) fn read(settings: &[String]) -> Result<Written> {
         [one] if one.trim_start().starts_with(['{', '[']) => one.clone(),
         named => return Ok(Written::Named(named.iter().map(|text| setting(text)).collect::<Result<_>>()?)),
     };
-    // What is no JSON is refused by whoever reads it, with its place.
+    // What is no JSON is refused by the reader that reads it, with its place.
     let Ok(mut document) = serde_json::from_str(&whole) else { return Ok(Written::Whole(whole)) };
     duration::in_document(&mut document);
     Ok(Written::Whole(document.to_string()))
@@ -45,8 +45,8 @@ fn setting(text: &str) -> Result<(String, Value)> {
 }
 
 /// What stands, with some of it changed, as one document.
-pub(crate) fn changed(stands: &impl Serialize, named: Map<String, Value>) -> Result<String> {
-    let mut document = serde_json::to_value(stands)?;
+pub(crate) fn changed(current: &impl Serialize, named: Map<String, Value>) -> Result<String> {
+    let mut document = serde_json::to_value(current)?;
     if let Some(fields) = document.as_object_mut() {
         for (name, value) in named {
             if value.is_null() {
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn what_is_not_named_stays_and_nothing_takes_it_away() {
-        let stands = json!({"concurrency": 3, "max_waiting": 100, "revision": 7});
+        let current = json!({"concurrency": 3, "max_waiting": 100, "revision": 7});
         let Written::Named(change) = super::read(&["concurrency=5".into(), "max_waiting=".into()]).unwrap()
         else {
             panic!("not named")
         };
-        let changed: Value = serde_json::from_str(&changed(&stands, change).unwrap()).unwrap();
+        let changed: Value = serde_json::from_str(&changed(&current, change).unwrap()).unwrap();
         assert_eq!(changed, json!({"concurrency": 5, "revision": 7}));
     }
 
@@ -137,10 +137,10 @@ mod tests {
             "queue": "mail", "concurrency": 10, "mode": "pull", "timeout_ms": 5_400_000,
             "keep": {"succeeded_ms": 604_800_000}, "rate": {"limit": 5, "period_ms": 1_000}
         });
-        let told: Vec<String> =
+        let reported: Vec<String> =
             lines(&queue, &["queue"]).into_iter().map(|(name, said)| format!("{name} {said}")).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "concurrency 10",
                 "keep.succeeded_ms 7 d",

@@ -46,9 +46,9 @@ async fn set(SetArgs { limits, if_revision, connect }: SetArgs) -> Result<ExitCo
     let (document, revision) = match fields::read(&limits)? {
         Written::Whole(document) => (document, if_revision),
         Written::Named(named) => {
-            let stands = client.limits().await?;
-            // What somebody else sets meanwhile must not be lost.
-            (fields::changed(&stands, named)?, Some(if_revision.unwrap_or(stands.revision)))
+            let current = client.limits().await?;
+            // What another sets meanwhile must not be lost.
+            (fields::changed(&current, named)?, Some(if_revision.unwrap_or(current.revision)))
         }
     };
     let limits = client.put_limits(&PutLimits::from_json(document.as_bytes())?, revision).await?;

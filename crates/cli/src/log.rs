@@ -34,28 +34,28 @@ pub(crate) struct SetArgs {
 pub(crate) async fn run(command: LogCommand) -> Result<ExitCode> {
     match command {
         LogCommand::Get(connect) => {
-            let standing = connect.client(TRIES_OF_ONE_CALL)?.log_filter().await?;
-            shown(connect.form(), &standing)
+            let current = connect.client(TRIES_OF_ONE_CALL)?.log_filter().await?;
+            shown(connect.form(), &current)
         }
         LogCommand::Set(SetArgs { filter, lasts, connect }) => {
             let for_ms = lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
             let asked = PutLogFilter { filter, for_ms };
-            let standing = connect.client(TRIES_OF_ONE_CALL)?.put_log_filter(&asked).await?;
-            shown(connect.form(), &standing)
+            let current = connect.client(TRIES_OF_ONE_CALL)?.put_log_filter(&asked).await?;
+            shown(connect.form(), &current)
         }
     }
 }
 
-fn shown(form: Form, standing: &LogFilter) -> Result<ExitCode> {
+fn shown(form: Form, current: &LogFilter) -> Result<ExitCode> {
     if form == Form::Json {
-        output::json(standing)?;
+        output::json(current)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let until = standing.until.map_or_else(|| "it is changed".to_owned(), times::full);
+    let until = current.until.map_or_else(|| "it is changed".to_owned(), times::full);
     output::facts(&[
-        ("logs", standing.filter.clone()),
+        ("logs", current.filter.clone()),
         ("until", until),
-        ("started with", standing.started_with.clone()),
+        ("started with", current.started_with.clone()),
     ]);
     Ok(ExitCode::SUCCESS)
 }

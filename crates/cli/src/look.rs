@@ -27,7 +27,7 @@ enum Colours {
 }
 
 #[derive(Clone, Debug)]
-struct Look {
+struct OutputStyle {
     zone: TimeZone,
     colours_on_stdout: bool,
     colours_on_stderr: bool,
@@ -36,9 +36,9 @@ struct Look {
 }
 
 /// As it is where nothing is known: in UTC, without colours.
-static PLAIN: Look =
-    Look { zone: TimeZone::UTC, colours_on_stdout: false, colours_on_stderr: false, width: None };
-static LOOK: OnceLock<Look> = OnceLock::new();
+static PLAIN: OutputStyle =
+    OutputStyle { zone: TimeZone::UTC, colours_on_stdout: false, colours_on_stderr: false, width: None };
+static LOOK: OnceLock<OutputStyle> = OnceLock::new();
 
 /// Once, before anything is printed.
 pub(crate) fn begin(args: LookArgs) {
@@ -50,7 +50,7 @@ pub(crate) fn begin(args: LookArgs) {
     };
     let zone = if args.utc { TimeZone::UTC } else { TimeZone::try_system().unwrap_or(TimeZone::UTC) };
     let is_terminal = std::io::stdout().is_terminal();
-    let _ = LOOK.set(Look {
+    let _ = LOOK.set(OutputStyle {
         zone,
         colours_on_stdout: has_colours(is_terminal),
         colours_on_stderr: has_colours(std::io::stderr().is_terminal()),
@@ -63,7 +63,7 @@ fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-fn look() -> &'static Look {
+fn look() -> &'static OutputStyle {
     LOOK.get().unwrap_or(&PLAIN)
 }
 

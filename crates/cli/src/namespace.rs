@@ -21,7 +21,7 @@ const PAGE: u32 = 1_000;
 #[derive(Subcommand, Debug)]
 pub(crate) enum NamespaceCommand {
     /// Show the namespaces that the token reaches, and what they hold
-    List(ListArgs),
+    List(NamespaceListArgs),
     /// Show one namespace: its limits, what it holds, how far its deletion has come
     Get(OneArgs),
     /// Make a namespace, or set its limits: what is left out is without a limit from then on
@@ -33,7 +33,7 @@ pub(crate) enum NamespaceCommand {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct NamespaceListArgs {
     /// Only those whose names begin so
     #[arg(long)]
     prefix: Option<String>,
@@ -94,7 +94,7 @@ pub(crate) async fn run(command: NamespaceCommand) -> Result<ExitCode> {
     }
 }
 
-async fn list(ListArgs { prefix, state, connect }: ListArgs) -> Result<ExitCode> {
+async fn list(NamespaceListArgs { prefix, state, connect }: NamespaceListArgs) -> Result<ExitCode> {
     let client = connect.client(TRIES_OF_ONE_CALL)?;
     let mut asked = ListNamespaces { prefix, state, limit: Some(PAGE), cursor: None };
     let mut all = Page { items: Vec::new(), next_cursor: None };
@@ -114,10 +114,10 @@ async fn set(SetArgs { name, settings, if_revision, connect }: SetArgs) -> Resul
     let (document, revision) = match fields::read(&settings)? {
         Written::Whole(document) => (document, if_revision),
         Written::Named(named) => {
-            let stands = client.get_namespace(&name).await?;
-            // What somebody else sets meanwhile must not be lost.
-            let revision = if_revision.unwrap_or(stands.limits.revision);
-            (fields::changed(&stands, named)?, Some(revision))
+            let current = client.get_namespace(&name).await?;
+            // What another sets meanwhile must not be lost.
+            let revision = if_revision.unwrap_or(current.limits.revision);
+            (fields::changed(&current, named)?, Some(revision))
         }
     };
     let namespace =
@@ -134,9 +134,9 @@ async fn delete(DeleteArgs { name, confirm, no_wait, connect }: DeleteArgs) -> R
         bail!("nothing was deleted: {confirmed:?} is not {name:?}");
     }
     let (client, form) = (connect.client(TRIES_OF_ONE_CALL)?, connect.form());
-    let mut stands = client.delete_namespace(&name).await?;
+    let mut current = client.delete_namespace(&name).await?;
     if form == Form::Json {
-        output::json(&stands)?;
+        output::json(&current)?;
     }
     if no_wait {
         if form == Form::Text {
@@ -146,9 +146,9 @@ async fn delete(DeleteArgs { name, confirm, no_wait, connect }: DeleteArgs) -> R
         }
         return Ok(ExitCode::SUCCESS);
     }
-    stands = until_gone(&client, &name, stands).await?;
+    current = until_gone(&client, &name, current).await?;
     match form {
-        Form::Json => output::json(&stands)?,
+        Form::Json => output::json(&current)?,
         Form::Text => output::line(&format!("{name} is deleted")),
     }
     Ok(ExitCode::SUCCESS)
@@ -169,18 +169,18 @@ fn typed(name: &str) -> Result<String> {
 }
 
 /// Says what has changed on the way.
-async fn until_gone(client: &Client, name: &str, mut stands: Namespace) -> Result<Namespace> {
+async fn until_gone(client: &Client, name: &str, mut current: Namespace) -> Result<Namespace> {
     let mut said = None;
-    while stands.state == NamespaceState::Deleting {
-        let progress = progress(&stands);
+    while current.state == NamespaceState::Deleting {
+        let progress = progress(&current);
         if said.as_ref() != Some(&progress) {
             output::error_line(&progress);
             said = Some(progress);
         }
         tokio::time::sleep(LOOK_AFTER).await;
-        stands = client.get_namespace(name).await?;
+        current = client.get_namespace(name).await?;
     }
-    Ok(stands)
+    Ok(current)
 }
 
 fn progress(namespace: &Namespace) -> String {

@@ -55,7 +55,7 @@ fn put(text: &str) {
     let mut to = io::stdout().lock();
     let written = writeln!(to, "{text}").and_then(|()| to.flush());
     if let Err(error) = written {
-        tracing::debug!(%error, "nobody reads what is printed");
+        tracing::debug!(%error, "no process reads the output");
     }
 }
 

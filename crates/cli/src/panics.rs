@@ -1,4 +1,4 @@
-//! Panics of a server: each is counted and logged as one line, wherever it happens; whoever supervises the part starts
+//! Panics of a server: each is counted and logged as one line, wherever it happens; whatever supervises the part starts
 //! it again. Must never write by itself: a log that stands still would hold the thread that panicked.
 
 use crate::logs;

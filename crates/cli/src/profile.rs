@@ -16,12 +16,12 @@ use std::{
 #[derive(Subcommand, Debug)]
 pub(crate) enum ProfileCommand {
     /// Show the profiles, without their tokens
-    List(ListArgs),
+    List(ProfileListArgs),
     /// Make a profile, or change what is named of it
     ///
     /// Used with `--profile NAME`, with PUNCTUAL_PROFILE, or as the default. A profile is used whole: of the environment, nothing is
     /// added to it.
-    Set(SetArgs),
+    Set(ProfileSetArgs),
     /// Use a profile where neither --profile nor --url nor the environment says which server is meant
     Use(UseArgs),
     /// Forget a profile
@@ -29,14 +29,14 @@ pub(crate) enum ProfileCommand {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct ProfileListArgs {
     /// One JSON document
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct SetArgs {
+pub(crate) struct ProfileSetArgs {
     /// Its name
     #[arg(value_parser = name)]
     name: String,
@@ -114,7 +114,7 @@ fn name(text: &str) -> Result<String, String> {
     is_name.then(|| text.to_owned()).ok_or_else(|| "must be up to 64 letters, digits, -, _ or .".to_owned())
 }
 
-fn set(profiles: &mut Profiles, args: SetArgs) -> Result<()> {
+fn set(profiles: &mut Profiles, args: ProfileSetArgs) -> Result<()> {
     let profile = profiles.profiles.entry(args.name.clone()).or_default();
     if !args.url.is_empty() {
         profile.urls = args.url.into_iter().map(|text| text.trim().to_owned()).collect();

@@ -24,7 +24,7 @@ pub(crate) enum QueueCommand {
     /// Show one queue: what is set, what stands in it, who paused it
     Get(OneArgs),
     /// Set what is named (concurrency=10), or all of a queue by a JSON object
-    Set(SetArgs),
+    Set(QueueSetArgs),
     /// Pause a queue: when this returns, nothing of it starts any more
     Pause(PauseArgs),
     /// Resume a queue: what waits goes on in its order
@@ -44,7 +44,7 @@ pub(crate) struct OneArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct SetArgs {
+pub(crate) struct QueueSetArgs {
     /// Name of the queue
     queue: String,
     /// Settings such as `concurrency=10`, `timeout_ms=5m` or `rate={"limit":100,"period_ms":1000,"burst":20}`: the others
@@ -131,7 +131,7 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
     }
 }
 
-async fn set(SetArgs { queue, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
+async fn set(QueueSetArgs { queue, settings, if_revision, connect }: QueueSetArgs) -> Result<ExitCode> {
     let client = connect.client(TRIES_OF_ONE_CALL)?;
     let queue = match fields::read(&settings)? {
         Written::Named(patch) => client.patch_queue(&queue, &patch, if_revision).await?,
@@ -160,7 +160,7 @@ fn print_scan(report: &ScanReport) {
         ("took", spans::span(i64::try_from(*took_ms).unwrap_or(i64::MAX))),
     ]);
     if !is_complete {
-        output::error_line("not all of it was looked at: the next scan goes on, or start one again");
+        output::error_line("the scan is incomplete: the next scan continues, or start another");
     }
 }
 
@@ -198,8 +198,8 @@ fn print_one(queue: &Queue) {
         let because = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));
     }
-    facts.extend(queue.slots.iter().map(|slots| ("slots", told_slots(slots))));
-    facts.extend(queue.parked.iter().map(|parked| ("set aside", told_parked(parked))));
+    facts.extend(queue.slots.iter().map(|slots| ("slots", reported_slots(slots))));
+    facts.extend(queue.parked.iter().map(|parked| ("set aside", reported_parked(parked))));
     facts.extend(
         queue
             .indexing
@@ -223,11 +223,11 @@ fn print_one(queue: &Queue) {
         facts.push(("here", format!("{} since this engine began", since.join(", "))));
         facts.push(("lateness", stats::lateness(lateness)));
     }
-    output::settings(&facts, &fields::lines(queue, &TOLD_ELSEWHERE));
+    output::settings(&facts, &fields::lines(queue, &REPORTED_ELSEWHERE));
 }
 
 /// `3 of 10 held: t1 (began 3 s ago), …`: the first of them.
-fn told_slots(slots: &Slots) -> String {
+fn reported_slots(slots: &Slots) -> String {
     const HOLDERS_SHOWN: usize = 3;
     let of = slots.limit.map_or_else(String::new, |limit| format!(" of {limit}"));
     let holders = slots.holders.iter().take(HOLDERS_SHOWN);
@@ -241,7 +241,7 @@ fn told_slots(slots: &Slots) -> String {
 }
 
 /// `12, for the concurrency key "customer-7"`.
-fn told_parked(parked: &Parked) -> String {
+fn reported_parked(parked: &Parked) -> String {
     let tasks = output::count(parked.tasks);
     let name = parked.name.as_deref().unwrap_or_default();
     match parked.waits_for {
@@ -253,7 +253,7 @@ fn told_parked(parked: &Parked) -> String {
 }
 
 /// What an answer has besides settings.
-const TOLD_ELSEWHERE: [&str; 15] = [
+const REPORTED_ELSEWHERE: [&str; 15] = [
     "queue",
     "namespace",
     "revision",

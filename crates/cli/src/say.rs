@@ -1,4 +1,4 @@
-//! How a failure is told, and with which exit code: 1 refused or failed, 2 usage.
+//! How a failure is reported, and with which exit code: 1 refused or failed, 2 usage.
 
 use crate::{config, output, usage};
 use punctual_protocol::{FieldError, Invalid, Problem};

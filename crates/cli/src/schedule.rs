@@ -26,7 +26,7 @@ pub(crate) enum ScheduleCommand {
     /// Show the schedules of the namespace
     List(ConnectArgs),
     /// Show one schedule
-    Get(OneArgs),
+    Get(ScheduleOneArgs),
     /// Show which runs come next
     Next(NextArgs),
     /// Show what became of its instants, the latest first
@@ -34,13 +34,13 @@ pub(crate) enum ScheduleCommand {
     /// Pause it: when this returns, nothing of it fires that had not fired
     Pause(PauseArgs),
     /// Resume it: what it has missed is treated as it says
-    Resume(OneArgs),
+    Resume(ScheduleOneArgs),
     /// Run its task now, beside its own runs
-    Run(OneArgs),
+    Run(ScheduleOneArgs),
     /// Make the runs of a range that has gone by
     Backfill(BackfillArgs),
     /// Take back what was made ahead, and forget it
-    Delete(OneArgs),
+    Delete(ScheduleOneArgs),
     /// Make schedules of what another program has
     #[command(subcommand)]
     Import(ImportCommand),
@@ -52,7 +52,7 @@ pub(crate) enum ImportCommand {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct OneArgs {
+pub(crate) struct ScheduleOneArgs {
     /// Name of the schedule
     name: String,
     #[command(flatten)]
@@ -194,7 +194,7 @@ pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
             let page = connect.client(TRIES_OF_ONE_CALL)?.schedules(1_000, None).await?;
             shown(connect.form(), &page, || print(&page.items))
         }
-        ScheduleCommand::Get(OneArgs { name, connect }) => {
+        ScheduleCommand::Get(ScheduleOneArgs { name, connect }) => {
             let schedule = connect.client(TRIES_OF_ONE_CALL)?.schedule(&name).await?;
             shown(connect.form(), &schedule, || print_one(&schedule))
         }
@@ -212,11 +212,11 @@ pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
             let schedule = connect.client(TRIES_OF_ONE_CALL)?.pause_schedule(&name, &request).await?;
             shown(connect.form(), &schedule, || print_one(&schedule))
         }
-        ScheduleCommand::Resume(OneArgs { name, connect }) => {
+        ScheduleCommand::Resume(ScheduleOneArgs { name, connect }) => {
             let schedule = connect.client(TRIES_OF_ONE_CALL)?.resume_schedule(&name).await?;
             shown(connect.form(), &schedule, || print_one(&schedule))
         }
-        ScheduleCommand::Run(OneArgs { name, connect }) => {
+        ScheduleCommand::Run(ScheduleOneArgs { name, connect }) => {
             let run = connect.client(TRIES_OF_ONE_CALL)?.run_schedule(&name).await?;
             shown(connect.form(), &run, || print_runs(std::slice::from_ref(&run)))
         }
@@ -228,7 +228,7 @@ pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
                 output::line(&format!("{} runs", backfill_answer.runs))
             })
         }
-        ScheduleCommand::Delete(OneArgs { name, connect }) => {
+        ScheduleCommand::Delete(ScheduleOneArgs { name, connect }) => {
             let schedule = connect.client(TRIES_OF_ONE_CALL)?.delete_schedule(&name).await?;
             shown(connect.form(), &schedule, || output::line(&format!("{} is deleted", schedule.name)))
         }
@@ -349,8 +349,8 @@ fn print_one(schedule: &Schedule) {
     }
     if let Some(taken) = schedule.taken_back.filter(|taken_back| taken_back.cancelled + taken_back.fired > 0)
     {
-        let told = format!("{} cancelled, {} had fired", taken.cancelled, taken.fired);
-        facts.push(("taken back", told));
+        let reported = format!("{} cancelled, {} had fired", taken.cancelled, taken.fired);
+        facts.push(("taken back", reported));
     }
     output::facts(&facts);
 }

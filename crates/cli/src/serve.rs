@@ -2,8 +2,8 @@
 
 use crate::{
     audited::{Audited, audited},
-    backends::{self, Standing},
-    config::{Place, SettingArgs, Settings},
+    backends::{self, RunningEngine},
+    config::{SettingArgs, Settings, StoreLocation},
     descriptors, logs,
     output::{self, Form},
     panics,
@@ -44,14 +44,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let listener = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
-    let standing = started(&settings).await?;
-    let with_token = standing.engine.access_is_required();
+    let running = started(&settings).await?;
+    let with_token = running.engine.access_is_required();
     let origin = origin(settings.listening.scheme(), address);
     announce(&origin, with_token, &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
-    let served =
-        serve(listener, standing.engine.clone(), options(&settings, &standing), signals.stop()).await;
-    standing.stop().await?;
+    let served = serve(listener, running.engine.clone(), options(&settings, &running), signals.stop()).await;
+    running.stop().await?;
     served.context("the API ended")?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
@@ -59,31 +58,31 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
 
 /// An engine at work, if it may listen where it is set to. Without tokens nobody but this machine is served, and whether
 /// there are any, the store says.
-pub(crate) async fn started(settings: &Settings) -> Result<Standing> {
+pub(crate) async fn started(settings: &Settings) -> Result<RunningEngine> {
     // A store that is not there has no tokens, and is not made only to find that out.
     if settings.engine.admin_token.is_none() && settings.place.is_new_file() {
         settings.listening.may_listen(false)?;
     }
-    let standing = Standing::start(settings).await?;
-    let refused = match standing.engine.access_is_known().await {
-        Ok(()) => settings.listening.may_listen(standing.engine.access_is_required()).err().map(Into::into),
+    let running = RunningEngine::start(settings).await?;
+    let refused = match running.engine.access_is_known().await {
+        Ok(()) => settings.listening.may_listen(running.engine.access_is_required()).err().map(Into::into),
         Err(error) => Some(anyhow::Error::new(error).context("the tokens cannot be read")),
     };
-    let Some(refused) = refused else { return Ok(standing) };
-    standing.stop().await?;
+    let Some(refused) = refused else { return Ok(running) };
+    running.stop().await?;
     Err(refused)
 }
 
-pub(crate) fn options(settings: &Settings, standing: &Standing) -> ServerOptions {
+pub(crate) fn options(settings: &Settings, running: &RunningEngine) -> ServerOptions {
     settings.listening.apply(ServerOptions {
         batch_body_max_bytes: settings.payloads.batch_body_max_bytes,
         payload_max_bytes: settings.payloads.payload_max_bytes,
         payload_advice: settings.payloads.advice(),
-        schedules: Some(standing.planner.clone()),
-        workflows: Some(standing.workflows.clone()),
-        bulk: Some(standing.bulk.clone()),
-        cluster: Some(standing.cluster.clone()),
-        traces: standing.traces.clone(),
+        schedules: Some(running.planner.clone()),
+        workflows: Some(running.workflows.clone()),
+        bulk: Some(running.bulk.clone()),
+        cluster: Some(running.cluster.clone()),
+        traces: running.traces.clone(),
         log: Some(LogFilters::new(Box::new(logs::ProcessLog), settings.log_filter.clone())),
         ..ServerOptions::default()
     })
@@ -110,10 +109,10 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-fn announce(origin: &str, with_token: bool, place: &Place, form: Form) -> Result<()> {
+fn announce(origin: &str, with_token: bool, place: &StoreLocation, form: Form) -> Result<()> {
     let store = match place {
-        Place::Embedded { sqlite_path } => std::path::absolute(sqlite_path)?.display().to_string(),
-        Place::Shared(_) => place.shown(),
+        StoreLocation::Embedded { sqlite_path } => std::path::absolute(sqlite_path)?.display().to_string(),
+        StoreLocation::Shared(_) => place.shown(),
     };
     if form == Form::Json {
         return Ok(output::json(&serde_json::json!({
@@ -150,7 +149,7 @@ pub(crate) fn try_this(origin: &str, with_token: bool, queue: &str, delay_ms: u3
 }
 
 /// After it, unlike every other change: the audit itself may be what was made.
-async fn note_in_the_audit(place: &Place, applied: &[String]) -> Result<()> {
+async fn note_in_the_audit(place: &StoreLocation, applied: &[String]) -> Result<()> {
     let store = backends::open_store(place).await?;
     let after = Some(serde_json::json!({ "applied": applied }).to_string());
     let work = async { Ok(Audited { value: (), before: None, after }) };

@@ -25,7 +25,7 @@ pub(crate) enum TaskCommand {
     Import(Box<file::ImportArgs>),
     Export(Box<export::ExportArgs>),
     Get(ask::GetArgs),
-    List(Box<list::ListArgs>),
+    List(Box<list::TaskListArgs>),
     Cancel(change::CancelArgs),
     Reschedule(change::RescheduleArgs),
     /// Make tasks due now

@@ -123,7 +123,7 @@ fn of_zone(text: &str, zone: TimeZone) -> Result<Option<i64>, String> {
     let civil = match text.parse::<Date>() {
         Ok(date) if text.len() == "2026-11-24".len() => date.to_datetime(jiff::civil::Time::midnight()),
         _ => match text.parse::<DateTime>() {
-            // Whatever else stands in it (a zone, an offset that is none of RFC 3339) would be passed over.
+            // Whatever else is in it (a zone, an offset that is none of RFC 3339) would be passed over.
             Ok(time) if text.bytes().all(|byte| byte.is_ascii_digit() || b"-:. T".contains(&byte)) => time,
             _ => return Ok(None),
         },

@@ -61,7 +61,7 @@ fn flag_in(arguments: impl Iterator<Item = String>, pointer: &str) -> Option<Str
         let Some(below) = command.find_subcommand(&argument) else { continue };
         command = below.clone();
     }
-    // What stands around the fields that flags are for.
+    // What is around the fields that flags are for.
     let around = |step: &&str| ["filter", "args", "task"].contains(step);
     let mut steps = pointer.strip_prefix('/')?.split('/').peekable();
     steps.next_if(around);

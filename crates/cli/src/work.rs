@@ -16,7 +16,7 @@ use crate::{
 use anyhow::Result;
 use bus::BusArgs;
 use clap::Args;
-use command::{Command, Ended};
+use command::{Command, CommandEnd};
 use punctual_protocol::Json;
 use punctual_sdk::{Client, HandlerError, Task, Worker};
 use std::{collections::HashSet, process::ExitCode, sync::Arc, time::Duration};
@@ -175,17 +175,17 @@ impl Handler {
         let ended = Box::pin(self.command.run(&task)).await?;
         self.tell(&task, &ended, begun.elapsed());
         match ended {
-            Ended::Succeeded { result } => Ok(result),
-            Ended::TryLater { said } => Err(HandlerError::retry(self.retry_after, said)),
-            Ended::Failed { said } => Err(HandlerError::failed(said)),
+            CommandEnd::Succeeded { result } => Ok(result),
+            CommandEnd::TryLater { said } => Err(HandlerError::retry(self.retry_after, said)),
+            CommandEnd::Failed { said } => Err(HandlerError::failed(said)),
         }
     }
 
-    fn tell(&self, task: &Task, ended: &Ended, took: Duration) {
+    fn tell(&self, task: &Task, ended: &CommandEnd, took: Duration) {
         let (word, said) = match ended {
-            Ended::Succeeded { .. } => ("succeeded", None),
-            Ended::TryLater { said } => ("try_later", Some(said)),
-            Ended::Failed { said } => ("failed", Some(said)),
+            CommandEnd::Succeeded { .. } => ("succeeded", None),
+            CommandEnd::TryLater { said } => ("try_later", Some(said)),
+            CommandEnd::Failed { said } => ("failed", Some(said)),
         };
         if self.form == Form::Text {
             let said =

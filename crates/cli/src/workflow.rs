@@ -17,13 +17,13 @@ pub(crate) enum WorkflowCommand {
     /// Begin a workflow: from a file with its document
     Run(RunArgs),
     /// Show the workflows of the namespace, newest first
-    List(ListArgs),
+    List(WorkflowListArgs),
     /// Show one workflow with its nodes
-    Get(OneArgs),
+    Get(WorkflowOneArgs),
     /// Cancel it: nothing of it begins any more, and what was done is undone
     Cancel(CancelArgs),
     /// Go on from what has failed
-    Retry(OneArgs),
+    Retry(WorkflowOneArgs),
     /// Take one of its nodes for done
     Skip(SkipArgs),
     /// Begin a copy of it
@@ -33,7 +33,7 @@ pub(crate) enum WorkflowCommand {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct OneArgs {
+pub(crate) struct WorkflowOneArgs {
     /// Its reference
     r#ref: String,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct WorkflowListArgs {
     /// Only those of documents of this name
     #[arg(long)]
     name: Option<String>,
@@ -124,12 +124,12 @@ pub(crate) struct GraphArgs {
 pub(crate) async fn run(command: WorkflowCommand) -> Result<ExitCode> {
     match command {
         WorkflowCommand::Run(args) => begin(args).await,
-        WorkflowCommand::List(ListArgs { name, state, limit, cursor, connect }) => {
+        WorkflowCommand::List(WorkflowListArgs { name, state, limit, cursor, connect }) => {
             let client = connect.client(TRIES_OF_ONE_CALL)?;
             let page = client.workflows(name.as_deref(), state, limit, cursor.as_deref()).await?;
             shown(connect.form(), &page, || print(&page.items))
         }
-        WorkflowCommand::Get(OneArgs { r#ref, connect }) => {
+        WorkflowCommand::Get(WorkflowOneArgs { r#ref, connect }) => {
             let workflow = connect.client(TRIES_OF_ONE_CALL)?.workflow(&r#ref).await?;
             shown(connect.form(), &workflow, || print_one(&workflow))
         }
@@ -138,7 +138,7 @@ pub(crate) async fn run(command: WorkflowCommand) -> Result<ExitCode> {
                 connect.client(TRIES_OF_ONE_CALL)?.cancel_workflow(&r#ref, reason.as_deref()).await?;
             shown(connect.form(), &workflow, || print_one(&workflow))
         }
-        WorkflowCommand::Retry(OneArgs { r#ref, connect }) => {
+        WorkflowCommand::Retry(WorkflowOneArgs { r#ref, connect }) => {
             let workflow = connect.client(TRIES_OF_ONE_CALL)?.retry_workflow(&r#ref).await?;
             shown(connect.form(), &workflow, || print_one(&workflow))
         }
@@ -199,7 +199,7 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
 }
 
 /// As the interface writes it.
-fn told(body: &impl Serialize) -> String {
+fn reported(body: &impl Serialize) -> String {
     serde_json::to_value(body).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
@@ -208,17 +208,17 @@ fn print(workflows: &[Workflow]) {
         let name =
             workflow.name.as_ref().map(|name| format!("{name} v{}", workflow.version)).unwrap_or_default();
         let reason = workflow.reason.clone().unwrap_or_default();
-        [workflow.r#ref.clone(), name, told(&workflow.state), times::away(workflow.created_at), reason]
+        [workflow.r#ref.clone(), name, reported(&workflow.state), times::away(workflow.created_at), reason]
     });
     output::table(["WORKFLOW", "NAME", "STATE", "BEGUN", "REASON"], rows);
 }
 
 fn print_one(workflow: &Workflow) {
     output::line(&format!("{} ({})", workflow.r#ref, workflow.namespace));
-    let mut facts = vec![("state", told(&workflow.state))];
+    let mut facts = vec![("state", reported(&workflow.state))];
     facts
         .extend(workflow.name.as_ref().map(|name| ("name", format!("{name}, version {}", workflow.version))));
-    facts.extend(workflow.ending.map(|state| ("about to be", told(&state))));
+    facts.extend(workflow.ending.map(|state| ("about to be", reported(&state))));
     facts.extend(workflow.reason.clone().map(|reason| ("reason", reason)));
     facts.extend(workflow.set_aside.clone().map(output::set_aside));
     facts.push(("begun", times::full(workflow.created_at)));
@@ -234,7 +234,7 @@ fn print_one(workflow: &Workflow) {
 }
 
 fn state(node: &NodeStatus) -> String {
-    let state = told(&node.state);
+    let state = reported(&node.state);
     let state = match &node.items {
         None => state,
         Some(items) => {
@@ -244,7 +244,7 @@ fn state(node: &NodeStatus) -> String {
     };
     match &node.compensation {
         None => state,
-        Some(compensation) => format!("{state}, undoing {}", told(&compensation.state)),
+        Some(compensation) => format!("{state}, undoing {}", reported(&compensation.state)),
     }
 }
 

@@ -2,9 +2,9 @@
 //! seconds late. Nothing rests on it, and it is never more than a few lines.
 
 use crate::{
-    counts::{STEP_MS, Told, step_of},
+    counts::{ReportedCounts, STEP_MS, step_of},
     views::known,
-    watcher::{Inner, Watcher},
+    watcher::{Watcher, WatcherCore},
 };
 use punctual_contract::{Error, cluster::Sample};
 use punctual_domain::time::Millis;
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
 /// Of one engine, the gravest first.
-const TOLD_MAX: usize = 20;
+const REPORTED_MAX: usize = 20;
 const TEXT_MAX_CHARS: usize = 300;
 /// An engine that has not told anything for so long tells nothing.
 const GOOD_FOR_MS: i64 = 30_000;
@@ -24,7 +24,7 @@ const KEPT_FOR: Duration = Duration::from_secs(5);
 /// An alert as its engine has told it; of one of another release some may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ToldAlert {
+pub struct ReportedAlert {
     pub name: String,
     pub is_critical: bool,
     pub since_ms: i64,
@@ -35,7 +35,7 @@ pub struct ToldAlert {
     pub count: u64,
 }
 
-impl ToldAlert {
+impl ReportedAlert {
     fn of(one: &Alert) -> Self {
         Self {
             name: one.kind.name().to_owned(),
@@ -53,38 +53,38 @@ impl ToldAlert {
 }
 
 /// By engine, in its order.
-pub type Elsewhere = Vec<(String, ToldAlert)>;
+pub type Elsewhere = Vec<(String, ReportedAlert)>;
 
 #[derive(Debug, Default)]
 pub(crate) struct ElsewhereCache(tokio::sync::Mutex<Option<(Instant, Elsewhere)>>);
 
 /// What of the samples is to be believed now: the newest of each engine that lives.
-fn told(samples: &[Sample], now: Millis, lives: impl Fn(&str) -> bool) -> Elsewhere {
-    let mut newest: BTreeMap<&str, Told> = BTreeMap::new();
+fn reported(samples: &[Sample], now: Millis, lives: impl Fn(&str) -> bool) -> Elsewhere {
+    let mut newest: BTreeMap<&str, ReportedCounts> = BTreeMap::new();
     for one in samples {
-        let Some(told) = Told::read(one) else { continue };
-        let is_newer = newest.get(&*one.engine).is_none_or(|known| known.until_ms <= told.until_ms);
+        let Some(reported) = ReportedCounts::read(one) else { continue };
+        let is_newer = newest.get(&*one.engine).is_none_or(|known| known.until_ms <= reported.until_ms);
         if is_newer && lives(&one.engine) {
-            newest.insert(&one.engine, told);
+            newest.insert(&one.engine, reported);
         }
     }
     newest.retain(|_, one| now.since(Millis(one.until_ms)).abs() < GOOD_FOR_MS);
-    let each = |(engine, told): (&str, Told)| {
+    let each = |(engine, reported): (&str, ReportedCounts)| {
         let engine = engine.to_owned();
-        told.alerts.into_iter().map(move |one| (engine.clone(), one))
+        reported.alerts.into_iter().map(move |one| (engine.clone(), one))
     };
     newest.into_iter().flat_map(each).collect()
 }
 
-impl Inner {
+impl WatcherCore {
     /// Of this engine, as of its last look.
-    pub(crate) async fn own_alerts(&self) -> Vec<ToldAlert> {
+    pub(crate) async fn own_alerts(&self) -> Vec<ReportedAlert> {
         if !self.engine.is_shared() {
             return Vec::new();
         }
         let mut alerts = self.engine.alerts_within(Duration::MAX).await.unwrap_or_default();
         alerts.sort_by_key(|one| !one.kind.is_critical());
-        alerts.iter().take(TOLD_MAX).map(ToldAlert::of).collect()
+        alerts.iter().take(REPORTED_MAX).map(ReportedAlert::of).collect()
     }
 }
 
@@ -99,17 +99,17 @@ impl Watcher {
             return Ok(Vec::new());
         }
         let mut kept = inner.elsewhere.0.lock().await;
-        if let Some((at, told)) = kept.as_ref()
+        if let Some((at, reported)) = kept.as_ref()
             && at.elapsed() < KEPT_FOR.min(max_age)
         {
-            return Ok(told.clone());
+            return Ok(reported.clone());
         }
         let (now, engines, me) = (inner.engine.now(), known(inner), inner.engine.name());
         let samples = inner.store.samples(step_of(now).plus(-STEP_MS)).await?;
         let lives = |one: &str| one != me && engines.get(one).is_some_and(|one| one.silent_ms == 0);
-        let told = told(&samples, now, lives);
-        *kept = Some((Instant::now(), told.clone()));
-        Ok(told)
+        let reported = reported(&samples, now, lives);
+        *kept = Some((Instant::now(), reported.clone()));
+        Ok(reported)
     }
 }
 
@@ -118,9 +118,13 @@ mod tests {
     use super::*;
 
     fn sample(step_ms: i64, engine: &str, until_ms: i64, texts: &[&str]) -> Sample {
-        let alert = |one: &&str| ToldAlert { text: (*one).to_owned(), ..ToldAlert::default() };
-        let told = Told { until_ms, alerts: texts.iter().map(alert).collect(), ..Told::default() };
-        let body = serde_json::to_string(&told).unwrap();
+        let alert = |one: &&str| ReportedAlert { text: (*one).to_owned(), ..ReportedAlert::default() };
+        let reported = ReportedCounts {
+            until_ms,
+            alerts: texts.iter().map(alert).collect(),
+            ..ReportedCounts::default()
+        };
+        let body = serde_json::to_string(&reported).unwrap();
         Sample { step_at: Millis(step_ms), engine: engine.to_owned(), body }
     }
 
@@ -133,8 +137,8 @@ mod tests {
             sample(60_000, "silent", 41_000, &["long ago"]),
             Sample { step_at: Millis(0), engine: "b".to_owned(), body: "{}".to_owned() },
         ];
-        let told = told(&samples, Millis(75_000), |one| one != "dead");
-        let texts: Vec<_> = told.iter().map(|one| (one.0.as_str(), one.1.text.as_str())).collect();
+        let reported = reported(&samples, Millis(75_000), |one| one != "dead");
+        let texts: Vec<_> = reported.iter().map(|one| (one.0.as_str(), one.1.text.as_str())).collect();
         assert_eq!(texts, [("a", "one"), ("a", "two")]);
     }
 }

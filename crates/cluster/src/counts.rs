@@ -1,9 +1,9 @@
 //! What engines count of tasks, as differences that can be added up: within a step, and over all engines. Pure.
 
-use crate::{alerts::ToldAlert, queues::QueuesTold};
+use crate::{alerts::ReportedAlert, queues::QueueReport};
 use punctual_contract::cluster::Sample;
 use punctual_domain::{name::QueueKey, time::Millis};
-use punctual_engine::{Ended, LATENESS_BOUNDS_MS, Meters, QueueNumbers};
+use punctual_engine::{AttemptEnd, LATENESS_BOUNDS_MS, Meters, QueueNumbers};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,7 +18,7 @@ pub const LATENESS_BEYOND_MS: i64 = match LATENESS_BOUNDS_MS.last() {
 /// Of an engine of another release some may be missing: they count as 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Counts {
+pub struct EngineCounts {
     #[serde(skip_serializing_if = "is_zero")]
     pub inserted: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -53,15 +53,15 @@ const fn is_zero(count: &u64) -> bool {
 /// What an engine has counted since its process began.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    pub(crate) all: Counts,
-    pub(crate) queues: HashMap<Arc<QueueKey>, Counts>,
+    pub(crate) all: EngineCounts,
+    pub(crate) queues: HashMap<Arc<QueueKey>, EngineCounts>,
 }
 
 impl Totals {
     pub(crate) fn of(meters: &Meters) -> Self {
         let mut totals = Self::default();
         for queue in meters.queues() {
-            let counts = Counts::of_queue(&queue);
+            let counts = EngineCounts::of_queue(&queue);
             totals.all.add(&counts);
             totals.queues.insert(queue.queue, counts);
         }
@@ -71,7 +71,7 @@ impl Totals {
     }
 }
 
-impl Counts {
+impl EngineCounts {
     /// What an engine has counted of one queue.
     #[must_use]
     pub fn of_queue(numbers: &QueueNumbers) -> Self {
@@ -79,7 +79,7 @@ impl Counts {
             inserted: numbers.inserted,
             fired: numbers.fired,
             dispatched: numbers.dispatched,
-            succeeded: numbers.outcomes.counts.get(Ended::Succeeded as usize).copied().unwrap_or(0),
+            succeeded: numbers.outcomes.counts.get(AttemptEnd::Succeeded as usize).copied().unwrap_or(0),
             retried: numbers.retried,
             dead: numbers.dead,
             cancelled: numbers.cancelled,
@@ -151,21 +151,21 @@ impl Counts {
     }
 }
 
-/// What stands in a sample.
+/// What is in a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedCounts {
     pub(crate) version: String,
     /// When the engine began.
     pub(crate) started_ms: i64,
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EngineCounts,
     /// What a human should look at.
-    pub(crate) alerts: Vec<ToldAlert>,
+    pub(crate) alerts: Vec<ReportedAlert>,
 }
 
-impl Told {
+impl ReportedCounts {
     /// None: of a release that writes something else.
     pub(crate) fn read(sample: &Sample) -> Option<Self> {
         serde_json::from_str(&sample.body).ok()
@@ -179,7 +179,7 @@ pub(crate) struct Sampling {
     step_at: Millis,
     /// As it was when the step began.
     base: Totals,
-    told_at: Option<Millis>,
+    reported_at: Option<Millis>,
 }
 
 pub(crate) const fn step_of(now: Millis) -> Millis {
@@ -188,7 +188,7 @@ pub(crate) const fn step_of(now: Millis) -> Millis {
 
 impl Sampling {
     pub(crate) fn new(now: Millis) -> Self {
-        Self { started_at: now, step_at: step_of(now), base: Totals::default(), told_at: None }
+        Self { started_at: now, step_at: step_of(now), base: Totals::default(), reported_at: None }
     }
 
     /// What is to be kept now: the step that is over, or the one that is not, every so often.
@@ -197,31 +197,31 @@ impl Sampling {
         now: Millis,
         every_ms: i64,
         totals: impl FnOnce() -> Totals,
-    ) -> Option<(Millis, Told, QueuesTold)> {
+    ) -> Option<(Millis, ReportedCounts, QueueReport)> {
         let is_over = step_of(now) != self.step_at;
-        let is_due = self.told_at.is_none_or(|told_at| now.since(told_at).abs() >= every_ms);
+        let is_due = self.reported_at.is_none_or(|reported_at| now.since(reported_at).abs() >= every_ms);
         if !is_over && !is_due {
             return None;
         }
         let totals = totals();
         let (step_at, counts) = (self.step_at, totals.all.clone().minus(&self.base.all));
         let until = if is_over { now.min(step_at.plus(STEP_MS)) } else { now };
-        let since = |(queue, counts): (&Arc<QueueKey>, &Counts)| {
+        let since = |(queue, counts): (&Arc<QueueKey>, &EngineCounts)| {
             let counts = match self.base.queues.get(queue) {
                 Some(base) => counts.clone().minus(base),
                 None => counts.clone(),
             };
             (Arc::clone(queue), counts)
         };
-        let of_queues = QueuesTold::of((self.started_at.0, until.0), totals.queues.iter().map(since));
+        let of_queues = QueueReport::of((self.started_at.0, until.0), totals.queues.iter().map(since));
         if is_over {
             (self.step_at, self.base) = (step_of(now), totals);
         }
-        self.told_at = (!is_over).then_some(now);
+        self.reported_at = (!is_over).then_some(now);
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (started_ms, until_ms) = (self.started_at.0, until.0);
-        let told = Told { version, started_ms, until_ms, counts, alerts: Vec::new() };
-        Some((step_at, told, of_queues))
+        let reported = ReportedCounts { version, started_ms, until_ms, counts, alerts: Vec::new() };
+        Some((step_at, reported, of_queues))
     }
 }
 
@@ -229,8 +229,8 @@ impl Sampling {
 mod tests {
     use super::*;
 
-    fn fired(fired: u64) -> Counts {
-        Counts { fired, ..Counts::default() }
+    fn fired(fired: u64) -> EngineCounts {
+        EngineCounts { fired, ..EngineCounts::default() }
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_lateness_is_the_bound_of_the_bucket_that_has_it() {
-        let mut counts = Counts::default();
+        let mut counts = EngineCounts::default();
         assert_eq!(counts.lateness_ms(990), None);
         counts.lateness = vec![0; LATENESS_BOUNDS_MS.len() + 1];
         counts.lateness[1] = 990;
@@ -267,11 +267,12 @@ mod tests {
 
     #[test]
     fn what_other_releases_tell_is_added_as_far_as_it_is_known() {
-        let told: Told = serde_json::from_str(r#"{"until_ms":5,"counts":{"fired":2,"new":7}}"#).unwrap();
+        let reported: ReportedCounts =
+            serde_json::from_str(r#"{"until_ms":5,"counts":{"fired":2,"new":7}}"#).unwrap();
         let mut counts = fired(1);
         counts.lateness = vec![1, 1];
-        counts.add(&told.counts);
-        counts.add(&Counts { lateness: vec![0, 0, 3], ..Counts::default() });
+        counts.add(&reported.counts);
+        counts.add(&EngineCounts { lateness: vec![0, 0, 3], ..EngineCounts::default() });
         assert_eq!((counts.fired, counts.lateness), (3, vec![1, 1, 3]));
     }
 }

@@ -1,9 +1,9 @@
 //! How many tasks fall due in each minute of the next hour. Tasks are spread over partitions by their ids, so that a few
 //! partitions tell of all: they are counted one after the other until so many tasks were passed over, and what the counted ones
-//! have stands for the others. Kept for a while: asking often costs nothing. It is counted beside whoever asks: they have the last
+//! have represents the others. Kept for a while: asking often costs nothing. It is counted beside a caller that asks: they have the last
 //! meanwhile, and who goes away does not end it.
 
-use crate::{counts::STEP_MS, watcher::Inner};
+use crate::{counts::STEP_MS, watcher::WatcherCore};
 use punctual_contract::{
     Error,
     cluster::{DueCounts, DueLook},
@@ -47,8 +47,8 @@ impl Due {
 }
 
 /// While it is counted anew, the last is told that is not older than so many times what an answer may be.
-const TOLD_TIMES: i64 = 4;
-/// Nobody waits longer for the first count.
+const REPORTED_TIMES: i64 = 4;
+/// No caller waits longer for the first count.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// What was counted last.
@@ -137,28 +137,28 @@ impl crate::Watcher {
     /// When no partition can be counted.
     pub async fn due(&self) -> Result<Due, Error> {
         let inner = &self.inner;
-        let mut told = inner.due.last.subscribe();
-        let last = told.borrow_and_update().clone();
+        let mut reported = inner.due.last.subscribe();
+        let last = reported.borrow_and_update().clone();
         let now = inner.engine.now();
         let age_ms = |due: &Due| now.since(due.at).abs();
         if !matches!(&last, Some(Ok(due)) if age_ms(due) < inner.options.cached_ms) {
             begin(inner);
         }
         if let Some(Ok(due)) = last
-            && age_ms(&due) < inner.options.cached_ms.saturating_mul(TOLD_TIMES)
+            && age_ms(&due) < inner.options.cached_ms.saturating_mul(REPORTED_TIMES)
         {
             return Ok(due);
         }
         let silent = || Error::did_not_happen("count what falls due", "no answer");
-        if !matches!(timeout(WITHIN, told.changed()).await, Ok(Ok(()))) {
+        if !matches!(timeout(WITHIN, reported.changed()).await, Ok(Ok(()))) {
             return Err(silent());
         }
-        told.borrow().clone().unwrap_or_else(|| Err(silent()))
+        reported.borrow().clone().unwrap_or_else(|| Err(silent()))
     }
 }
 
 /// Counts, unless that is being done.
-fn begin(inner: &Arc<Inner>) {
+fn begin(inner: &Arc<WatcherCore>) {
     if inner.due.is_counting.swap(true, AcqRel) {
         return;
     }
@@ -168,12 +168,12 @@ fn begin(inner: &Arc<Inner>) {
             let _counting = Counting(&counted.due.is_counting);
             count(&counted, counted.engine.now()).await
         };
-        // Whoever begins from here on counts anew; whoever has found this at it hears of it.
+        // The engine that begins from here on counts anew; the engine that has found this at it learns of it.
         counted.due.last.send_replace(Some(due));
     });
 }
 
-async fn count(inner: &Inner, now: Millis) -> Result<Due, Error> {
+async fn count(inner: &WatcherCore, now: Millis) -> Result<Due, Error> {
     let partitions = inner.engine.store().partitions();
     let until = now.plus(STEP_MS * i64::try_from(STEPS).unwrap_or(0));
     let (mut sum, mut failed) = (Sum::new(inner.options.due_looks_max.max(1)), None);
@@ -184,7 +184,7 @@ async fn count(inner: &Inner, now: Millis) -> Result<Due, Error> {
         let look = DueLook { partition, from: now, until, step_ms: STEP_MS, limit: sum.left };
         match inner.store.due_counts(look).await {
             Ok(counts) => sum.add(&counts),
-            // A database that is away: the others tell of it.
+            // A database that is unavailable: the others tell of it.
             Err(error) => failed = Some(error),
         }
     }

@@ -1,8 +1,8 @@
 //! The last hour in steps of a minute, added up from what engines have told: of all queues, or of one. Pure but for reading.
 
 use crate::{
-    counts::{Counts, STEP_MS, Told, step_of},
-    watcher::Inner,
+    counts::{EngineCounts, ReportedCounts, STEP_MS, step_of},
+    watcher::WatcherCore,
 };
 use punctual_contract::{Error, cluster::Sample};
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -26,9 +26,9 @@ pub struct Rates {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct CountsSample {
     pub at: Millis,
-    pub counts: Counts,
+    pub counts: EngineCounts,
 }
 
 /// What was counted in the last hour.
@@ -37,16 +37,16 @@ pub struct HourView {
     pub at: Millis,
     pub rates: Rates,
     /// Of the whole hour.
-    pub total: Counts,
+    pub total: EngineCounts,
     /// Of the last step that is over and the one that is not.
-    pub lately: Counts,
+    pub lately: EngineCounts,
     pub step_ms: i64,
     /// The oldest first, without gaps; the last is not over.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CountsSample>,
 }
 
 impl Rates {
-    pub(crate) fn of(counts: &Counts, over_ms: i64) -> Self {
+    pub(crate) fn of(counts: &EngineCounts, over_ms: i64) -> Self {
         let seconds = Duration::from_millis(u64::try_from(over_ms.max(1_000)).unwrap_or(1_000)).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "a rate is rounded anyway")]
         let per_second = |count: u64| count as f64 / seconds;
@@ -78,68 +78,73 @@ pub(crate) struct Lately {
     pub(crate) version: String,
     pub(crate) started_at: Millis,
     until: Millis,
-    counts: Counts,
+    counts: EngineCounts,
 }
 
 /// What engines have told of the last hour.
 #[derive(Debug, Default)]
 pub(crate) struct Hour {
-    steps: BTreeMap<Millis, Counts>,
+    steps: BTreeMap<Millis, EngineCounts>,
     pub(crate) lately: BTreeMap<String, Lately>,
 }
 
 impl Hour {
-    pub(crate) async fn read(inner: &Inner, now: Millis) -> Result<Self, Error> {
+    pub(crate) async fn read(inner: &WatcherCore, now: Millis) -> Result<Self, Error> {
         Ok(Self::of(now, inner.store.samples(first(now)).await?))
     }
 
     /// Of one queue, as far as it was told of.
-    pub(crate) async fn read_queue(inner: &Inner, now: Millis, queue: &QueueKey) -> Result<Self, Error> {
+    pub(crate) async fn read_queue(
+        inner: &WatcherCore,
+        now: Millis,
+        queue: &QueueKey,
+    ) -> Result<Self, Error> {
         Ok(Self::of(now, inner.store.queue_samples(first(now), Some(queue)).await?))
     }
 
     fn of(now: Millis, samples: Vec<Sample>) -> Self {
         let mut hour = Self::default();
         for sample in samples {
-            if let Some(told) = Told::read(&sample) {
-                hour.add(now, sample.step_at, sample.engine, &told);
+            if let Some(reported) = ReportedCounts::read(&sample) {
+                hour.add(now, sample.step_at, sample.engine, &reported);
             }
         }
         hour
     }
 
     pub(crate) fn view(&self, now: Millis) -> HourView {
-        let (mut rates, mut total, mut lately) = (Rates::default(), Counts::default(), Counts::default());
+        let (mut rates, mut total, mut lately) =
+            (Rates::default(), EngineCounts::default(), EngineCounts::default());
         self.lately.keys().filter_map(|key| self.rates(key, now)).for_each(|rate| rates.add(&rate));
         self.steps.values().for_each(|step| total.add(step));
         self.steps.range(since(now)..).for_each(|step| lately.add(step.1));
         let step = |nth: i64| {
             let at = step_of(now).plus(-STEP_MS * nth);
-            Step { at, counts: self.steps.get(&at).cloned().unwrap_or_default() }
+            CountsSample { at, counts: self.steps.get(&at).cloned().unwrap_or_default() }
         };
         let steps = (0..STEPS).rev().map(step).collect();
         HourView { at: now, rates, total, lately, step_ms: STEP_MS, steps }
     }
 
-    fn add(&mut self, now: Millis, step_at: Millis, engine: String, told: &Told) {
-        self.steps.entry(step_at).or_default().add(&told.counts);
+    fn add(&mut self, now: Millis, step_at: Millis, engine: String, reported: &ReportedCounts) {
+        self.steps.entry(step_at).or_default().add(&reported.counts);
         let lately = self.lately.entry(engine).or_default();
-        lately.version.clone_from(&told.version);
-        lately.started_at = Millis(told.started_ms);
-        lately.until = lately.until.max(Millis(told.until_ms));
+        lately.version.clone_from(&reported.version);
+        lately.started_at = Millis(reported.started_ms);
+        lately.until = lately.until.max(Millis(reported.until_ms));
         if step_at >= since(now) {
-            lately.counts.add(&told.counts);
+            lately.counts.add(&reported.counts);
         }
     }
 
     pub(crate) fn rates(&self, engine: &str, now: Millis) -> Option<Rates> {
         let lately = self.lately.get(engine)?;
-        Some(Rates::of(&lately.counts, told_for_ms(now, lately.started_at, lately.until)?))
+        Some(Rates::of(&lately.counts, reported_for_ms(now, lately.started_at, lately.until)?))
     }
 }
 
 /// For how long an engine has told of the last two steps. None: it has told nothing for a while.
-pub(crate) fn told_for_ms(now: Millis, started_at: Millis, until: Millis) -> Option<i64> {
+pub(crate) fn reported_for_ms(now: Millis, started_at: Millis, until: Millis) -> Option<i64> {
     (now.since(until) < SILENT_MS).then(|| until.since(since(now).max(started_at)))
 }
 
@@ -157,16 +162,20 @@ pub(crate) fn since(now: Millis) -> Millis {
 mod tests {
     use super::*;
 
-    fn told(until_ms: i64, fired: u64) -> Told {
-        Told { until_ms, counts: Counts { fired, ..Counts::default() }, ..Told::default() }
+    fn reported(until_ms: i64, fired: u64) -> ReportedCounts {
+        ReportedCounts {
+            until_ms,
+            counts: EngineCounts { fired, ..EngineCounts::default() },
+            ..ReportedCounts::default()
+        }
     }
 
     #[test]
     fn rates_are_of_the_last_two_steps_as_far_as_they_were_told() {
         let (now, mut hour) = (Millis(190_000), Hour::default());
-        hour.add(now, Millis(60_000), "a".to_owned(), &told(120_000, 9_000));
-        hour.add(now, Millis(120_000), "a".to_owned(), &told(180_000, 600));
-        hour.add(now, Millis(180_000), "a".to_owned(), &told(185_000, 50));
+        hour.add(now, Millis(60_000), "a".to_owned(), &reported(120_000, 9_000));
+        hour.add(now, Millis(120_000), "a".to_owned(), &reported(180_000, 600));
+        hour.add(now, Millis(180_000), "a".to_owned(), &reported(185_000, 50));
         assert_eq!(hour.rates("a", now).unwrap().fired, 10.0, "650 in 65 s");
         assert_eq!(hour.rates("a", Millis(245_000)), None, "it has fallen silent");
         assert_eq!(hour.rates("b", now), None);

@@ -15,11 +15,11 @@ mod hour;
 mod queues;
 mod views;
 
-pub use alerts::{Elsewhere, ToldAlert};
-pub use counts::{Counts, LATENESS_BEYOND_MS};
+pub use alerts::{Elsewhere, ReportedAlert};
+pub use counts::{EngineCounts, LATENESS_BEYOND_MS};
 pub use due::Due;
-pub use hour::{HourView, Rates, Step};
+pub use hour::{CountsSample, HourView, Rates};
 pub use options::Options;
 pub use queues::QueueRates;
-pub use views::{DatabaseView, EngineView, HotStanding, PartitionView, Stats};
+pub use views::{DatabaseView, EngineView, HotStatus, PartitionView, Stats};
 pub use watcher::Watcher;

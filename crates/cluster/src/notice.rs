@@ -12,7 +12,7 @@ const NAMED_MAX: usize = 64;
 
 /// What one look at this engine found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct ClusterSnapshot {
     pub(crate) hot: HotSet,
     pub(crate) databases_away: Vec<usize>,
     pub(crate) held: BTreeSet<Partition>,
@@ -39,7 +39,12 @@ pub(crate) fn own(me: &str, at: Millis, kind: EventKind, text: String, details: 
 }
 
 /// Of the back ends, as this engine reaches them.
-pub(crate) fn back_ends(me: &str, now: Millis, before: &Look, after: &Look) -> Vec<Event> {
+pub(crate) fn back_ends(
+    me: &str,
+    now: Millis,
+    before: &ClusterSnapshot,
+    after: &ClusterSnapshot,
+) -> Vec<Event> {
     let mut events = Vec::new();
     if before.hot != after.hot {
         let (kind, text) = match after.hot {
@@ -79,7 +84,7 @@ impl TakenOver {
         &mut self,
         me: &str,
         now: Millis,
-        (before, after): (&Look, &Look),
+        (before, after): (&ClusterSnapshot, &ClusterSnapshot),
         owners: &BTreeMap<Partition, String>,
     ) -> Option<Event> {
         let new: Vec<Partition> = after.held.difference(&before.held).copied().collect();
@@ -88,7 +93,7 @@ impl TakenOver {
             return None;
         }
         let mut taken = std::mem::take(&mut self.0);
-        // What was given away meanwhile is somebody else's news.
+        // What was given away meanwhile is another's news.
         taken.retain(|partition| after.held.contains(partition));
         (!taken.is_empty()).then(|| taken_over(me, now, &taken, owners))
     }
@@ -106,7 +111,7 @@ fn taken_over(
         *from.entry(if owner == me { "" } else { owner }).or_default() += 1;
     }
     let of = |(engine, count): (&&str, &usize)| match *engine {
-        "" => format!("{count} that nobody had"),
+        "" => format!("{count} without an owner"),
         engine => format!("{count} of {engine}"),
     };
     let whose = from.iter().map(of).collect::<Vec<_>>().join(", ");
@@ -122,7 +127,7 @@ fn taken_over(
 pub(crate) struct Silent(BTreeMap<String, Millis>);
 
 impl Silent {
-    /// Whoever notices it first: the key says which silence it is.
+    /// The engine that notices it first: the key says which silence it is.
     pub(crate) fn look(&mut self, now: Millis, signs: &[SignOfLife]) -> Vec<Event> {
         self.0.retain(|engine, _| signs.iter().any(|sign| sign.engine == *engine));
         let mut events = Vec::new();
@@ -171,16 +176,17 @@ mod tests {
         events.iter().map(|event| event.kind).collect()
     }
 
-    fn holds(held: &[u16]) -> Look {
-        Look { held: held.iter().copied().map(Partition).collect(), ..Look::default() }
+    fn holds(held: &[u16]) -> ClusterSnapshot {
+        ClusterSnapshot { held: held.iter().copied().map(Partition).collect(), ..ClusterSnapshot::default() }
     }
 
     #[test]
     fn a_back_end_that_goes_and_comes_is_said_once_each() {
-        let well = Look::default();
-        let ill = Look { hot: HotSet::Away, databases_away: vec![1, 2], ..Look::default() };
-        let less = Look { databases_away: vec![2], ..Look::default() };
-        let seen = |a: &Look, b: &Look| kinds(&back_ends("a", Millis(7), a, b));
+        let well = ClusterSnapshot::default();
+        let ill =
+            ClusterSnapshot { hot: HotSet::Away, databases_away: vec![1, 2], ..ClusterSnapshot::default() };
+        let less = ClusterSnapshot { databases_away: vec![2], ..ClusterSnapshot::default() };
+        let seen = |a: &ClusterSnapshot, b: &ClusterSnapshot| kinds(&back_ends("a", Millis(7), a, b));
         use EventKind::{DatabaseAway, DatabaseBack, HotSetBack, HotSetLost};
         assert_eq!(seen(&well, &well), []);
         assert_eq!(seen(&well, &ill), [HotSetLost, DatabaseAway, DatabaseAway]);

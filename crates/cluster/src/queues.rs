@@ -1,10 +1,10 @@
 //! What engines count of each queue: told beside what they count of all, of the busiest queues of a step only, so that what is
-//! written and read stays small however many queues there are. Whoever asks often reads it once a second.
+//! written and read stays small however many queues there are. A caller that asks often reads it once a second.
 
 use crate::{
-    counts::Counts,
-    hour::{Hour, HourView, Rates, since, told_for_ms},
-    watcher::{Inner, Watcher},
+    counts::EngineCounts,
+    hour::{Hour, HourView, Rates, reported_for_ms, since},
+    watcher::{Watcher, WatcherCore},
 };
 use punctual_contract::{
     Error,
@@ -21,34 +21,35 @@ use std::{
 use tokio::time::timeout;
 
 /// Queues that an engine tells of in one step.
-const TOLD_MAX: usize = 500;
-/// What is told changes every ten seconds. That it cannot be read is remembered as long: nobody waits for a silent database behind others.
+const REPORTED_MAX: usize = 500;
+/// What is told changes every ten seconds. That it cannot be read is remembered as long: no caller waits for a silent database behind others.
 const CACHED_MS: i64 = 1_000;
-/// Whoever looks at queues does not wait longer for their rates.
+/// The engine that looks at queues does not wait longer for their rates.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// What stands in a sample of queues.
+/// What is in a sample of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct QueuesTold {
+pub(crate) struct QueueReport {
     pub(crate) started_ms: i64,
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,
     /// Something happened in more queues than are told of.
     pub(crate) is_cut: bool,
-    pub(crate) queues: BTreeMap<String, Counts>,
+    pub(crate) queues: BTreeMap<String, EngineCounts>,
 }
 
-impl QueuesTold {
+impl QueueReport {
     /// `counted`: of each queue, since the step began.
     pub(crate) fn of(
         (started_ms, until_ms): (i64, i64),
-        counted: impl Iterator<Item = (Arc<QueueKey>, Counts)>,
+        counted: impl Iterator<Item = (Arc<QueueKey>, EngineCounts)>,
     ) -> Self {
-        let mut busy: Vec<(Arc<QueueKey>, Counts)> = counted.filter(|busy| busy.1.changes() > 0).collect();
+        let mut busy: Vec<(Arc<QueueKey>, EngineCounts)> =
+            counted.filter(|busy| busy.1.changes() > 0).collect();
         busy.sort_by(|a, b| (Reverse(a.1.changes()), &a.0).cmp(&(Reverse(b.1.changes()), &b.0)));
-        let is_cut = busy.len() > TOLD_MAX;
-        busy.truncate(TOLD_MAX);
+        let is_cut = busy.len() > REPORTED_MAX;
+        busy.truncate(REPORTED_MAX);
         let queues =
             busy.into_iter().map(|(queue, counts)| (in_sample(&queue), counts.cut_short())).collect();
         Self { started_ms, until_ms, is_cut, queues }
@@ -69,25 +70,26 @@ impl QueueRates {
     /// None: so many others are busier that it was not told of.
     #[must_use]
     pub fn of(&self, queue: &QueueKey) -> Option<Rates> {
-        let told = self.by_queue.get(&in_sample(queue)).copied();
-        told.or_else(|| (!self.is_cut).then(Rates::default))
+        let reported = self.by_queue.get(&in_sample(queue)).copied();
+        reported.or_else(|| (!self.is_cut).then(Rates::default))
     }
 
     fn add_up(now: Millis, samples: Vec<Sample>) -> Self {
-        let mut engines: HashMap<String, QueuesTold> = HashMap::new();
+        let mut engines: HashMap<String, QueueReport> = HashMap::new();
         for Sample { engine, body, .. } in samples {
-            let Ok(told) = serde_json::from_str::<QueuesTold>(&body) else { continue };
+            let Ok(reported) = serde_json::from_str::<QueueReport>(&body) else { continue };
             let all = engines.entry(engine).or_default();
-            all.started_ms = told.started_ms;
-            all.until_ms = all.until_ms.max(told.until_ms);
-            all.is_cut |= told.is_cut;
-            for (queue, counts) in told.queues {
+            all.started_ms = reported.started_ms;
+            all.until_ms = all.until_ms.max(reported.until_ms);
+            all.is_cut |= reported.is_cut;
+            for (queue, counts) in reported.queues {
                 all.queues.entry(queue).or_default().add(&counts);
             }
         }
         let mut rates = Self::default();
         for engine in engines.into_values() {
-            let Some(over_ms) = told_for_ms(now, Millis(engine.started_ms), Millis(engine.until_ms)) else {
+            let Some(over_ms) = reported_for_ms(now, Millis(engine.started_ms), Millis(engine.until_ms))
+            else {
                 continue;
             };
             rates.is_cut |= engine.is_cut;
@@ -132,10 +134,10 @@ impl Watcher {
     }
 }
 
-impl Inner {
-    pub(crate) async fn keep_queues(&self, step_at: Millis, told: &QueuesTold) -> Result<(), Error> {
+impl WatcherCore {
+    pub(crate) async fn keep_queues(&self, step_at: Millis, reported: &QueueReport) -> Result<(), Error> {
         let body =
-            serde_json::to_string(told).map_err(|error| Error::did_not_happen("keep a sample", error))?;
+            serde_json::to_string(reported).map_err(|error| Error::did_not_happen("keep a sample", error))?;
         self.store.save_queue_sample(Sample { step_at, engine: self.engine.name().to_owned(), body }).await
     }
 }
@@ -149,37 +151,38 @@ mod tests {
         Arc::new(QueueKey { namespace: Name::new("n").unwrap(), queue: Name::new(name).unwrap() })
     }
 
-    fn counts(fired: u64) -> Counts {
-        Counts { fired, lateness: vec![0, fired, 0, 0], ..Counts::default() }
+    fn counts(fired: u64) -> EngineCounts {
+        EngineCounts { fired, lateness: vec![0, fired, 0, 0], ..EngineCounts::default() }
     }
 
-    fn sample(engine: &str, step_at: i64, told: &QueuesTold) -> Sample {
-        let body = serde_json::to_string(told).unwrap();
+    fn sample(engine: &str, step_at: i64, reported: &QueueReport) -> Sample {
+        let body = serde_json::to_string(reported).unwrap();
         Sample { step_at: Millis(step_at), engine: engine.to_owned(), body }
     }
 
     #[test]
     fn of_very_many_queues_the_busiest_are_told_and_the_others_are_not_said_to_be_idle() {
         let many = (1..=600).map(|number| (queue(&format!("q{number}")), counts(number)));
-        let told = QueuesTold::of((0, 60_000), many.chain([(queue("idle"), counts(0))]));
-        assert_eq!((told.is_cut, told.queues.len()), (true, 500));
-        assert!(told.queues.contains_key("n/q101") && !told.queues.contains_key("n/q100"));
-        let body = serde_json::to_string(&told).unwrap();
+        let reported = QueueReport::of((0, 60_000), many.chain([(queue("idle"), counts(0))]));
+        assert_eq!((reported.is_cut, reported.queues.len()), (true, 500));
+        assert!(reported.queues.contains_key("n/q101") && !reported.queues.contains_key("n/q100"));
+        let body = serde_json::to_string(&reported).unwrap();
         assert!(body.len() < 500 * 60, "what is 0 is left out: {} bytes", body.len());
-        let rates = QueueRates::add_up(Millis(60_000), vec![sample("a", 0, &told)]);
+        let rates = QueueRates::add_up(Millis(60_000), vec![sample("a", 0, &reported)]);
         assert_eq!(rates.of(&queue("q600")).unwrap().fired, 10.0);
         assert_eq!(rates.of(&queue("q1")), None);
     }
 
     #[test]
     fn rates_are_of_all_engines_that_still_tell_and_of_their_last_two_steps() {
-        let told = |until_ms, fired| QueuesTold::of((0, until_ms), [(queue("q"), counts(fired))].into_iter());
+        let reported =
+            |until_ms, fired| QueueReport::of((0, until_ms), [(queue("q"), counts(fired))].into_iter());
         let all = vec![
-            sample("a", 60_000, &told(120_000, 600)),
-            sample("b", 60_000, &told(120_000, 60)),
-            sample("a", 120_000, &told(140_000, 200)),
-            sample("c", 60_000, &told(79_000, 9_000)),
-            Sample { body: "of another release".to_owned(), ..sample("d", 120_000, &told(1, 1)) },
+            sample("a", 60_000, &reported(120_000, 600)),
+            sample("b", 60_000, &reported(120_000, 60)),
+            sample("a", 120_000, &reported(140_000, 200)),
+            sample("c", 60_000, &reported(79_000, 9_000)),
+            Sample { body: "of another release".to_owned(), ..sample("d", 120_000, &reported(1, 1)) },
         ];
         let rates = QueueRates::add_up(Millis(140_000), all);
         assert_eq!(rates.of(&queue("q")).unwrap().fired, 11.0, "800 in 80 s, 60 in 60 s; c is silent");

@@ -2,7 +2,7 @@
 
 use crate::{
     hour::{Hour, HourView, Rates},
-    watcher::{Inner, Watcher},
+    watcher::{Watcher, WatcherCore},
 };
 use punctual_contract::{Error, cluster::Database};
 use punctual_domain::{place::Partition, time::Millis};
@@ -22,7 +22,7 @@ pub struct EngineView {
     pub name: String,
     /// The one that answers.
     pub is_this: bool,
-    /// For how long it has given no sign of life, ms; 0: it is alive.
+    /// For how long it has given no heartbeat, ms; 0: it is alive.
     pub silent_ms: i64,
     pub has_hot: bool,
     /// Numbers of databases that it does not reach.
@@ -42,7 +42,7 @@ pub struct PartitionView {
     pub database: usize,
     /// It is on its way to this one.
     pub moves_to: Option<usize>,
-    /// None: nobody has it now.
+    /// None: no engine has it now.
     pub engine: Option<String>,
     pub term: i64,
     /// None: the lease does not end.
@@ -69,12 +69,12 @@ pub struct Stats {
     /// None: the account could not be read.
     pub account: Option<Arc<Account>>,
     /// None: the hot set does not answer.
-    pub hot: Option<HotStanding>,
+    pub hot: Option<HotStatus>,
 }
 
-/// How much stands in the hot set.
+/// How much is in the hot set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HotStanding {
+pub struct HotStatus {
     pub due: usize,
     pub firing: usize,
     pub ready: usize,
@@ -85,12 +85,12 @@ pub struct HotStanding {
 
 /// Counting it takes Redis the longer the more queues there are.
 const HOT_CACHED_MS: i64 = 5_000;
-/// That it does not answer is remembered: nobody waits for it behind others.
+/// That it does not answer is remembered: no caller waits for it behind others.
 const HOT_LOST_CACHED_MS: i64 = 1_000;
 const HOT_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(crate) struct HotCache(tokio::sync::Mutex<Option<(Millis, Option<HotStanding>)>>);
+pub(crate) struct HotCache(tokio::sync::Mutex<Option<(Millis, Option<HotStatus>)>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseCache(tokio::sync::Mutex<Option<(Millis, Vec<Option<Database>>)>>);
@@ -172,7 +172,7 @@ impl Watcher {
         sizes.into_iter().enumerate().map(view).collect()
     }
 
-    /// What stands in the store is not older than this call, or than `max_age`.
+    /// What is in the store is not older than this call, or than `max_age`.
     ///
     /// # Errors
     /// When what engines have told cannot be read.
@@ -189,9 +189,9 @@ impl Watcher {
     }
 }
 
-async fn hot(inner: &Inner) -> Option<HotStanding> {
+async fn hot(inner: &WatcherCore) -> Option<HotStatus> {
     if inner.engine.hot_is_away() {
-        // Whoever looks at an overview does not wait for it.
+        // The engine that looks at an overview does not wait for it.
         return None;
     }
     let mut cached = inner.hot.0.lock().await;
@@ -206,20 +206,22 @@ async fn hot(inner: &Inner) -> Option<HotStanding> {
         let sum = |all: &[(_, usize)]| all.iter().map(|pair| pair.1).sum();
         let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
         let fullness = inner.engine.hot_fullness();
-        HotStanding { due: depth.due, firing: depth.fired, ready, parked, fullness }
+        HotStatus { due: depth.due, firing: depth.fired, ready, parked, fullness }
     });
     *cached = Some((inner.engine.now(), standing));
     standing
 }
 
-async fn owners(inner: &Inner) -> Result<BTreeMap<Partition, punctual_contract::ownership::Owner>, Error> {
+async fn owners(
+    inner: &WatcherCore,
+) -> Result<BTreeMap<Partition, punctual_contract::ownership::Owner>, Error> {
     let owners = inner.engine.owners().await.map_err(|error| Error::did_not_happen("read owners", error))?;
     let held = owners.into_iter().filter(|owner| !owner.left.is_zero());
     Ok(held.map(|owner| (owner.tenure.partition, owner)).collect())
 }
 
 /// Those of whom something was heard, by name.
-pub(crate) fn known(inner: &Inner) -> BTreeMap<String, EngineView> {
+pub(crate) fn known(inner: &WatcherCore) -> BTreeMap<String, EngineView> {
     let mut engines = BTreeMap::new();
     for live in inner.engine.live() {
         let view = EngineView {
@@ -255,7 +257,7 @@ pub(crate) fn known(inner: &Inner) -> BTreeMap<String, EngineView> {
     engines
 }
 
-async fn sizes(inner: &Inner) -> Vec<Option<Database>> {
+async fn sizes(inner: &WatcherCore) -> Vec<Option<Database>> {
     let mut cached = inner.databases.0.lock().await;
     let now = inner.engine.now();
     if let Some((at, sizes)) = &*cached

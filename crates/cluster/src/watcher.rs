@@ -1,12 +1,12 @@
-//! Watches the engine that it stands beside, and the signs of life of the others: `run_once` notices what has changed, writes
+//! Watches the engine that it is beside, and the heartbeats of the others: `run_once` notices what has changed, writes
 //! it down, tells what was counted, and, where it falls to this engine, forgets what is old. What cannot be written waits in
 //! a short list. Bounded, and can be run again at any time; nothing rests on it.
 
 use crate::{
     alerts::ElsewhereCache,
-    counts::{Sampling, Told, Totals},
+    counts::{ReportedCounts, Sampling, Totals},
     due::DueCache,
-    notice::{self, HotSet, Look, Silent, TakenOver},
+    notice::{self, ClusterSnapshot, HotSet, Silent, TakenOver},
     options::Options,
     queues::QueueRatesCache,
     views::{DatabaseCache, HotCache},
@@ -44,15 +44,15 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 /// Cheap to clone; all clones are the same watcher.
 #[derive(Clone, Debug)]
 pub struct Watcher {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<WatcherCore>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct WatcherCore {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn ClusterStore>,
     pub(crate) options: Options,
-    state: Mutex<State>,
+    state: Mutex<WatcherState>,
     pub(crate) due: DueCache,
     pub(crate) databases: DatabaseCache,
     pub(crate) hot: HotCache,
@@ -61,9 +61,9 @@ pub(crate) struct Inner {
 }
 
 #[derive(Debug)]
-struct State {
+struct WatcherState {
     /// None: it has not looked yet.
-    seen: Option<Look>,
+    seen: Option<ClusterSnapshot>,
     taken: TakenOver,
     owners: BTreeMap<Partition, String>,
     owners_at: Option<Millis>,
@@ -71,13 +71,13 @@ struct State {
     silent: Silent,
     /// As of the last look.
     signs: Vec<SignOfLife>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingEvent>,
     sampling: Sampling,
     forgot_at: Option<Millis>,
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingEvent {
     event: Event,
     is_logged: bool,
 }
@@ -85,7 +85,7 @@ struct Waiting {
 impl Watcher {
     #[must_use]
     pub fn new(engine: Engine, store: Arc<dyn ClusterStore>, options: Options) -> Self {
-        let state = State {
+        let state = WatcherState {
             seen: None,
             taken: TakenOver::default(),
             owners: BTreeMap::new(),
@@ -100,7 +100,8 @@ impl Watcher {
         let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
         let (elsewhere, queue_rates) = (ElsewhereCache::default(), QueueRatesCache::default());
         let hot = HotCache::default();
-        let inner = Inner { engine, store, options, state, due, databases, hot, elsewhere, queue_rates };
+        let inner =
+            WatcherCore { engine, store, options, state, due, databases, hot, elsewhere, queue_rates };
         Self { inner: Arc::new(inner) }
     }
 
@@ -115,9 +116,9 @@ impl Watcher {
             let signs = inner.look_at_signs(now).await;
             let owners = inner.remember_owners(now).await;
             let written = inner.write().await;
-            let told = inner.tell(now).await;
+            let reported = inner.tell(now).await;
             let forgotten = inner.forget(now).await;
-            signs.and(owners).and(told).and(forgotten)?;
+            signs.and(owners).and(reported).and(forgotten)?;
             written
         })
     }
@@ -158,7 +159,7 @@ impl Watcher {
     }
 }
 
-impl Inner {
+impl WatcherCore {
     pub(crate) fn signs(&self) -> Vec<SignOfLife> {
         self.state.lock().signs.clone()
     }
@@ -166,10 +167,10 @@ impl Inner {
     /// Something happened that this engine knows by itself: it is in the log at once.
     fn push(&self, event: Event) {
         log(&event);
-        self.wait(Waiting { event, is_logged: true });
+        self.wait(WaitingEvent { event, is_logged: true });
     }
 
-    fn wait(&self, waiting: Waiting) {
+    fn wait(&self, waiting: WaitingEvent) {
         let mut state = self.state.lock();
         state.waiting.push_back(waiting);
         if state.waiting.len() > WAITING_MAX {
@@ -178,7 +179,7 @@ impl Inner {
         }
     }
 
-    fn look(&self) -> Look {
+    fn look(&self) -> ClusterSnapshot {
         let engine = &self.engine;
         let hot = match () {
             () if engine.hot_is_another_clusters() => HotSet::OfAnother,
@@ -186,7 +187,7 @@ impl Inner {
             () => HotSet::Answers,
         };
         let held = engine.tenures().into_iter().map(|tenure| tenure.partition).collect();
-        Look { hot, databases_away: engine.databases_away(), held }
+        ClusterSnapshot { hot, databases_away: engine.databases_away(), held }
     }
 
     /// One that is alone has no name that anybody gave it.
@@ -207,16 +208,16 @@ impl Inner {
                 let (text, details) = (format!("{} has started", self.called()), version());
                 events.push(notice::own(me, now, EventKind::EngineStarted, text, details));
             }
-            // What an engine without others has from the start was nobody's.
+            // What an engine without others has from the start was no engine's.
             let before = before.unwrap_or_else(|| match self.engine.is_shared() {
-                true => Look::default(),
-                false => Look { held: after.held.clone(), ..Look::default() },
+                true => ClusterSnapshot::default(),
+                false => ClusterSnapshot { held: after.held.clone(), ..ClusterSnapshot::default() },
             });
             events.extend(notice::back_ends(me, now, &before, &after));
             if before.held != after.held {
                 state.owners_looks = OWNERS_LOOKS;
             }
-            let State { taken, owners, .. } = &mut *state;
+            let WatcherState { taken, owners, .. } = &mut *state;
             events.extend(taken.look(me, now, (&before, &after), owners));
         }
         events.into_iter().for_each(|event| self.push(event));
@@ -233,7 +234,7 @@ impl Inner {
             state.signs = signs;
             events
         };
-        events.into_iter().for_each(|event| self.wait(Waiting { event, is_logged: false }));
+        events.into_iter().for_each(|event| self.wait(WaitingEvent { event, is_logged: false }));
         Ok(())
     }
 
@@ -258,7 +259,7 @@ impl Inner {
         Ok(())
     }
 
-    /// In their order. Of what somebody else may have written too, whoever was first logs it.
+    /// In their order. Of what another may have written too, the engine that was first logs it.
     async fn write(&self) -> Result<usize, Error> {
         let mut written = 0;
         loop {
@@ -275,7 +276,7 @@ impl Inner {
                     if !next.is_logged {
                         log(&next.event);
                     }
-                    self.state.lock().waiting.push_front(Waiting { is_logged: true, ..next });
+                    self.state.lock().waiting.push_front(WaitingEvent { is_logged: true, ..next });
                     return Err(error);
                 }
             }
@@ -284,16 +285,16 @@ impl Inner {
 
     async fn tell(&self, now: Millis) -> Result<(), Error> {
         let totals = || Totals::of(self.engine.meters());
-        let told = self.state.lock().sampling.next(now, self.options.sample_every_ms, totals);
-        let Some((step_at, told, of_queues)) = told else { return Ok(()) };
-        let told = Told { alerts: self.own_alerts().await, ..told };
-        let kept = self.keep(step_at, &told).await;
+        let reported = self.state.lock().sampling.next(now, self.options.sample_every_ms, totals);
+        let Some((step_at, reported, of_queues)) = reported else { return Ok(()) };
+        let reported = ReportedCounts { alerts: self.own_alerts().await, ..reported };
+        let kept = self.keep(step_at, &reported).await;
         kept.and(self.keep_queues(step_at, &of_queues).await)
     }
 
-    async fn keep(&self, step_at: Millis, told: &Told) -> Result<(), Error> {
+    async fn keep(&self, step_at: Millis, reported: &ReportedCounts) -> Result<(), Error> {
         let body =
-            serde_json::to_string(told).map_err(|error| Error::did_not_happen("keep a sample", error))?;
+            serde_json::to_string(reported).map_err(|error| Error::did_not_happen("keep a sample", error))?;
         self.store.save_sample(Sample { step_at, engine: self.engine.name().to_owned(), body }).await
     }
 

@@ -42,12 +42,12 @@ pub(crate) struct Api {
 
 /// What the API has answered to a call that it did not refuse.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiAnswer {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
+impl ApiAnswer {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         serde_json::from_slice(&self.body).map_err(|error| Fault::Unreadable(error.to_string()))
     }
@@ -112,7 +112,7 @@ impl Api {
         self.get(&with_query(path, query)?).await
     }
 
-    pub(crate) async fn get_answer(&self, path: &str) -> Result<Answer, Fault> {
+    pub(crate) async fn get_answer(&self, path: &str) -> Result<ApiAnswer, Fault> {
         self.note(path);
         let answer = refused(self.ask(Method::GET, path, None, None).await?);
         if answer.as_ref().is_err_and(Fault::is_store_away) {
@@ -122,7 +122,7 @@ impl Api {
     }
 
     /// As the API has answered, refusals too.
-    pub(crate) async fn get_raw(&self, path: &str, max_bytes: usize) -> Result<Answer, Fault> {
+    pub(crate) async fn get_raw(&self, path: &str, max_bytes: usize) -> Result<ApiAnswer, Fault> {
         let (status, body) = self.asked(Method::GET, path, None, None).await?;
         let too_long = |_| {
             Fault::Invalid(format!(
@@ -131,7 +131,7 @@ impl Api {
             ))
         };
         let body = axum::body::to_bytes(body, max_bytes).await.map_err(too_long)?;
-        Ok(Answer { status, body })
+        Ok(ApiAnswer { status, body })
     }
 
     /// The body is JSON, as a text: what somebody typed is sent letter for letter.
@@ -141,11 +141,11 @@ impl Api {
         path: &str,
         body: Option<String>,
         if_match: Option<&str>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<ApiAnswer, Fault> {
         refused(self.ask(method, path, body, if_match).await?)
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &serde_json::Value) -> Result<Answer, Fault> {
+    pub(crate) async fn post(&self, path: &str, body: &serde_json::Value) -> Result<ApiAnswer, Fault> {
         self.send(Method::POST, path, Some(body.to_string()), None).await
     }
 
@@ -162,11 +162,11 @@ impl Api {
         path: &str,
         body: Option<String>,
         if_match: Option<&str>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<ApiAnswer, Fault> {
         let (status, body) = self.asked(method, path, body, if_match).await?;
         let body = axum::body::to_bytes(body, ANSWER_MAX_BYTES).await;
         let body = body.map_err(|error| Fault::Unreadable(error.to_string()))?;
-        Ok(Answer { status, body })
+        Ok(ApiAnswer { status, body })
     }
 
     async fn asked(
@@ -211,13 +211,13 @@ impl Api {
     }
 }
 
-fn refused(answer: Answer) -> Result<Answer, Fault> {
+fn refused(answer: ApiAnswer) -> Result<ApiAnswer, Fault> {
     if answer.status.is_success() {
         return Ok(answer);
     }
     let unreadable = |error| Fault::Unreadable(format!("status {}: {error}", answer.status));
     let mut problem: serde_json::Value = serde_json::from_slice(&answer.body).map_err(unreadable)?;
-    // The task that stands in the way: pages show it themselves.
+    // The task that is in the way: pages show it themselves.
     if let Some(fields) = problem.as_object_mut() {
         fields.remove("existing");
     }

@@ -1,4 +1,4 @@
-//! Curves over time. A picture that stands in the page, which scripts make into one that says what is under the pointer; and
+//! Curves over time. A picture that is in the page, which scripts make into one that says what is under the pointer; and
 //! the same numbers as a table. Draws what it is given, and never joins what was not measured.
 
 use crate::{context::Context, texts};

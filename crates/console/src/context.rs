@@ -4,7 +4,7 @@ use crate::{
     api::Api,
     fault::Fault,
     router::Site,
-    session::{Key, Session, cookie},
+    session::{SealKey, Session, cookie},
     texts::Zone,
 };
 use axum::http::{HeaderMap, Uri, request::Parts};
@@ -42,7 +42,7 @@ pub(crate) struct Context {
 /// Of a request, before it is known who is behind it.
 pub(crate) struct Visit {
     pub(crate) session: Session,
-    pub(crate) key: Key,
+    pub(crate) key: SealKey,
     pub(crate) now_ms: i64,
 }
 
@@ -50,7 +50,7 @@ impl Visit {
     pub(crate) fn of(site: &Site, headers: &HeaderMap) -> Self {
         let now_ms = (site.options.now_ms)();
         let session = Session::of(headers, now_ms, site.options.is_tls);
-        let key = session.token().map_or_else(|| site.key.clone(), Key::of_token);
+        let key = session.token().map_or_else(|| site.key.clone(), SealKey::of_token);
         Self { session, key, now_ms }
     }
 }

@@ -1,4 +1,4 @@
-//! What stands at the head of every answer, of the console and of the API beside it: nothing may run, load, be sent or be framed but
+//! What is at the head of every answer, of the console and of the API beside it: nothing may run, load, be sent or be framed but
 //! as its policy says.
 
 use axum::{

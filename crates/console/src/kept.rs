@@ -20,7 +20,7 @@ const PAGE_BYTES_MAX: usize = 2 << 20;
 
 /// What became of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum SessionState {
     Whole,
     /// A part of the page is missing, because a database did not answer.
     Partial,
@@ -32,7 +32,7 @@ pub(crate) enum Standing {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rendering {
-    pub(crate) standing: Standing,
+    pub(crate) state: SessionState,
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -42,7 +42,7 @@ pub(crate) struct Rendering {
 
 /// A page as one caller sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct PageKey {
     /// Of the token. None: the caller has none.
     pub(crate) who: Option<Hash>,
     /// Of all that the page depends on: token and grant, zone, theme, address.
@@ -50,14 +50,14 @@ pub(crate) struct Sight {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
-    inner: Arc<Mutex<Inner>>,
+pub(crate) struct KeptPages {
+    inner: Arc<Mutex<KeptState>>,
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    pages: HashMap<Hash, Page>,
+struct KeptState {
+    pages: HashMap<Hash, KeptPage>,
     /// Keys by the order in which their pages were kept.
     order: BTreeMap<u64, Hash>,
     bytes: usize,
@@ -66,7 +66,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Page {
+struct KeptPage {
     number: u64,
     who: Option<Hash>,
     rendering: Arc<Rendering>,
@@ -94,37 +94,37 @@ impl Pending {
     }
 }
 
-impl Kept {
+impl KeptPages {
     /// The last good rendering.
-    pub(crate) fn get(&self, sight: Sight) -> Option<Arc<Rendering>> {
+    pub(crate) fn get(&self, viewport: PageKey) -> Option<Arc<Rendering>> {
         let inner = self.inner.lock();
         inner
             .pages
-            .get(&sight.key)
-            .filter(|page| page.who == sight.who)
+            .get(&viewport.key)
+            .filter(|page| page.who == viewport.who)
             .map(|page| Arc::clone(&page.rendering))
     }
 
-    /// Begins a rendering, which goes on when its caller has left, or joins the one that is under way. `may_keep` is asked when it
+    /// Begins a rendering, which continues when its caller has left, or joins the one that is under way. `may_keep` is asked when it
     /// is done.
-    pub(crate) fn begin<R, M>(&self, sight: Sight, rendering: R, may_keep: M) -> Pending
+    pub(crate) fn begin<R, M>(&self, viewport: PageKey, rendering: R, may_keep: M) -> Pending
     where
         R: Future<Output = Option<Rendering>> + Send + 'static,
         M: FnOnce() -> bool + Send + 'static,
     {
         let mut inner = self.inner.lock();
-        if let Some(under_way) = inner.under_way.get(&sight.key) {
+        if let Some(under_way) = inner.under_way.get(&viewport.key) {
             return Pending { is_joined: true, result: under_way.result.clone() };
         }
         let (sender, result) = watch::channel(None);
         let number = inner.next_number();
-        inner.under_way.insert(sight.key, UnderWay { number, who: sight.who, result: result.clone() });
+        inner.under_way.insert(viewport.key, UnderWay { number, who: viewport.who, result: result.clone() });
         drop(inner);
         // Dropped with the task, also when the rendering panics.
-        let end = End { inner: Arc::clone(&self.inner), sight, number };
+        let end = RenderingEnd { inner: Arc::clone(&self.inner), viewport, number };
         self.tasks.spawn(async move {
             if let Some(rendering) = rendering.await.map(Arc::new) {
-                let is_good = rendering.standing == Standing::Whole && may_keep();
+                let is_good = rendering.state == SessionState::Whole && may_keep();
                 end.finish(is_good.then(|| Arc::clone(&rendering)));
                 sender.send_replace(Some(rendering));
             }
@@ -138,21 +138,21 @@ impl Kept {
     }
 }
 
-impl Inner {
+impl KeptState {
     fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 
-    fn keep(&mut self, sight: Sight, rendering: Arc<Rendering>) {
-        self.remove(&sight.key);
+    fn keep(&mut self, viewport: PageKey, rendering: Arc<Rendering>) {
+        self.remove(&viewport.key);
         if rendering.body.len() > PAGE_BYTES_MAX {
             return;
         }
         let number = self.next_number();
         self.bytes += rendering.body.len();
-        self.order.insert(number, sight.key);
-        self.pages.insert(sight.key, Page { number, who: sight.who, rendering });
+        self.order.insert(number, viewport.key);
+        self.pages.insert(viewport.key, KeptPage { number, who: viewport.who, rendering });
         while self.pages.len() > PAGES_MAX || self.bytes > BYTES_MAX {
             let Some((_, oldest)) = self.order.first_key_value() else { return };
             let oldest = *oldest;
@@ -176,26 +176,26 @@ impl Inner {
 }
 
 /// Takes a rendering from those that are under way.
-struct End {
-    inner: Arc<Mutex<Inner>>,
-    sight: Sight,
+struct RenderingEnd {
+    inner: Arc<Mutex<KeptState>>,
+    viewport: PageKey,
     number: u64,
 }
 
-impl End {
+impl RenderingEnd {
     fn finish(&self, good: Option<Arc<Rendering>>) {
         let mut inner = self.inner.lock();
-        let is_wanted = inner.under_way.get(&self.sight.key).is_some_and(|one| one.number == self.number);
+        let is_wanted = inner.under_way.get(&self.viewport.key).is_some_and(|one| one.number == self.number);
         if is_wanted {
-            inner.under_way.remove(&self.sight.key);
+            inner.under_way.remove(&self.viewport.key);
             if let Some(rendering) = good {
-                inner.keep(self.sight, rendering);
+                inner.keep(self.viewport, rendering);
             }
         }
     }
 }
 
-impl Drop for End {
+impl Drop for RenderingEnd {
     fn drop(&mut self) {
         self.finish(None);
     }
@@ -206,35 +206,35 @@ mod tests {
     use super::*;
     use tokio::sync::oneshot;
 
-    fn sight(who: &str, page: usize) -> Sight {
+    fn viewport(who: &str, page: usize) -> PageKey {
         let key = blake3::hash(format!("{who}\n{page}").as_bytes());
-        Sight { who: Some(blake3::hash(who.as_bytes())), key }
+        PageKey { who: Some(blake3::hash(who.as_bytes())), key }
     }
 
-    fn rendering(standing: Standing, length: usize) -> Rendering {
+    fn rendering(state: SessionState, length: usize) -> Rendering {
         let body = Bytes::from(vec![b'x'; length]);
-        Rendering { standing, status: StatusCode::OK, headers: HeaderMap::new(), body, as_of_ms: 1 }
+        Rendering { state, status: StatusCode::OK, headers: HeaderMap::new(), body, as_of_ms: 1 }
     }
 
-    async fn render(kept: &Kept, sight: Sight, standing: Standing, length: usize) {
-        let pending = kept.begin(sight, async move { Some(rendering(standing, length)) }, || true);
-        assert_eq!(pending.wait().await.unwrap().standing, standing);
+    async fn render(kept: &KeptPages, viewport: PageKey, state: SessionState, length: usize) {
+        let pending = kept.begin(viewport, async move { Some(rendering(state, length)) }, || true);
+        assert_eq!(pending.wait().await.unwrap().state, state);
     }
 
     #[tokio::test]
     async fn the_oldest_leave_first_by_number_and_by_bytes() {
-        let kept = Kept::default();
+        let kept = KeptPages::default();
         for page in 0..=PAGES_MAX {
-            render(&kept, sight("a", page), Standing::Whole, 10).await;
+            render(&kept, viewport("a", page), SessionState::Whole, 10).await;
         }
-        assert!(kept.get(sight("a", 0)).is_none() && kept.get(sight("a", 1)).is_some());
+        assert!(kept.get(viewport("a", 0)).is_none() && kept.get(viewport("a", 1)).is_some());
         for page in 0..9 {
-            render(&kept, sight("b", page), Standing::Whole, PAGE_BYTES_MAX).await;
+            render(&kept, viewport("b", page), SessionState::Whole, PAGE_BYTES_MAX).await;
         }
-        assert!(kept.get(sight("a", PAGES_MAX)).is_none() && kept.get(sight("b", 0)).is_none());
-        assert!(kept.get(sight("b", 8)).is_some());
-        render(&kept, sight("b", 8), Standing::Whole, PAGE_BYTES_MAX + 1).await;
-        assert!(kept.get(sight("b", 8)).is_none(), "a page that is too long is not kept");
+        assert!(kept.get(viewport("a", PAGES_MAX)).is_none() && kept.get(viewport("b", 0)).is_none());
+        assert!(kept.get(viewport("b", 8)).is_some());
+        render(&kept, viewport("b", 8), SessionState::Whole, PAGE_BYTES_MAX + 1).await;
+        assert!(kept.get(viewport("b", 8)).is_none(), "a page that is too long is not kept");
         let inner = kept.inner.lock();
         let bytes: usize = inner.pages.values().map(|page| page.rendering.body.len()).sum();
         assert_eq!((inner.bytes, inner.order.len()), (bytes, inner.pages.len()));
@@ -243,58 +243,59 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_whole_replaces_nothing() {
-        let kept = Kept::default();
-        render(&kept, sight("a", 1), Standing::Whole, 10).await;
-        for standing in [Standing::Partial, Standing::Unavailable, Standing::Refused] {
-            render(&kept, sight("a", 1), standing, 20).await;
-            assert_eq!(kept.get(sight("a", 1)).unwrap().body.len(), 10);
+        let kept = KeptPages::default();
+        render(&kept, viewport("a", 1), SessionState::Whole, 10).await;
+        for state in [SessionState::Partial, SessionState::Unavailable, SessionState::Refused] {
+            render(&kept, viewport("a", 1), state, 20).await;
+            assert_eq!(kept.get(viewport("a", 1)).unwrap().body.len(), 10);
         }
     }
 
     #[tokio::test]
     async fn a_page_is_rendered_once_at_a_time_and_goes_on_without_its_caller() {
-        let kept = Kept::default();
+        let kept = KeptPages::default();
         let (finish, finished) = oneshot::channel();
         let one = async move {
             finished.await.unwrap();
-            Some(rendering(Standing::Whole, 10))
+            Some(rendering(SessionState::Whole, 10))
         };
-        let first = kept.begin(sight("a", 1), one, || true);
-        let second = kept.begin(sight("a", 1), std::future::pending(), || true);
-        let other = kept.begin(sight("b", 1), std::future::pending(), || true);
+        let first = kept.begin(viewport("a", 1), one, || true);
+        let second = kept.begin(viewport("a", 1), std::future::pending(), || true);
+        let other = kept.begin(viewport("b", 1), std::future::pending(), || true);
         assert_eq!((first.is_joined, second.is_joined, other.is_joined), (false, true, false));
         drop(first);
         finish.send(()).unwrap();
         assert!(second.wait().await.is_some());
-        assert!(kept.get(sight("a", 1)).is_some());
+        assert!(kept.get(viewport("a", 1)).is_some());
     }
 
     #[tokio::test]
     async fn nothing_is_kept_of_a_token_that_is_forgotten_or_whose_rights_have_changed() {
-        let kept = Kept::default();
-        render(&kept, sight("a", 1), Standing::Whole, 10).await;
-        render(&kept, sight("b", 1), Standing::Whole, 10).await;
+        let kept = KeptPages::default();
+        render(&kept, viewport("a", 1), SessionState::Whole, 10).await;
+        render(&kept, viewport("b", 1), SessionState::Whole, 10).await;
         let (finish, finished) = oneshot::channel();
         let one = async move {
             finished.await.unwrap();
-            Some(rendering(Standing::Whole, 10))
+            Some(rendering(SessionState::Whole, 10))
         };
-        let under_way = kept.begin(sight("a", 2), one, || true);
-        kept.forget(sight("a", 1).who);
+        let under_way = kept.begin(viewport("a", 2), one, || true);
+        kept.forget(viewport("a", 1).who);
         finish.send(()).unwrap();
         assert!(under_way.wait().await.is_some(), "its caller gets the rendering");
-        assert!(kept.get(sight("a", 1)).is_none() && kept.get(sight("a", 2)).is_none());
-        assert!(kept.get(sight("b", 1)).is_some(), "another token's stays");
-        let pending = kept.begin(sight("b", 2), async { Some(rendering(Standing::Whole, 10)) }, || false);
+        assert!(kept.get(viewport("a", 1)).is_none() && kept.get(viewport("a", 2)).is_none());
+        assert!(kept.get(viewport("b", 1)).is_some(), "another token's stays");
+        let pending =
+            kept.begin(viewport("b", 2), async { Some(rendering(SessionState::Whole, 10)) }, || false);
         assert!(pending.wait().await.is_some());
-        assert!(kept.get(sight("b", 2)).is_none());
+        assert!(kept.get(viewport("b", 2)).is_none());
     }
 
     #[tokio::test]
     async fn a_rendering_that_panics_is_over() {
-        let kept = Kept::default();
-        let pending = kept.begin(sight("a", 1), async { panic!("a test asked for this panic") }, || true);
+        let kept = KeptPages::default();
+        let pending = kept.begin(viewport("a", 1), async { panic!("a test asked for this panic") }, || true);
         assert!(pending.wait().await.is_none());
-        render(&kept, sight("a", 1), Standing::Whole, 10).await;
+        render(&kept, viewport("a", 1), SessionState::Whole, 10).await;
     }
 }

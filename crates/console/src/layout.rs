@@ -1,5 +1,5 @@
-//! What stands around every page: menu, namespace, zone and theme, the state of the connection, and the calls of the API that
-//! the page stands on.
+//! What is around every page: menu, namespace, zone and theme, the state of the connection, and the calls of the API that
+//! the page is on.
 
 use crate::{
     api, assets,
@@ -280,7 +280,7 @@ pub(crate) fn bare(headers: &HeaderMap, title: &str, inside: &Markup, status: St
     bare_under(&Head { title, theme: context::theme(headers), next: None }, inside, status)
 }
 
-/// A page that goes on to another address of the console by itself, as a page of this origin.
+/// A page that continues to another address of the console by itself, as a page of this origin.
 pub(crate) fn bare_on(headers: &HeaderMap, address: &str) -> Response {
     let inside = html! {
         h1 { "One moment" }
@@ -320,7 +320,7 @@ pub(crate) fn bare_fault(headers: &HeaderMap, fault: &Fault, status: StatusCode)
 struct Head<'a> {
     title: &'a str,
     theme: Option<&'static str>,
-    /// Where it goes on to, after so many seconds.
+    /// Where it continues to, after so many seconds.
     next: Option<(u32, &'a str)>,
 }
 

@@ -21,7 +21,7 @@
 //!    Parameters of the path: `context.param("thing")`; of the query: `context.query("cursor")`. A `Fault` that is handed up
 //!    becomes a whole page that says what the API said; one that concerns a part only is shown in its place: `parts::missing(&fault)`.
 //! 2. **Calls.** `context.api.get::<T>("/v1/things")` with the types of `punctual_protocol`; `api.send(..)` for changes. Every GET is
-//!    noted and stands in the page's footer, with its JSON and as curl. Segments of a path go through `api::segment`.
+//!    noted and is in the page's footer, with its JSON and as curl. Segments of a path go through `api::segment`.
 //! 3. **View.** `View::new("Things", "One sentence that describes it.")`, then `.part(markup)` for what stands still and
 //!    `.live("id", markup)` for what changes. Links are made with `context.href("/console/things", &[("state", "dead")])`, which
 //!    keeps the namespace. Markup is maud, which escapes; never `PreEscaped` on anything that came from outside.

@@ -2,8 +2,8 @@
 //! sent. Viewers of the same page with the same token share one rendering, and all renderings keep to a part of the time, so that
 //! fifty open consoles cost little. Streams are bounded in number and time; a page whose stream ends comes again.
 
-mod seats;
-mod sight;
+mod subscribers;
+mod viewport;
 
 use crate::{
     assets,
@@ -24,16 +24,16 @@ use axum::{
 use blake3::Hash;
 use futures_util::{future::BoxFuture, stream};
 use punctual_protocol::Me;
-use seats::{Full, Seat, Seats};
 use serde_json::json;
-use sight::{Fragment, Look, Shown, Sight, Sights};
 use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,
     sync::Arc,
     time::Duration,
 };
+use subscribers::{Full, Subscribers, Subscription};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+use viewport::{Fragment, RenderedLook, ShownViewport, Viewport, Viewports};
 
 pub(crate) const PATH: &str = "/console/live";
 /// Between two looks.
@@ -48,13 +48,13 @@ const FULL_FOR: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Live {
-    seats: Seats,
-    sights: Sights,
+    subscribers: Subscribers,
+    viewports: Viewports,
 }
 
 impl Live {
     pub(crate) fn new(streams_max: usize, of_one_max: usize) -> Self {
-        Self { seats: Seats::new(streams_max, of_one_max), sights: Sights::default() }
+        Self { subscribers: Subscribers::new(streams_max, of_one_max), viewports: Viewports::default() }
     }
 }
 
@@ -69,31 +69,31 @@ pub(crate) async fn stream(State(site): State<Arc<Site>>, request: Request) -> R
     let hello = event("hello", &json!({"build": assets::build()}));
     // What else fails is told by the first look.
     if caller(&site, &parts).await.is_err_and(|one| one.is_sign_in()) {
-        return told([hello, event("end", &json!({"why": "signed_out"}))]);
+        return reported([hello, event("end", &json!({"why": "signed_out"}))]);
     }
     let visit = Visit::of(&site, &parts.headers);
     let who = visit.session.token().map(|one| blake3::hash(one.as_bytes()));
-    let seat = match site.live.seats.take(who) {
-        Ok(seat) => seat,
+    let subscription = match site.live.subscribers.take(who) {
+        Ok(subscription) => subscription,
         Err(full) => {
             let why = match full {
                 Full::OfOne => "token",
                 Full::Of => "engine",
             };
-            return told([hello, event("full", &json!({"of": why, "again_ms": millis(FULL_FOR)}))]);
+            return reported([hello, event("full", &json!({"of": why, "again_ms": millis(FULL_FOR)}))]);
         }
     };
-    let sight = site.live.sights.of(key(who, &parts.headers, &of));
+    let viewport = site.live.viewports.of(key(who, &parts.headers, &of));
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let state = Viewer {
         ends_at: Instant::now() + LASTS,
         session_ends_ms: visit.session.until_ms(),
-        _seat: seat,
+        _seat: subscription,
         site,
         parts: Arc::new(parts),
         of,
-        sight,
+        viewport,
         ticks,
         looking: None,
         sent: HashMap::new(),
@@ -110,7 +110,7 @@ fn event(name: &str, data: &serde_json::Value) -> Event {
 }
 
 /// These, and no more.
-fn told(events: [Event; 2]) -> Response {
+fn reported(events: [Event; 2]) -> Response {
     Sse::new(stream::iter(events.map(Ok::<_, Infallible>))).into_response()
 }
 
@@ -139,9 +139,9 @@ struct Viewer {
     site: Arc<Site>,
     parts: Arc<Parts>,
     of: Uri,
-    sight: Arc<Sight>,
+    viewport: Arc<Viewport>,
     ticks: Interval,
-    looking: Option<BoxFuture<'static, Shown>>,
+    looking: Option<BoxFuture<'static, ShownViewport>>,
     ends_at: Instant,
     /// As the cookie says that came with the stream.
     session_ends_ms: Option<i64>,
@@ -150,15 +150,15 @@ struct Viewer {
     is_over: bool,
     /// Done when the API would take the token no more; None: nobody has looked yet.
     refused: Option<Waiting>,
-    _seat: Seat,
+    _seat: Subscription,
 }
 
-enum Step {
+enum StreamStep {
     Refused,
     Stopping,
     Look,
     Waits,
-    Seen(Shown),
+    Seen(ShownViewport),
 }
 
 impl Viewer {
@@ -174,25 +174,25 @@ impl Viewer {
             let shutdown = self.site.options.shutdown.cancelled();
             let step = match &mut self.looking {
                 None => tokio::select! {
-                    () = until(self.refused.as_mut()) => Step::Refused,
-                    () = shutdown => Step::Stopping,
-                    _ = self.ticks.tick() => Step::Look,
+                    () = until(self.refused.as_mut()) => StreamStep::Refused,
+                    () = shutdown => StreamStep::Stopping,
+                    _ = self.ticks.tick() => StreamStep::Look,
                 },
                 Some(looking) => tokio::select! {
-                    () = until(self.refused.as_mut()) => Step::Refused,
-                    () = shutdown => Step::Stopping,
-                    shown = looking => Step::Seen(shown),
-                    () = sleep(PATIENCE) => Step::Waits,
+                    () = until(self.refused.as_mut()) => StreamStep::Refused,
+                    () = shutdown => StreamStep::Stopping,
+                    shown = looking => StreamStep::Seen(shown),
+                    () = sleep(PATIENCE) => StreamStep::Waits,
                 },
             };
             match step {
-                Step::Refused => self.end("signed_out"),
-                Step::Stopping => self.end("stopping"),
-                Step::Look => self.look(),
-                Step::Waits => {
-                    self.queue.push_back(event("slow", &json!({"as_of_ms": self.sight.as_of_ms()})));
+                StreamStep::Refused => self.end("signed_out"),
+                StreamStep::Stopping => self.end("stopping"),
+                StreamStep::Look => self.look(),
+                StreamStep::Waits => {
+                    self.queue.push_back(event("slow", &json!({"as_of_ms": self.viewport.as_of_ms()})));
                 }
-                Step::Seen(shown) => {
+                StreamStep::Seen(shown) => {
                     self.looking = None;
                     // Afterwards: the look has found the token if it was made at another engine just now.
                     let now = (self.site.options.now_ms)();
@@ -220,26 +220,26 @@ impl Viewer {
             return self.end("again");
         }
         let (site, parts) = (Arc::clone(&self.site), Arc::clone(&self.parts));
-        let (of, sight) = (self.of.clone(), Arc::clone(&self.sight));
+        let (of, viewport) = (self.of.clone(), Arc::clone(&self.viewport));
         self.looking = Some(Box::pin(async move {
             let now_ms = || (site.options.now_ms)();
-            let shown = sight.shared(&site.live.sights, now_ms, rendered(&site, &parts, &of)).await;
+            let shown = viewport.shared(&site.live.viewports, now_ms, rendered(&site, &parts, &of)).await;
             // Another has rendered it: of this one's token it is asked all the same, each time.
             if shown.is_shared && caller(&site, &parts).await.is_err_and(|one| one.is_sign_in()) {
-                return Shown { look: Look::SignedOut, ..shown };
+                return ShownViewport { look: RenderedLook::SignedOut, ..shown };
             }
             shown
         }));
     }
 
-    fn show(&mut self, shown: Shown) {
+    fn show(&mut self, shown: ShownViewport) {
         match shown.look {
-            Look::SignedOut if self.is_out() => self.end("again"),
-            Look::SignedOut => self.end("signed_out"),
-            Look::Fault(text) => self.queue.push_back(event("fault", &json!({"text": &*text}))),
+            RenderedLook::SignedOut if self.is_out() => self.end("again"),
+            RenderedLook::SignedOut => self.end("signed_out"),
+            RenderedLook::Fault(text) => self.queue.push_back(event("fault", &json!({"text": &*text}))),
             // No page of ours asks for it.
-            Look::Parts(fragments) if fragments.is_empty() => self.end("still"),
-            Look::Parts(fragments) => {
+            RenderedLook::Parts(fragments) if fragments.is_empty() => self.end("still"),
+            RenderedLook::Parts(fragments) => {
                 for one in fragments.iter() {
                     if self.sent.insert(one.id, one.hash) != Some(one.hash) {
                         self.queue.push_back(event("part", &json!({"id": one.id, "html": one.html})));
@@ -262,8 +262,10 @@ async fn until(refused: Option<&mut Waiting>) {
     }
 }
 
-async fn rendered(site: &Site, parts: &Parts, of: &Uri) -> Look {
-    let Some((page, params)) = site.find(of.path()) else { return Look::Fault("no such page".into()) };
+async fn rendered(site: &Site, parts: &Parts, of: &Uri) -> RenderedLook {
+    let Some((page, params)) = site.find(of.path()) else {
+        return RenderedLook::Fault("no such page".into());
+    };
     let shown = async {
         let mut context = Context::of(site, parts, of, params).await?;
         context.is_live = true;
@@ -276,15 +278,15 @@ async fn rendered(site: &Site, parts: &Parts, of: &Uri) -> Look {
     };
     match shown.await {
         // What the page shows is worth more than that it cannot be read.
-        Ok((_, true)) if !is_partly_away() => Look::Fault("The database does not answer.".into()),
+        Ok((_, true)) if !is_partly_away() => RenderedLook::Fault("The database does not answer.".into()),
         Ok((view, _)) => {
             let fragments = view.parts.into_iter().filter_map(|one| {
                 let (id, html) = (one.live?, one.markup.into_string());
                 Some(Fragment { id, hash: blake3::hash(html.as_bytes()), html })
             });
-            Look::Parts(Arc::new(fragments.collect()))
+            RenderedLook::Parts(Arc::new(fragments.collect()))
         }
-        Err(fault) if fault.is_sign_in() => Look::SignedOut,
-        Err(fault) => Look::Fault(format!("{}: {}", fault.title(), fault.detail()).into()),
+        Err(fault) if fault.is_sign_in() => RenderedLook::SignedOut,
+        Err(fault) => RenderedLook::Fault(format!("{}: {}", fault.title(), fault.detail()).into()),
     }
 }

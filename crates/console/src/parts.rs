@@ -46,7 +46,7 @@ pub(crate) fn relative(context: &Context, ms: i64) -> Markup {
     html! { span.rel data-rel=(ms) { @if !context.is_live { (texts::relative(ms, context.now_ms)) } } }
 }
 
-/// Only how far it is; when, stands in the title.
+/// Only how far it is; when, is in the title.
 pub(crate) fn ago(context: &Context, ms: i64) -> Markup {
     html! {
         time.rel datetime=(texts::rfc3339(ms)) title=(context.zone.exact(ms)) data-rel=(ms) {

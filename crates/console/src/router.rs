@@ -8,11 +8,11 @@ use crate::{
     fault::Fault,
     form::{self, Form},
     headers,
-    kept::Kept,
+    kept::KeptPages,
     layout, live, login,
     options::Options,
     pages, preferences,
-    session::{self, Key},
+    session::{self, SealKey},
     shown::shown,
     view::{Act, Done, Page},
 };
@@ -42,9 +42,9 @@ pub(crate) struct Site {
     api: Router,
     pub(crate) options: Options,
     /// Of forms where there are no tokens.
-    pub(crate) key: Key,
+    pub(crate) key: SealKey,
     pub(crate) live: live::Live,
-    pub(crate) kept: Kept,
+    pub(crate) kept: KeptPages,
 }
 
 impl fmt::Debug for Site {
@@ -61,9 +61,9 @@ pub fn router(api: Router, options: Options) -> Router {
     let site = Arc::new(Site {
         api,
         live: live::Live::new(options.streams_max, options.streams_of_one_max),
-        kept: Kept::default(),
+        kept: KeptPages::default(),
         options,
-        key: Key::random().expect("the system gives random numbers"),
+        key: SealKey::random().expect("the system gives random numbers"),
     });
     MADE.router.clone().layer(from_fn(headers::guarded)).with_state(site)
 }
@@ -124,7 +124,7 @@ impl Site {
         }
     }
 
-    /// The page at this path, with what stands in the path.
+    /// The page at this path, with what is in the path.
     pub(crate) fn find(&self, path: &str) -> Option<(&Page, Vec<(&'static str, String)>)> {
         PAGES.iter().find_map(|page| Some((page, params(page.path, path)?)))
     }
@@ -210,7 +210,7 @@ async fn read(body: Body, max_bytes: usize) -> Result<Bytes, Fault> {
 }
 
 /// Of a form without a seal, from somebody who is nobody yet: it says where it is from, as every browser does of a form. One that
-/// says nothing could be anybody's, and sign its sender in as somebody else.
+/// says nothing could be anybody's, and sign its sender in as another.
 pub(crate) fn demand_site(headers: &HeaderMap) -> Result<(), Fault> {
     if headers.contains_key("sec-fetch-site") || headers.contains_key(header::ORIGIN) {
         return Ok(());
@@ -315,7 +315,7 @@ pub(crate) const JSON_PATH: &str = "/console/json";
 /// What is longer is asked of the API itself.
 const JSON_MAX_BYTES: usize = 8 << 20;
 
-/// A GET of the API with the caller's session: what a page stands on.
+/// A GET of the API with the caller's session: what a page is on.
 async fn json(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let context = match Context::of(&site, &parts, &parts.uri, Vec::new()).await {

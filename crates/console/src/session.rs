@@ -21,15 +21,15 @@ const UNSEALED: &str = "(a session that no token has sealed)";
 
 /// Seals with it are good for one token only, or, where there are none, for one process.
 #[derive(Clone)]
-pub(crate) struct Key([u8; 32]);
+pub(crate) struct SealKey([u8; 32]);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SealKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-impl Key {
+impl SealKey {
     pub(crate) fn of_token(token: &str) -> Self {
         Self(blake3::derive_key(CONTEXT, token.as_bytes()))
     }
@@ -101,7 +101,7 @@ impl Session {
         }
         let Some((until_ms, token, seal)) = taken_apart(&text) else { return Self::Unsealed };
         let Ok(token) = percent_decode_str(token).decode_utf8() else { return Self::Unsealed };
-        if !Key::of_token(&token).is_sealed("session", until_ms, seal) {
+        if !SealKey::of_token(&token).is_sealed("session", until_ms, seal) {
             return Self::Unsealed;
         }
         match until_ms > now_ms {
@@ -151,7 +151,7 @@ pub(crate) fn is_presentable(token: &str) -> bool {
 /// The value of `Set-Cookie`.
 pub(crate) fn written(token: &str, now_ms: i64, is_tls: bool) -> String {
     let until_ms = now_ms + LASTS_MS;
-    let seal = Key::of_token(token).seal("session", until_ms).to_hex();
+    let seal = SealKey::of_token(token).seal("session", until_ms).to_hex();
     // The prefix asks for this path and for `Secure`.
     let (name, path, secure) = if is_tls { (HOST_COOKIE, "/", "; Secure") } else { (COOKIE, "/console", "") };
     let age = LASTS_MS / 1_000;
@@ -237,12 +237,12 @@ mod tests {
 
     #[test]
     fn the_seal_of_a_form_is_good_for_its_owner_and_for_a_while() {
-        let (mine, other) = (Key::of_token("a"), Key::of_token("b"));
+        let (mine, other) = (SealKey::of_token("a"), SealKey::of_token("b"));
         let token = mine.form_token(5);
         assert!(mine.made_form_token(&token, 6));
         assert!(!mine.made_form_token(&token, 5 + LASTS_MS + SLIDES_AFTER_MS));
         assert!(!other.made_form_token(&token, 6));
-        assert!(Key::random().is_some_and(|random| !random.made_form_token(&token, 6)));
+        assert!(SealKey::random().is_some_and(|random| !random.made_form_token(&token, 6)));
         for bad in ["", ".", "1", "99999999999999.", "99999999999999.00"] {
             assert!(!mine.made_form_token(bad, 6), "{bad}");
         }

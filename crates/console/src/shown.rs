@@ -5,7 +5,7 @@
 use crate::{
     context::{Context, FLASH_COOKIE, Visit, ZONE_COOKIE, theme, zone},
     fault::Fault,
-    kept::{Rendering, Sight, Standing},
+    kept::{PageKey, Rendering, SessionState},
     layout,
     options::EngineView,
     parts as look,
@@ -39,34 +39,34 @@ pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Re
 }
 
 async fn answer(site: &Arc<Site>, parts: &Parts) -> Response {
-    let Some(sight) = sight(site, parts) else {
+    let Some(viewport) = viewport(site, parts) else {
         site.kept.forget(who(site, parts));
         return fresh(site, parts).await;
     };
-    let rendered = in_time(site, parts, sight).await;
-    let is_away = |one: &Rendering| match one.standing {
-        Standing::Unavailable => true,
-        Standing::Partial => !view(site, parts).is_partly_away(),
-        Standing::Whole | Standing::Refused => false,
+    let rendered = in_time(site, parts, viewport).await;
+    let is_away = |one: &Rendering| match one.state {
+        SessionState::Unavailable => true,
+        SessionState::Partial => !view(site, parts).is_partly_away(),
+        SessionState::Whole | SessionState::Refused => false,
     };
     match rendered {
         Some(Some((one, false))) if !is_away(&one) => response(&one, one.body.clone()),
         // Of another request, or of an earlier one: who may see it is looked at again.
-        _ if self::sight(site, parts).is_none_or(|now| now.key != sight.key) => {
-            site.kept.forget(sight.who);
+        _ if self::viewport(site, parts).is_none_or(|now| now.key != viewport.key) => {
+            site.kept.forget(viewport.who);
             fresh(site, parts).await
         }
         // Redirects and refusals are of the request that they answer. And one that panicked is not answered by it.
-        Some(Some((one, true))) if one.standing == Standing::Refused => fresh(site, parts).await,
+        Some(Some((one, true))) if one.state == SessionState::Refused => fresh(site, parts).await,
         Some(None) => fresh(site, parts).await,
         Some(Some((one, true))) if !is_away(&one) => response(&one, one.body.clone()),
         late => {
             let failed = late.flatten().map(|(one, _)| one);
             let oldest_ms = (site.options.now_ms)() - LASTS_MS;
-            let kept = site.kept.get(sight).filter(|kept| kept.as_of_ms > oldest_ms);
+            let kept = site.kept.get(viewport).filter(|kept| kept.as_of_ms > oldest_ms);
             match (kept, failed) {
                 (Some(kept), _) => as_of(site, parts, &kept),
-                (None, Some(one)) if one.standing == Standing::Partial => response(&one, one.body.clone()),
+                (None, Some(one)) if one.state == SessionState::Partial => response(&one, one.body.clone()),
                 (None, failed) => without_store(site, parts, failed.is_some()),
             }
         }
@@ -79,7 +79,7 @@ fn who(site: &Site, parts: &Parts) -> Option<Hash> {
 }
 
 /// None: the engine would not take the token, or does not know yet.
-fn sight(site: &Site, parts: &Parts) -> Option<Sight> {
+fn viewport(site: &Site, parts: &Parts) -> Option<PageKey> {
     let visit = Visit::of(site, &parts.headers);
     let token = visit.session.token();
     let grant = (site.options.identify)(token)?;
@@ -91,25 +91,29 @@ fn sight(site: &Site, parts: &Parts) -> Option<Sight> {
     for text in [&*of, &*grant, &*zone, theme(&parts.headers).unwrap_or_default(), address] {
         hasher.update(&text.len().to_le_bytes()).update(text.as_bytes());
     }
-    Some(Sight { who, key: hasher.finalize() })
+    Some(PageKey { who, key: hasher.finalize() })
 }
 
 /// The rendering. None: it takes longer than is waited for. A page of which there is an earlier rendering to show is waited for less
 /// long: one that is only slow is not to be mistaken for a database that does not answer.
-async fn in_time(site: &Arc<Site>, parts: &Parts, sight: Sight) -> Option<Option<(Arc<Rendering>, bool)>> {
+async fn in_time(
+    site: &Arc<Site>,
+    parts: &Parts,
+    viewport: PageKey,
+) -> Option<Option<(Arc<Rendering>, bool)>> {
     let patience = site.options.patience;
-    let mut rendering = pin!(rendered(site, parts, sight));
+    let mut rendering = pin!(rendered(site, parts, viewport));
     if let Ok(done) = timeout(patience, rendering.as_mut()).await {
         return Some(done);
     }
-    if site.kept.get(sight).is_some() {
+    if site.kept.get(viewport).is_some() {
         return None;
     }
     timeout(patience * (FIRST_RENDERING_TIMES - 1), rendering).await.ok()
 }
 
 /// And whether it is of another request.
-async fn rendered(site: &Arc<Site>, parts: &Parts, sight: Sight) -> Option<(Arc<Rendering>, bool)> {
+async fn rendered(site: &Arc<Site>, parts: &Parts, viewport: PageKey) -> Option<(Arc<Rendering>, bool)> {
     // What was done just now is seen, and told once: such a page is neither shared nor kept.
     if cookie(&parts.headers, FLASH_COOKIE).is_some_and(|one| !one.is_empty()) {
         return Some((Arc::new(render(site, parts).await), false));
@@ -122,26 +126,26 @@ async fn rendered(site: &Arc<Site>, parts: &Parts, sight: Sight) -> Option<(Arc<
         shutdown.run_until_cancelled(rendering).await?.ok()
     };
     // A grant that has changed meanwhile is another sight.
-    let may_keep = move || self::sight(&looking_site, &again).is_some_and(|one| one.key == sight.key);
-    let pending = site.kept.begin(sight, rendering, may_keep);
+    let may_keep = move || self::viewport(&looking_site, &again).is_some_and(|one| one.key == viewport.key);
+    let pending = site.kept.begin(viewport, rendering, may_keep);
     let is_joined = pending.is_joined;
     Some((pending.wait().await?, is_joined))
 }
 
 async fn render(site: &Site, parts: &Parts) -> Rendering {
     let as_of_ms = (site.options.now_ms)();
-    let (response, standing) = match show(site, parts).await {
-        Ok((response, true)) => (response, Standing::Partial),
-        Ok((response, false)) => (response, Standing::Whole),
+    let (response, state) = match show(site, parts).await {
+        Ok((response, true)) => (response, SessionState::Partial),
+        Ok((response, false)) => (response, SessionState::Whole),
         Err(fault) => {
-            let standing = if fault.is_store_away() { Standing::Unavailable } else { Standing::Refused };
-            (failed(site, parts, fault).await, standing)
+            let state = if fault.is_store_away() { SessionState::Unavailable } else { SessionState::Refused };
+            (failed(site, parts, fault).await, state)
         }
     };
     let (head, body) = response.into_parts();
     // All of it is in memory.
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-    Rendering { standing, status: head.status, headers: head.headers, body, as_of_ms }
+    Rendering { state, status: head.status, headers: head.headers, body, as_of_ms }
 }
 
 /// And whether a part is missing because a database did not answer.

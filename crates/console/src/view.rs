@@ -23,13 +23,13 @@ pub(crate) struct View {
     pub(crate) trail: Vec<(String, String)>,
     /// Beside the title.
     pub(crate) actions: Option<Markup>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<PagePart>,
 }
 
-/// The live part that stands beside the title.
+/// The live part that is beside the title.
 pub(crate) const ACTIONS: &str = "actions";
 
-pub(crate) struct Part {
+pub(crate) struct PagePart {
     /// Of a live one; unique in the page.
     pub(crate) live: Option<&'static str>,
     pub(crate) markup: Markup,
@@ -76,13 +76,13 @@ impl View {
 
     #[must_use]
     pub(crate) fn part(mut self, markup: Markup) -> Self {
-        self.parts.push(Part { live: None, markup });
+        self.parts.push(PagePart { live: None, markup });
         self
     }
 
     #[must_use]
     pub(crate) fn live(mut self, id: &'static str, markup: Markup) -> Self {
-        self.parts.push(Part { live: Some(id), markup });
+        self.parts.push(PagePart { live: Some(id), markup });
         self
     }
 }

@@ -1,5 +1,5 @@
 //! Tokens: durable, numbered, revoked ones kept for a while. Engines keep them all in memory and look at the number a few times a
-//! second, so that a revocation holds everywhere within a second, and a store that is away locks nobody out.
+//! second, so that a revocation holds everywhere within a second, and a store that is unavailable locks nobody out.
 
 use crate::{error::Error, settings::Saved};
 use async_trait::async_trait;

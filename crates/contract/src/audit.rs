@@ -7,7 +7,7 @@ use punctual_domain::time::Millis;
 /// Promises:
 /// - **Durable.** What was appended is there after any crash.
 /// - **Append-only.** An entry is never changed, but for its result, once.
-/// - **Bounded.** A page comes back after so much work, with a position to go on from, however little matches.
+/// - **Bounded.** A page comes back after so much work, with a position to continue from, however little matches.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
     /// Appends an entry, and answers its number: higher than that of every entry that was answered before. One whose key
@@ -40,7 +40,7 @@ pub struct AuditEntry {
     /// None: it is of no namespace.
     pub namespace: Option<String>,
     pub request_id: Option<String>,
-    /// How many alike it stands for, at least 1.
+    /// How many alike it represents, at least 1.
     pub times: i64,
     /// Of what was refused it is known at once.
     pub result: Option<AuditResult>,
@@ -59,7 +59,7 @@ pub struct AuditResult {
     /// HTTP status; of commands 200 or 500.
     pub status: u16,
     pub reason: Option<String>,
-    /// JSON, of what has settings: as it stood and as it stands.
+    /// JSON, of what has settings: in its earlier state and in its current state.
     pub before: Option<String>,
     pub after: Option<String>,
 }

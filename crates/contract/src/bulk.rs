@@ -1,5 +1,5 @@
 //! Bulk operations: their documents, how far each has come, what failed; and which tasks a filter finds. Durable; changes no
-//! task, and decides nothing about time: what is due is said by `wake_at`, which whoever runs them has set.
+//! task, and decides nothing about time: what is due is said by `wake_at`, which the service that runs them has set.
 
 use crate::{error::Error, evaluations::EvaluationStore, store::Applied};
 use async_trait::async_trait;
@@ -49,8 +49,8 @@ pub trait BulkStore: EvaluationStore {
     async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, Error>;
 
     /// Where the tasks are that match, the newest first; not more than `look.limit`, and bounded in what it looks at: a page
-    /// may be short of the limit and have a position to go on from.
-    async fn matching(&self, look: &Look) -> Result<Matching, Error>;
+    /// may be short of the limit and have a position to continue from.
+    async fn matching(&self, look: &TaskFilter) -> Result<Matching, Error>;
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -114,7 +114,7 @@ pub struct BulkFailure {
 
 /// All given conditions hold together. `due_*` are inclusive / exclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct TaskFilter {
     pub namespace: Option<Name>,
     pub queue: Option<Name>,
     /// One of these.

@@ -27,15 +27,15 @@ pub trait Trust: Send + Sync + fmt::Debug {
     fn hear(&self, theirs: Millis, asked: Duration);
 
     /// How often time may have passed that was not noticed: a suspend, a jump of the wall clock, or a second in which this
-    /// process stood still. Compares the clocks itself: between two readings of the same number nothing of that kind lies.
-    fn breaks(&self) -> u64;
+    /// process was stopped. Compares the clocks itself: between two readings of the same number nothing of that kind lies.
+    fn discontinuities(&self) -> u64;
 
-    fn standing(&self) -> Standing;
+    fn status(&self) -> ClockStatus;
 }
 
 /// How good the time is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ClockStatus {
     /// The wall clock is not followed at present.
     pub is_doubtful: bool,
     /// The wall clock is so far ahead of the time that is gone by.
@@ -46,5 +46,5 @@ pub struct Standing {
     pub is_keeper_doubtful: bool,
     /// How often the time was set, forward or back, after the wall clock.
     pub steps: u64,
-    pub breaks: u64,
+    pub discontinuities: u64,
 }

@@ -36,7 +36,7 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// Forgets samples of steps before an instant, of queues too. How many steps of engines.
     async fn trim_samples(&self, before: Millis) -> Result<usize, Error>;
 
-    /// The last sign of life of every engine that has not left, by name; those that are silent for long may be missing.
+    /// The last heartbeat of every engine that has not left, by name; those that are silent for long may be missing.
     /// Empty: no engines share this store.
     async fn signs_of_life(&self) -> Result<Vec<SignOfLife>, Error>;
 
@@ -85,11 +85,11 @@ pub struct EventQuery {
 pub struct Sample {
     pub step_at: Millis,
     pub engine: String,
-    /// JSON; what stands in it is the engines' own.
+    /// JSON; what is in it is the engines' own.
     pub body: String,
 }
 
-/// Under what a queue stands in samples.
+/// Under what a queue is in samples.
 #[must_use]
 pub fn in_sample(queue: &QueueKey) -> String {
     format!("{}/{}", queue.namespace, queue.queue)
@@ -121,7 +121,7 @@ pub struct Database {
     pub archives: Option<i64>,
 }
 
-/// Of a partition, from one database to another: begun, and neither over nor taken back.
+/// Of a partition, from one database to another: begun, and neither over nor revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     pub partition: Partition,

@@ -36,7 +36,7 @@ impl Error {
         Self { doing, happened: Happened::Maybe, source: Arc::from(source.into()) }
     }
 
-    /// Of what came after something that did take effect: whoever asked for both must not be told that nothing was done.
+    /// Of what came after something that did take effect: the caller that asked for both must not be told that nothing was done.
     #[must_use]
     pub fn after_a_change(self) -> Self {
         Self { happened: Happened::Maybe, ..self }

@@ -12,7 +12,7 @@ pub const DEATHS_MAX: usize = 2;
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
 /// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
-/// - **Dead is who gives no sign of life.** A mark of an engine that lives is no death, whoever looks at the same. Where no engines
+/// - **Dead is who gives no heartbeat.** A mark of an engine that lives is no death, whoever looks at the same. Where no engines
 ///   share the store, all but the engine that asks are dead.
 /// - **Each its own.** Nobody removes a mark of another engine that lives, or of another turn of the same engine.
 #[async_trait]
@@ -20,14 +20,14 @@ pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
     /// Marks what is about to be evaluated, but for what [`Crowd`] forbids. What stands of each afterwards, in order.
     async fn begin_evaluations(
         &self,
-        turn: &Turn,
+        pass: &EvaluationPass,
         subjects: &[Subject],
         crowd: Crowd,
         now: Millis,
-    ) -> Result<Vec<Standing>, Error>;
+    ) -> Result<Vec<SubjectMarks>, Error>;
 
     /// Removes the marks of one turn.
-    async fn end_evaluations(&self, turn: &Turn, ids: &[i64]) -> Result<(), Error>;
+    async fn end_evaluations(&self, pass: &EvaluationPass, ids: &[i64]) -> Result<(), Error>;
 
     /// Removes the marks that dead engines have left at these. How many.
     async fn release_evaluations(
@@ -85,9 +85,9 @@ impl EvaluationKind {
 
 /// One pass of an engine, with all that it evaluates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct EvaluationPass {
     pub kind: EvaluationKind,
-    /// As in its signs of life. Another one each time a process starts.
+    /// As in its heartbeats. Another one each time a process starts.
     pub engine: String,
     /// Counted by the engine.
     pub number: i64,
@@ -123,7 +123,7 @@ impl Crowd {
 
 /// What stands of one subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SubjectMarks {
     /// By the turn that asked.
     pub is_marked: bool,
     /// Other engines that have marked it and are dead.

@@ -45,11 +45,11 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
 
     /// What became of these partitions since this was first asked with this tenure; in order. `Lost` at the first
     /// question, and once after each loss of a whole partition (a flush), and after each restart or failover of a server, which may
-    /// lack what was put in last: the owner loads it again. A loss of a few entries of a server that lives is not noticed here. Whoever asks with an older term than has been seen
+    /// lack what was put in last: the owner loads it again. A loss of a few entries of a server that lives is not noticed here. A caller that asks with an older term than has been seen
     /// here is told so each time, and changes nothing.
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
 
-    /// Forgets all that is due in a partition, unless a newer term has been seen there: what stands there is of a time that the
+    /// Forgets all that is due in a partition, unless a newer term has been seen there: what is stored there is of a time that the
     /// store has lost. From then on older terms drain nothing.
     async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
 
@@ -64,14 +64,14 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// In words, why no call goes through to its servers: they have not answered a first look, must not be used by an engine, or
+    /// In words, why no call passes through to its servers: they have not answered a first look, must not be used by an engine, or
     /// hold another store's entries. None: calls go through. Makes no call.
     fn refusal(&self) -> Option<String> {
         self.stranger()
     }
 
     /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`
-    /// may be refused, which changes nothing of what is there; every other method goes on. Cheap: asked after each
+    /// may be refused, which changes nothing of what is there; every other method continues. Cheap: asked after each
     /// thousand entries.
     async fn fullness(&self) -> Result<u32, Error>;
 }
@@ -91,8 +91,8 @@ pub enum Wholeness {
     Whole,
     /// What was there may be gone.
     Lost,
-    /// This newer term has been seen: whoever asks is out of date, or the back end that gives terms has gone back in time.
-    Overtaken(i64),
+    /// This newer term has been seen: a caller that asks is out of date, or the back end that gives terms has gone back in time.
+    NewerTerm(i64),
     /// What is kept there is not what was put there: nothing is known of it, and of the other partitions all is.
     Broken,
 }
@@ -204,7 +204,7 @@ impl Admission {
 
 /// Why something is parked: what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lane {
+pub enum ParkReason {
     /// A slot, or the rate, of this `concurrency_key`.
     Key(String),
     /// A slot for what is tried again.

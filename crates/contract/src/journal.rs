@@ -43,7 +43,7 @@ pub struct KeptRecord {
 
 /// What became of one new record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum AppendResult {
     /// It is durable.
     New,
     /// One that says the same was durable already.
@@ -77,7 +77,7 @@ pub struct JournalSize {
 
 /// Promises:
 /// - **Durable.** `keep` answers after the records are synced; calls at one time share a sync. What was refused is not found by a
-///   later start, unless the medium failed while it was taken back: then it may be, and nobody was told that it is kept.
+///   later start, unless the medium failed while it was revoked: then it may be, and nobody was told that it is kept.
 /// - **Once.** Of one attempt there is one record, the first.
 /// - **In order.** `waiting` answers the oldest first.
 /// - **Forgotten late.** What is `done` may be found again by a later start: whoever applies records does so by their fence.
@@ -85,7 +85,7 @@ pub struct JournalSize {
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// All of them or none; answers stand in the order of the records.
-    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError>;
+    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<AppendResult>, JournalError>;
 
     /// What is not done, after a number, up to about so many bytes, and one record at least, if there is one.
     async fn waiting(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError>;

@@ -1,5 +1,5 @@
 //! Labels that queues declare (`domain::settings::QueueSettings::indexed_labels`), so that tasks are found by them in any
-//! crowd. Which are declared is a setting; what stood before it was declared is entered in batches, by whoever runs them.
+//! crowd. Which are declared is a setting; what stood before it was declared is entered in batches, by the service that runs them.
 
 use crate::error::Error;
 use async_trait::async_trait;

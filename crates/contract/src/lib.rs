@@ -1,4 +1,4 @@
-//! What the engine asks of store, hot set, bus and clock. Each promise stands in prose on its trait and has a
+//! What the engine asks of store, hot set, bus and clock. Each promise is in prose on its trait and has a
 //! case in the testkit's conformance suite; a back end is right when it passes that suite, and nothing else
 //! is promised. Holds no logic and no back end.
 

@@ -8,7 +8,7 @@ use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, settings::R
 use std::fmt;
 
 /// Promises:
-/// - **Never above.** `grant` leaves no scope with more members than the limit that the wish names for it, whoever else
+/// - **Never above.** `grant` leaves no scope with more members than the limit that the wish names for it, any other that
 ///   grants at the same time.
 /// - **All or nothing.** A wish gets a place in all of its scopes and a start from all of its rates, or none of either.
 /// - **Once.** A member that holds a place already is granted again without cost. It holds it anew from then on: whoever was
@@ -19,12 +19,12 @@ use std::fmt;
 /// - **Whole or nothing.** What has lost members, or may have (another server answers, or the same one after a restart),
 ///   knows it, and grants nothing until `make_whole`.
 /// - **Bounded.** Every method does at most as much as its arguments say.
-/// - **Nothing rests on demands.** They are what engines tell each other so as to share alike; one that is not heard of for
+/// - **Nothing rests on demands.** They are what engines tell each other so as to share alike; one that is not learned of for
 ///   `DEMANDS_KNOWN_MS` is forgotten, and a loss of all members may take them along.
 #[async_trait]
 pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// One answer a wish, in order; an earlier one is served before a later one. `now` on the engine's own clock.
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error>;
+    async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error>;
 
     /// What could be granted now to wishes with just these limits and rates: so that no more is taken than can go.
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error>;
@@ -64,7 +64,7 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// All that is in flight is about to be restored. Changes nothing where all members are there.
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error>;
 
-    /// All that is in flight has been restored since `begin_anew`. False: something was lost again, or somebody else has
+    /// All that is in flight has been restored since `begin_anew`. False: something was lost again, or another has
     /// begun after that; nothing is changed.
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
@@ -98,7 +98,7 @@ pub const DEMANDS_KNOWN_MS: i64 = 5_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     pub queue: QueueKey,
-    /// Executors asked for its tasks and were kept back by a limit, or by a rate.
+    /// Executors asked for its tasks and were deferred by a limit, or by a rate.
     pub short_of_slots: bool,
     pub short_of_starts: bool,
     /// Attempts that it let start, in a thousand seconds.
@@ -131,7 +131,7 @@ pub struct Flowing {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct SlotRequest {
     pub member: Member,
     pub place: TaskRef,
     /// When to look whether it is still in flight.
@@ -142,7 +142,7 @@ pub struct Wish {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Verdict {
     Granted,
     /// The first of its scopes that is full.
     Blocked(Scope),
@@ -168,13 +168,13 @@ pub struct Held {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     pub free: usize,
-    /// What stands in the way of more.
-    pub bound: Option<Answer>,
+    /// What is in the way of more.
+    pub bound: Option<Verdict>,
 }
 
 impl Room {
     /// It is no more than this, for this reason.
-    pub fn narrow(&mut self, free: usize, bound: impl FnOnce() -> Answer) {
+    pub fn narrow(&mut self, free: usize, bound: impl FnOnce() -> Verdict) {
         if free < self.free {
             *self = Self { free, bound: Some(bound()) };
         }

@@ -1,5 +1,5 @@
 //! The deletion of all that a namespace holds, in small batches. That it is being deleted, and hence takes nothing new, is a
-//! setting (`domain::settings::Deletion`); who goes through its batches, and when it is over, is the engine's. And the deletion
+//! setting (`domain::settings::Deletion`); who passes through its batches, and when it is over, is the engine's. And the deletion
 //! of single finished tasks.
 
 use crate::{error::Error, store::Applied};
@@ -26,7 +26,7 @@ pub trait NamespaceStore: Send + Sync {
     /// rows of each; how many. Not what is set.
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error>;
 
-    /// Deletes finished tasks with their histories, payloads and ids, each if it stands in this state with this fence; one that
+    /// Deletes finished tasks with their histories, payloads and ids, each if it is in this state with this fence; one that
     /// is not finished is never deleted. In order.
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, Error>;
 
@@ -75,7 +75,7 @@ pub struct DeletedTasks {
     /// Those that executors are at, which were left, and asked to stop.
     pub in_flight: Vec<TaskRef>,
     pub replies: usize,
-    /// Where the next batch goes on; None: to the end.
+    /// Where the next batch continues; None: to the end.
     pub next: Option<TaskPosition>,
 }
 

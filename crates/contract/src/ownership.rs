@@ -3,7 +3,7 @@
 
 use crate::{
     error::Error,
-    hot::{HotEntry, Lane},
+    hot::{HotEntry, ParkReason},
 };
 use async_trait::async_trait;
 use punctual_domain::{
@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 /// - **Said.** What was lost is an answer, never an error.
 #[async_trait]
 pub trait Ownership: Send + Sync + fmt::Debug + 'static {
-    /// A sign of life of `engine`, good for `ttl`, with what it says of itself. Answers all live engines, sorted by name.
+    /// A heartbeat of `engine`, good for `ttl`, with what it says of itself. Answers all live engines, sorted by name.
     async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error>;
 
     /// Takes those partitions that are free, whose lease has ended, or that `engine` owns already (then the term
@@ -37,7 +37,7 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
 
     /// Gives partitions that `engine` holds by these tenures a term above `above`, where theirs is not: the hot set has
     /// seen newer terms, because this back end was restored or has lost its last writes. One answer a tenure, in order;
-    /// None: it is lost. Whoever does not hold a partition raises nothing.
+    /// None: it is lost. The engine that does not hold a partition raises nothing.
     async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error>;
 
     /// Ends leases at once, so that others need not wait for their end. What is not held any more is passed over.
@@ -54,7 +54,7 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
 }
 
-/// What an engine says of itself with a sign of life.
+/// What an engine says of itself with a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Says {
     /// The hot set answers it.
@@ -86,7 +86,7 @@ impl Live {
     }
 }
 
-/// The right to work on a partition, as long as nobody has a higher term.
+/// The right to work on a partition, as long as no engine has a higher term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenure {
     pub partition: Partition,
@@ -94,7 +94,7 @@ pub struct Tenure {
 }
 
 impl Tenure {
-    /// The tenure of an engine that shares with nobody.
+    /// The tenure of an engine that shares with no engine.
     #[must_use]
     pub const fn sole(partition: Partition) -> Self {
         Self { partition, term: 0 }
@@ -109,7 +109,7 @@ pub struct Owner {
     pub left: Duration,
 }
 
-/// What one engine tells the others, so that they need not look so often. Promises nothing: whoever rests on it looks
+/// What one engine tells the others, so that they need not look so often. Promises nothing: the engine that rests on it looks
 /// at an interval all the same. A signal may reach its sender too.
 #[async_trait]
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
@@ -126,7 +126,7 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// This engine listens no more: what is for it alone comes back to its sender.
     async fn close(&self) {}
 
-    /// Whoever waits for a signal looks after this without one: it may have been lost.
+    /// A caller that waits for a signal looks after this without one: it may have been lost.
     fn look_after(&self) -> Duration {
         Duration::from_millis(250)
     }
@@ -143,7 +143,7 @@ pub enum Signal {
     /// Tasks of this queue wait at this engine, and no executor takes them there.
     Ready { engine: String, queue: QueueKey },
     /// At this engine attempts have ended, and so many places of a queue are free: of one lane of it, or of all its tasks.
-    Freed { engine: String, queue: QueueKey, lane: Option<Lane>, places: usize },
+    Freed { engine: String, queue: QueueKey, lane: Option<ParkReason>, places: usize },
     /// For one engine: `Demand::to`.
     Demand(Box<Demand>),
     /// For one engine: `Passed::to`.

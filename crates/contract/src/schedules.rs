@@ -17,7 +17,7 @@ pub const SLOTS: u8 = 32;
 /// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
 /// - **Compared.** Whatever changes a schedule names the `step` that it was decided on, and grows it: of two who decide on
 ///   the same step one is applied, and the other is told `Lost` and has changed nothing.
-/// - **With its runs.** The runs of an advance are there if it is applied, and those that it takes back are cancelled, in the same
+/// - **With its runs.** The runs of an advance are there if it is applied, and those that it revokes are cancelled, in the same
 ///   transaction, and not otherwise.
 /// - **Only what is due.** What `due_schedules` costs grows with what it answers, not with the schedules that there are.
 #[async_trait]
@@ -54,7 +54,7 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
     async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, Error>;
 
     /// Says what came of runs that are created and not settled. One that is settled, or not there, stays as it is.
-    async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error>;
+    async fn record_runs(&self, runs: Vec<RecordRun>) -> Result<(), Error>;
 
     /// Runs of any schedule, or those that older documents of one have planned, that were created, or put off, before an
     /// instant and never settled, with their schedule; the oldest first.
@@ -68,7 +68,7 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
     /// Runs that cannot be settled now stand behind all others from then on. One that is settled, or not there, stays as it is.
     async fn put_off_runs(&self, runs: Vec<RunKey>, now: Millis) -> Result<(), Error>;
 
-    /// Runs of one schedule, the latest instant first. What stands under one instant is never torn apart, so that a page may
+    /// Runs of one schedule, the latest instant first. What is stored under one instant is never torn apart, so that a page may
     /// be a little longer than `limit`.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error>;
 
@@ -171,7 +171,7 @@ pub struct RunKey {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettleRun {
+pub struct RecordRun {
     pub key: RunKey,
     /// The reference of its task.
     pub task_ref: String,
@@ -190,7 +190,7 @@ pub struct Run {
     pub reason: Option<String>,
     pub task_ref: Option<String>,
     /// Its task was made; true for what is not created.
-    pub is_settled: bool,
+    pub is_recorded: bool,
     pub created_at: Millis,
 }
 
@@ -199,9 +199,9 @@ pub struct Run {
 pub enum RunTask {
     /// The reference of its task.
     Made(String),
-    /// It stands in the history, and its task is to be made.
+    /// It is in the history, and its task is to be made.
     Owed,
-    /// There is no such run: it is forgotten, or was taken back.
+    /// There is no such run: it is forgotten, or was revoked.
     Unknown,
 }
 

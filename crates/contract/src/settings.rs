@@ -12,7 +12,7 @@ use punctual_domain::{
 /// - **Numbered.** Each change of any setting has a revision, higher than all before it.
 /// - **Recorded.** Each change leaves a line of history in its own transaction.
 /// - **A pause holds.** When a save with a pause has been answered, no `dispatch` that ends later starts a task of that
-///   queue, whoever asks, and whatever it knows, until a save without the pause is made.
+///   queue, regardless of the caller, and whatever it knows, until a save without the pause is made.
 /// - **No half.** A save that failed with `Maybe` may hold in part, and comes into force by itself.
 #[async_trait]
 pub trait SettingStore: Send + Sync {
@@ -37,12 +37,12 @@ pub trait SettingStore: Send + Sync {
 pub struct Settings {
     pub revision: i64,
     /// Sorted by scope names.
-    pub all: Vec<Standing>,
+    pub all: Vec<StoredSetting>,
 }
 
 /// What is set for a scope.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct StoredSetting {
     pub scope: Scope,
     pub setting: Setting,
     /// Of the change that made it so.

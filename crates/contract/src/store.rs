@@ -20,7 +20,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Wish},
+    executor::{DesiredState, Executor, Roll, Sign},
     history::Note,
     insert::Decision,
     name::{Name, QueueKey},
@@ -43,7 +43,7 @@ use std::fmt;
 pub trait Store:
     SettingStore + LabelStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
 {
-    /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
+    /// Stores new tasks; what is stored under the same id is treated as `domain::insert::decide` says, within one
     /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
     /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps
     /// its `place`, gets a new fence, and has its attempts reset. Each task has an answer of its own: parts of a store fail by
@@ -76,7 +76,7 @@ pub trait Store:
     /// ends no later than the task's `timeout_ms` allows. Nothing of a paused queue is handed over.
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error>;
 
-    /// Signs of life of leases: extends each that is still held (never beyond the task's `timeout_ms`), keeps its
+    /// Heartbeats of leases: extends each that is still held (never beyond the task's `timeout_ms`), keeps its
     /// progress, and moves a dispatched task to running.
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error>;
 
@@ -128,7 +128,7 @@ pub trait Store:
     /// The highest version of each of a few ids of callers, in one read, in no order; an id under which nothing stands has none.
     async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, Error>;
 
-    /// Search, newest first unless the query says otherwise. Bounded: a page may come back short of `limit` with a position to go on from.
+    /// Search, newest first unless the query says otherwise. Bounded: a page may come back short of `limit` with a position to continue from.
     async fn list(&self, query: &Query) -> Result<Page, Error>;
 
     /// Ends retention in one part, in one bounded batch: successes whose time is over become stopped (kept until
@@ -181,25 +181,30 @@ pub trait Store:
     /// The answer kept under a key, if its time is not over.
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error>;
 
-    /// Keeps signs of life of executors, and answers what is wished of executors (namespace, name) wherever it is more
+    /// Keeps heartbeats of executors, and answers what is wished of executors (namespace, name) wherever it is more
     /// than to serve. What a sign does not say stays; one that is older than the last changes nothing; after a
     /// farewell nothing is wished of the executor any more, and it is in no list. Of one executor, one sign at a time.
-    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error>;
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, Error>;
 
     /// Executors of a namespace, by name, from a name on (inclusive).
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error>;
 
     /// Says what is wished of an executor, and answers what was until then. None: there is none of that name.
-    async fn wish_of_executor(
+    async fn desired_state_of_executor(
         &self,
         namespace: &Name,
         name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, Error>;
+        desired: DesiredState,
+    ) -> Result<Option<DesiredState>, Error>;
 
-    /// Counts the executors. Each that fell silent by `now` is found dead once, whoever asks; those that are silent
+    /// Counts the executors. Each that fell silent by `now` is found dead once, regardless of the caller; those that are silent
     /// since before `silent_since`, or left before `left_before`, are forgotten.
-    async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error>;
+    async fn sweep_silent(
+        &self,
+        now: Millis,
+        silent_since: Millis,
+        left_before: Millis,
+    ) -> Result<Roll, Error>;
 
     /// How many partitions the rows were placed into; fixed when the store was created.
     fn partitions(&self) -> u16;
@@ -276,7 +281,7 @@ pub struct Grant {
     pub executor: String,
     /// Whose task it is: tenants take turns at what commits leases. Decides nothing else.
     pub namespace: Name,
-    /// Its executor has the task already, and the store hears of that late: a pause of its queue, which stops what is to begin, does not
+    /// Its executor has the task already, and the store learns of that late: a pause of its queue, which stops what is to begin, does not
     /// refuse it.
     pub has_begun: bool,
     /// What the caller knows of the task. None: the row is looked at.
@@ -316,8 +321,8 @@ pub struct Beat {
     pub log: Option<String>,
     pub executor: String,
     /// The engine's, not the executor's: it has handed the task over, at this instant, to this executor. The lease is then
-    /// this executor's, and nothing is said of a beginning; an end that a sign of life has set meanwhile stays as it is.
-    /// None: a sign of life.
+    /// this executor's, and nothing is said of a beginning; an end that a heartbeat has set meanwhile stays as it is.
+    /// None: a heartbeat.
     pub handed_over_at: Option<Millis>,
 }
 
@@ -340,7 +345,7 @@ pub struct LeasePosition {
 }
 
 impl LeasePosition {
-    /// Before the first of a part: where whoever cannot read the part before it goes on.
+    /// Before the first of a part: where whoever cannot read the part before it continues.
     #[must_use]
     pub const fn beginning_of(part: usize) -> Self {
         Self { part, until: Millis(i64::MIN), id: i64::MIN }
@@ -372,7 +377,7 @@ pub struct OverdueLook {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OverduePage {
     pub found: Vec<Overdue>,
-    /// Where the next look goes on; None: everything up to `until` was looked at.
+    /// Where the next look continues; None: everything up to `until` was looked at.
     pub next: Option<(Millis, i64)>,
     /// The number of the database that answered.
     pub database: usize,
@@ -478,14 +483,14 @@ pub struct Retired {
     pub has_more: bool,
 }
 
-/// Accepted = the sum over `standing` + deleted, at all times (promise 6).
+/// Accepted = the sum over `tallies` + deleted, at all times (promise 6).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Books {
     /// Rows ever created; a replacement creates none.
     pub accepted: i64,
     pub deleted: i64,
     /// Sorted by queue, then state; no zeros.
-    pub standing: Vec<Tally>,
+    pub tallies: Vec<Tally>,
     /// Of payloads of tasks that wait, wherever those are kept (`State::is_pending`). Sorted; no zeros.
     pub pending_bytes: Vec<PendingBytes>,
 }
@@ -508,7 +513,7 @@ impl Books {
     /// Tasks that are in no state: 0, or something is broken.
     #[must_use]
     pub fn unaccounted(&self) -> i64 {
-        self.accepted - self.deleted - self.standing.iter().map(|tally| tally.tasks).sum::<i64>()
+        self.accepted - self.deleted - self.tallies.iter().map(|tally| tally.tasks).sum::<i64>()
     }
 }
 
@@ -553,16 +558,16 @@ mod tests {
     fn a_batch_of_which_a_part_happened_is_never_said_not_to_have_happened() {
         let refused = || Error::did_not_happen("insert tasks", "away");
         let lost = || Error::may_have_happened("insert tasks", "silent");
-        let told = |answers| all_of::<u8>(answers).map_err(|error| error.happened);
-        assert_eq!(told(vec![Ok(1), Ok(2)]), Ok(vec![1, 2]));
-        assert_eq!(told(vec![Err(refused()), Err(refused())]), Err(Happened::No));
+        let reported = |answers| all_of::<u8>(answers).map_err(|error| error.happened);
+        assert_eq!(reported(vec![Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        assert_eq!(reported(vec![Err(refused()), Err(refused())]), Err(Happened::No));
         for answers in [
             vec![Ok(1), Err(refused())],
             vec![Err(refused()), Ok(1)],
             vec![Err(refused()), Err(lost())],
             vec![Err(lost()), Err(refused())],
         ] {
-            assert_eq!(told(answers), Err(Happened::Maybe));
+            assert_eq!(reported(answers), Err(Happened::Maybe));
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Who may do what: roles and what each of them permits, in one table; the namespaces and queues that a token reaches;
-//! its secret. Pure: random numbers are arguments, and nothing here knows who asks.
+//! its secret. Pure: random numbers are arguments, and nothing here knows the caller.
 
 mod grant;
 mod pattern;

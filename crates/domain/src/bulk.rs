@@ -17,7 +17,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What stands in the history of each task that an operation has changed. Nobody else writes it: it says that the task is
+/// What is in the history of each task that an operation has changed. Nobody else writes it: it says that the task is
 /// done with, and is in the transaction that did it.
 #[must_use]
 pub fn mark(id: i64) -> String {
@@ -163,7 +163,7 @@ pub enum BulkState {
     Previewed = 1,
     Running = 2,
     Paused = 3,
-    /// Ended before its end; it does not go on.
+    /// Ended before its end; it does not continue.
     Stopped = 4,
     Done = 5,
 }

@@ -1,4 +1,4 @@
-//! Which of the tasks that wait in a queue goes next. Pure: what is drawn comes from a seed that is an argument. Never leaves a place
+//! Which of the tasks that wait in a queue is next. Pure: what is drawn comes from a seed that is an argument. Never leaves a place
 //! empty while something waits: a level found empty is replaced at once by another.
 
 use crate::{
@@ -12,7 +12,7 @@ const LANE: usize = 5;
 /// Shares above it count as this, so that their sum is drawn exactly in every language.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
-/// Where a task stands in its queue's order: below `LEVELS`.
+/// Where a task is in its queue's order: below `LEVELS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
@@ -47,7 +47,7 @@ impl Level {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Chooser {
     pub choice: Choice,
-    /// Of the starts, in percent, for the lane of retries while both lanes wait. None: half, to what still stands in it.
+    /// Of the starts, in percent, for the lane of retries while both lanes wait. None: half, to what still is in it.
     pub retries_percent: Option<u8>,
 }
 
@@ -57,7 +57,7 @@ impl Chooser {
         Self { choice: settings.choice, retries_percent: settings.retries.share_percent }
     }
 
-    /// The level whose oldest goes next; None: nothing waits. `waiting`: how many stand in each level.
+    /// The level whose oldest is next; None: nothing waits. `waiting`: how many stand in each level.
     #[must_use]
     pub fn choose(&self, waiting: &[usize; LEVELS], draws: &mut Draws) -> Option<Level> {
         let occupied: Vec<usize> =

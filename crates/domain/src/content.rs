@@ -49,7 +49,7 @@ impl Content {
         Self { is_json, is_outside: true, bytes: text.into_bytes() }
     }
 
-    /// None: the bytes are here, or what stands here is no reference.
+    /// None: the bytes are here, or what is here is no reference.
     #[must_use]
     pub fn reference(&self) -> Option<Reference<'_>> {
         let text = str::from_utf8(&self.bytes).ok().filter(|_| self.is_outside)?;

@@ -1,4 +1,4 @@
-//! What can happen to a cluster: engines that come and go, partitions that change hands, back ends that are away and back.
+//! What can happen to a cluster: engines that come and go, partitions that change hands, back ends that are unavailable and back.
 //! The words of the event list; whoever notices one decides nothing by it.
 
 use std::{fmt, str::FromStr};
@@ -10,7 +10,7 @@ pub enum EventKind {
     EngineStopped,
     /// It fell silent without a farewell: what it held is free.
     EngineLost,
-    /// It had fallen silent, and gives signs of life again.
+    /// It had fallen silent, and gives heartbeats again.
     EngineBack,
     PartitionsTakenOver,
     PartitionMoved,

@@ -64,9 +64,9 @@ impl Profile {
     }
 }
 
-/// What an operator wishes of an executor. Stands until it is taken back, or the executor says farewell.
+/// What an operator wishes of an executor. Stands until it is revoked, or the executor says farewell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum DesiredState {
     #[default]
     Serve,
     /// No new tasks until it is to serve again.
@@ -75,7 +75,7 @@ pub enum Wish {
     Drain,
 }
 
-impl Wish {
+impl DesiredState {
     pub const ALL: [Self; 3] = [Self::Serve, Self::Quiet, Self::Drain];
 
     /// As it is stored; never reused.
@@ -90,11 +90,11 @@ impl Wish {
 
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|wish| wish.code() == code)
+        Self::ALL.into_iter().find(|desired| desired.code() == code)
     }
 }
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sign {
     pub namespace: Name,
@@ -109,7 +109,7 @@ pub struct Sign {
 
 /// How an executor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ExecutorStatus {
     Alive,
     Quiet,
     Draining,
@@ -117,14 +117,14 @@ pub enum Standing {
     Dead,
 }
 
-impl Standing {
-    /// Of one that gives signs of life.
+impl ExecutorStatus {
+    /// Of one that gives heartbeats.
     #[must_use]
-    pub const fn of(wish: Wish) -> Self {
-        match wish {
-            Wish::Serve => Self::Alive,
-            Wish::Quiet => Self::Quiet,
-            Wish::Drain => Self::Draining,
+    pub const fn of(desired: DesiredState) -> Self {
+        match desired {
+            DesiredState::Serve => Self::Alive,
+            DesiredState::Quiet => Self::Quiet,
+            DesiredState::Drain => Self::Draining,
         }
     }
 
@@ -145,7 +145,7 @@ pub struct Executor {
     pub namespace: Name,
     pub name: Name,
     pub profile: Profile,
-    pub wish: Wish,
+    pub desired: DesiredState,
     pub first_seen_at: Millis,
     pub seen_at: Millis,
     pub alive_until: Millis,
@@ -153,8 +153,8 @@ pub struct Executor {
 
 impl Executor {
     #[must_use]
-    pub fn standing(&self, now: Millis) -> Standing {
-        if self.alive_until <= now { Standing::Dead } else { Standing::of(self.wish) }
+    pub fn status(&self, now: Millis) -> ExecutorStatus {
+        if self.alive_until <= now { ExecutorStatus::Dead } else { ExecutorStatus::of(self.desired) }
     }
 }
 
@@ -170,12 +170,12 @@ pub struct Roll {
 }
 
 impl Roll {
-    pub const fn count(&mut self, standing: Standing, executors: u64) {
-        match standing {
-            Standing::Alive => self.alive += executors,
-            Standing::Quiet => self.quiet += executors,
-            Standing::Draining => self.draining += executors,
-            Standing::Dead => self.dead += executors,
+    pub const fn count(&mut self, status: ExecutorStatus, executors: u64) {
+        match status {
+            ExecutorStatus::Alive => self.alive += executors,
+            ExecutorStatus::Quiet => self.quiet += executors,
+            ExecutorStatus::Draining => self.draining += executors,
+            ExecutorStatus::Dead => self.dead += executors,
         }
     }
 }
@@ -199,26 +199,26 @@ mod tests {
     #[test]
     fn an_executor_is_dead_from_the_instant_its_time_is_over_whatever_was_wished() {
         let name = |text| Name::new(text).unwrap();
-        for (wish, alive) in [
-            (Wish::Serve, Standing::Alive),
-            (Wish::Quiet, Standing::Quiet),
-            (Wish::Drain, Standing::Draining),
+        for (desired, alive) in [
+            (DesiredState::Serve, ExecutorStatus::Alive),
+            (DesiredState::Quiet, ExecutorStatus::Quiet),
+            (DesiredState::Drain, ExecutorStatus::Draining),
         ] {
             let executor = Executor {
                 namespace: name("n"),
                 name: name("x"),
                 profile: Profile::default(),
-                wish,
+                desired,
                 first_seen_at: Millis(1),
                 seen_at: Millis(5),
                 alive_until: Millis(10),
             };
             assert_eq!(
-                (executor.standing(Millis(9)), executor.standing(Millis(10))),
-                (alive, Standing::Dead)
+                (executor.status(Millis(9)), executor.status(Millis(10))),
+                (alive, ExecutorStatus::Dead)
             );
-            assert_eq!(Wish::from_code(wish.code()), Some(wish));
+            assert_eq!(DesiredState::from_code(desired.code()), Some(desired));
         }
-        assert_eq!(Wish::from_code(3), None);
+        assert_eq!(DesiredState::from_code(3), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::state::{Phase, State};
 
-/// What stands in the store under the same namespace and task id.
+/// What is in the store under the same namespace and task id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Existing {
     /// The state of the same version, if there is one.
@@ -104,8 +104,8 @@ mod tests {
             assert_eq!(OnConflict::Replace.on(decision), decision);
             let kept = if decision == Decision::Replace { Decision::ReturnExisting } else { decision };
             assert_eq!(OnConflict::Keep.on(decision), kept);
-            let stands = matches!(decision, Decision::Replace | Decision::ReturnExisting);
-            let refused = if stands { Decision::Exists } else { decision };
+            let current = matches!(decision, Decision::Replace | Decision::ReturnExisting);
+            let refused = if current { Decision::Exists } else { decision };
             assert_eq!(OnConflict::Fail.on(decision), refused);
         }
     }

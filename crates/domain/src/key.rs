@@ -1,4 +1,4 @@
-//! A task's identity in words, where a caller gives none in numbers. A key stands for two ids, which come from it and from
+//! A task's identity in words, where a caller gives none in numbers. A key represents two ids, which come from it and from
 //! nothing else: a task has the first, unless another key has that. So a key needs no index of its own, and goes wherever
 //! an id goes. A durable format: a change here loses tasks that have a key.
 

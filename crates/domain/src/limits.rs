@@ -23,7 +23,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// One spelling, in Redis too. A slash stands in no name.
+    /// One spelling, in Redis too. A slash is in no name.
     #[must_use]
     pub fn word(&self) -> String {
         match self {

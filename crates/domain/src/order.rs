@@ -1,5 +1,5 @@
-//! What waits in one queue, in the order in which it goes: the chooser says the level, in it the oldest goes first, by due time
-//! and then by id; but of the versions of one task the newest goes first, in the place of the one whose turn it is. Every ready
+//! What waits in one queue, in the order in which it goes: the chooser says the level, in it the oldest is first, by due time
+//! and then by id; but of the versions of one task the newest is first, in the place of the one whose turn it is. Every ready
 //! set in memory is one of these (`hot/lua/admit.lua` does the same in Redis). Must not know what a task waits for.
 
 use crate::{
@@ -14,7 +14,7 @@ use std::{
 /// Where a task stands: level, due time and id.
 pub type Position = (Level, Millis, i64);
 
-/// What stands in an order.
+/// What is in an order.
 pub trait Versioned {
     /// The task's id and its version: what has the same id is one task, in other versions.
     fn version(&self) -> (i64, i64);

@@ -97,7 +97,7 @@ pub enum Overlap {
     CancelOther,
 }
 
-/// What becomes of runs whose instant went by while nobody made them: all engines were away, or the schedule was paused.
+/// What becomes of runs whose instant went by while nobody made them: all engines were unavailable, or the schedule was paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -188,7 +188,7 @@ impl Schedule {
         }
         match (self.start_at, self.end_at) {
             (Some(start), Some(end)) if end < start => {
-                Err(Invalid::new("end_at", "lies before `start_at`, so that nothing would ever run"))
+                Err(Invalid::new("end_at", "is before `start_at`, so nothing would ever run"))
             }
             _ => Ok(()),
         }

@@ -191,7 +191,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// Which of the waiting tasks goes next. Inside a priority it is always the oldest.
+/// Which of the waiting tasks is next. Inside a priority it is always the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
@@ -321,7 +321,7 @@ impl Setting {
     }
 
     /// # Errors
-    /// When it is not what `to_json` makes for such a scope: written by a newer program, or altered by hand.
+    /// When it is not what `to_json` makes for such a scope: written by a newer program, or altered manually.
     pub fn of_json(scope: &Scope, text: &str) -> Result<Self, serde_json::Error> {
         match scope {
             Scope::Queue(_) => Ok(Self::Queue(serde_json::from_str(text)?)),

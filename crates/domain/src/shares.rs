@@ -65,7 +65,7 @@ fn open((nth, claim): (usize, &Claim)) -> Open {
     Open { nth, weight, wants: wants.into(), served, whole: 0, has_rest: false }
 }
 
-/// What a weight gives among so many, whoever wants what.
+/// What a weight gives among so many, a caller that wants what.
 #[must_use]
 pub fn entitled(limit: u64, weight: u32, weights: u64) -> u64 {
     let part = u128::from(limit) * u128::from(weight.max(1)) / u128::from(weights.max(1));

@@ -76,7 +76,7 @@ proptest! {
     }
 
     /// Everybody wants all there is, and whoever has its turn takes it: in the long run each has what its weight says, and
-    /// nobody waits for longer than its weight explains. With one slot and five who want it, too.
+    /// no caller waits for longer than its weight explains. With one slot and five who want it, too.
     #[test]
     fn slots_that_cannot_be_divided_go_round_by_weight(
         limit in 1..7_u64, weights in prop::collection::vec(1..5_u32, 1..8), length_ms in 1..5_000_u64,

@@ -69,7 +69,7 @@ pub struct NewTask {
     pub queue: QueueKey,
     /// None: it comes from `key`, or the engine gives one.
     pub task_id: Option<i64>,
-    /// Identity in words. What stands in a store has its id besides.
+    /// Identity in words. What is in a store has its id besides.
     pub key: Option<Key>,
     pub task_version: i64,
     pub kind: Name,
@@ -166,7 +166,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// In whose name an engine leases what it will hand over at its instant, to whoever waits then. No executor can be
+    /// In whose name an engine leases what it will hand over at its instant, to a caller that waits then. No executor can be
     /// called so.
     #[must_use]
     pub fn ahead(engine: &str) -> String {

@@ -86,7 +86,7 @@ pub struct SubWorkflow {
     pub input: Option<String>,
 }
 
-/// How many parents have to hold before a node runs. One holds that has succeeded, was skipped by hand, or has failed and goes
+/// How many parents have to hold before a node runs. One holds that has succeeded, was skipped manually, or has failed and goes
 /// on; one that was skipped otherwise does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -103,7 +103,7 @@ pub enum OnFailure {
     /// The workflow fails.
     #[default]
     Fail,
-    /// The workflow goes on; what comes after the node can ask for its state.
+    /// The workflow continues; what comes after the node can ask for its state.
     Continue,
 }
 

@@ -1,5 +1,6 @@
-//! Who may call, as this engine knows it: all tokens, in memory. A request costs one hash and one look-up; the store is
-//! looked at a few times a second, and while it is away, what is known goes on being honoured. Must not know a request.
+//! Authentication in one engine: all tokens are held in memory, so a request costs one hash and one look-up.
+//! The engine reads the store a few times a second. While the store is unavailable, the known tokens stay valid.
+//! Must not know a request.
 
 mod admitted;
 pub(crate) mod state;
@@ -31,7 +32,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Looks whether tokens have changed, and reads them if so; from time to time writes when they were used. How many times
 /// they were read.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
-    // Before the store, which may be away: what ends by itself ends all the same.
+    // Before the store, which may be unavailable: what ends by itself ends all the same.
     core.callers.access.tell_of_ends(core.now());
     let read = look(core).await?;
     let (now, written_at) = (core.now(), core.callers.access.used_written_at.load(Relaxed));

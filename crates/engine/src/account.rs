@@ -1,6 +1,6 @@
-//! What stands in all queues, for answers and pages: read once for all who ask meanwhile. It is never older than the request,
-//! unless the caller takes an older one; where reading takes long, whoever takes an older one is not kept waiting by it. What
-//! has to be exact for other reasons (caps, drains) does not come here.
+//! Task counts of all queues, for answers and pages. One read serves all callers that wait for it.
+//! The result is never older than the request, unless the caller accepts an older one. A caller that does is not delayed by
+//! a slow read. Counts that must be exact for other reasons (caps, drains) are read elsewhere.
 
 pub(crate) mod state;
 
@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync, time::Instant};
 
 impl Engine {
-    /// What stands in all queues. Not older than this call, or than `max_age`.
+    /// What is in all queues. Not older than this call, or than `max_age`.
     ///
     /// # Errors
     /// A failing store.
@@ -44,7 +44,7 @@ impl Engine {
 
     async fn counted(&self) -> Result<Account, Error> {
         let books = self.books().await?;
-        // What is due in the hot set is not asked for here; that it is away hides no line.
+        // What is due in the hot set is not asked for here; that it is unavailable hides no line.
         let depth = self.depth().await.unwrap_or_default();
         Ok(Account::new(books, depth.ready))
     }

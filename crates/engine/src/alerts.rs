@@ -1,5 +1,5 @@
-//! What a human should look at, as this engine sees it: late tasks, tasks that wait for long, dead letters, services that
-//! fail again and again, a hot set that is away. Changes nothing, and decides nothing about a task.
+//! Alerts of this engine: late tasks, long waits, dead letters, services that fail repeatedly, an unavailable hot set.
+//! Changes nothing, and decides nothing about a task.
 
 pub(crate) mod state;
 
@@ -16,7 +16,7 @@ use punctual_domain::{
     state::State,
     time::{Millis, Span},
 };
-use state::{Alert, AlertKind, Look};
+use state::{Alert, AlertCheck, AlertKind};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -32,10 +32,10 @@ const FAILURES_IN_A_ROW: u64 = 3;
 
 /// One look by the period. How many alerts are active.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    look(core, now, Look::ByThePeriod).await
+    look(core, now, AlertCheck::ByThePeriod).await
 }
 
-async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
+async fn look(core: &Arc<Core>, now: Millis, by: AlertCheck) -> Result<usize, Error> {
     let (alerts, look) = (&core.health.alerts, (by, now));
     for queue in core.meters.queues() {
         let about = |kind| (kind, Some((*queue.queue).clone()), "");
@@ -163,12 +163,12 @@ impl Engine {
     /// What is active, after a fresh look.
     ///
     /// # Errors
-    /// When the hot set fails before it is known to be away.
+    /// When the hot set fails before it is known to be unavailable.
     pub async fn alerts(&self) -> Result<Vec<Alert>, crate::Error> {
         self.alerts_within(Duration::ZERO).await
     }
 
-    /// One look as the service takes it by its period, for whoever moves the clock by hand.
+    /// One look as the service takes it by its period, for the caller that moves the clock manually.
     ///
     /// # Errors
     /// See `alerts`.
@@ -177,15 +177,15 @@ impl Engine {
         Ok(())
     }
 
-    /// What is active as of the last look, if that is not older than `max_age`; whoever asks changes nothing for others.
+    /// What is active as of the last look, if that is not older than `max_age`; a caller that asks changes nothing for others.
     ///
     /// # Errors
-    /// When the hot set fails before it is known to be away.
+    /// When the hot set fails before it is known to be unavailable.
     pub async fn alerts_within(&self, max_age: Duration) -> Result<Vec<Alert>, crate::Error> {
         let now = self.core.now();
         let looked_at = *self.core.health.alerts.looked_at.lock();
         if looked_at.is_none_or(|looked_at| looked_at.elapsed() >= max_age) {
-            look(&self.core, now, Look::Asked).await?;
+            look(&self.core, now, AlertCheck::Asked).await?;
         }
         Ok(self.core.health.alerts.list(now))
     }

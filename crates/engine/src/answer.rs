@@ -1,4 +1,4 @@
-//! What the engine answers to those who ask for a change. Every answer is definite, or is an error that says so.
+//! What the engine answers to the callers for a change. Every answer is definite, or is an error that says so.
 
 use punctual_contract::Error as BackendError;
 use punctual_domain::task::Task;
@@ -31,7 +31,7 @@ pub enum Cancelled {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
     Changed(Box<Task>),
-    /// Its state does not allow the change; the task as it stands.
+    /// Its state does not allow the change; the task in its current state.
     Refused(Box<Task>),
 }
 
@@ -40,13 +40,13 @@ pub enum Changed {
 pub enum Deleted {
     /// It is gone; as it was.
     Deleted(Box<Task>),
-    /// It is not finished; or it is in an archive, from which nothing is deleted. The task as it stands.
+    /// It is not finished; or it is in an archive, from which nothing is deleted. The task in its current state.
     Refused(Box<Task>),
 }
 
 /// What became of an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
+pub enum Reported {
     Accepted,
     /// The attempt is not (or no longer) the one that holds the task.
     Stale,

@@ -1,53 +1,53 @@
-//! Where executors wait for the tasks of one queue. What fires while one of them has nothing goes straight to it: the
-//! queue's line is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is in
-//! the store, and its partition's next owner serves it again if this engine dies.
+//! Executors that wait for tasks of one queue. A task that fires while an executor waits is given to that executor directly;
+//! the queue's line holds only tasks without a waiting executor. Holds no durable state: a task that was given to a waiter is
+//! in the store, and its partition's next owner serves the task again if this engine dies.
 
 pub(crate) mod by_queue;
-mod looker;
-mod shelf;
+mod poller;
+mod preleased_tasks;
 pub(crate) mod state;
 
-pub(crate) use looker::Looker;
+pub(crate) use poller::QueuePoller;
 
 use crate::{
     core::Core,
     pipeline::{ahead, line},
 };
-use state::{Arrival, Given, Idle};
+use state::{Given, Idle, QueueWaiters};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// The first seat's is one more.
 const NO_NUMBER: u64 = 0;
 
-impl Arrival {
-    /// Somebody who has looked and found nothing waits for at most `max` tasks. What stands on the shelf goes to it at once.
-    pub(crate) fn sit(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> Seat {
+impl QueueWaiters {
+    /// An executor who has looked and found nothing waits for at most `max` tasks. What is on the shelf goes to it at once.
+    pub(crate) fn sit(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
-        let mut seats = self.seats.lock();
-        seats.last += 1;
-        let number = seats.last;
-        seats.idle.push_back(Idle { number, max, gives });
-        seats.give(core.present());
-        Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given, never_given: None }
+        let mut registered = self.registered.lock();
+        registered.last += 1;
+        let number = registered.last;
+        registered.idle.push_back(Idle { number, max, gives });
+        registered.give(core.current_time());
+        WaiterGuard { core: Arc::clone(core), waiters: Arc::clone(self), number, given, never_given: None }
     }
 
-    /// For somebody who stands: nothing is given to it.
-    pub(crate) fn no_seat(self: &Arc<Self>, core: &Arc<Core>) -> Seat {
+    /// For an executor who stands: nothing is given to it.
+    pub(crate) fn no_seat(self: &Arc<Self>, core: &Arc<Core>) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
-        Seat {
+        WaiterGuard {
             core: Arc::clone(core),
-            arrival: Arc::clone(self),
+            waiters: Arc::clone(self),
             number: NO_NUMBER,
             given,
             never_given: Some(gives),
         }
     }
 
-    /// Whoever was given this does not take it: it is served to others.
+    /// The executor that was given this does not take it: it is served to others.
     pub(crate) fn pass_on(self: &Arc<Self>, core: &Arc<Core>, given: Given) {
         let entries = match given {
-            Given::Leased(leased) => return ahead::lay_down(core, self, leased),
+            Given::Leased(leased) => return ahead::offer_preleased(core, self, leased),
             Given::Fired(entries) if entries.is_empty() => return,
             Given::Fired(entries) => entries,
         };
@@ -58,9 +58,9 @@ impl Arrival {
 
 /// Dropped by a caller that has gone, what was given to it is served to others.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct WaiterGuard {
     core: Arc<Core>,
-    arrival: Arc<Arrival>,
+    waiters: Arc<QueueWaiters>,
     number: u64,
     given: oneshot::Receiver<Given>,
     /// Of who stands: it waits on.
@@ -69,7 +69,7 @@ pub(crate) struct Seat {
 
 const NOTHING: Given = Given::Fired(Vec::new());
 
-impl Seat {
+impl WaiterGuard {
     /// Waits for what fires. May be given up at any instant.
     pub(crate) async fn given(&mut self) -> Given {
         (&mut self.given).await.unwrap_or(NOTHING)
@@ -84,19 +84,19 @@ impl Seat {
         if self.never_given.is_some() {
             return NOTHING;
         }
-        let mut seats = self.arrival.seats.lock();
+        let mut registered = self.waiters.registered.lock();
         // In the order of their numbers; thousands may wait, and all look again at one instant.
-        if let Ok(at) = seats.idle.binary_search_by_key(&self.number, |idle| idle.number) {
-            seats.idle.remove(at);
+        if let Ok(at) = registered.idle.binary_search_by_key(&self.number, |idle| idle.number) {
+            registered.idle.remove(at);
         }
-        drop(seats);
+        drop(registered);
         self.given.try_recv().unwrap_or(NOTHING)
     }
 }
 
-impl Drop for Seat {
+impl Drop for WaiterGuard {
     fn drop(&mut self) {
         let given = self.stand_up();
-        self.arrival.pass_on(&self.core, given);
+        self.waiters.pass_on(&self.core, given);
     }
 }

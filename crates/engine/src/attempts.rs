@@ -1,5 +1,5 @@
-//! Outcomes counted by queue and by how long their attempts took, as the move that settled one has found them: whichever engine
-//! handed over, the one that accepts the outcome counts. Nothing rests on it.
+//! Outcomes counted by queue and by duration of their attempts. The engine that accepts an outcome counts it, whichever engine
+//! dispatched the task. No decision depends on these counts.
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
@@ -19,14 +19,14 @@ const PROCESSING_BOUNDS_S: [f64; 14] =
 
 /// What an accepted outcome said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum AttemptEnd {
     Succeeded,
     Failed,
     Snoozed,
     Rejected,
 }
 
-impl Ended {
+impl AttemptEnd {
     pub const ALL: [Self; 4] = [Self::Succeeded, Self::Failed, Self::Snoozed, Self::Rejected];
 
     #[must_use]
@@ -96,8 +96,8 @@ impl Processing {
 /// Outcomes of one queue since the process began.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
-    /// In the order of [`Ended::ALL`].
-    pub counts: [u64; Ended::ALL.len()],
+    /// In the order of [`AttemptEnd::ALL`].
+    pub counts: [u64; AttemptEnd::ALL.len()],
     pub processing: Processing,
     /// `processing` is that of all queues that came too late to have one of their own.
     pub shares_histogram: bool,
@@ -105,7 +105,7 @@ pub struct Outcomes {
 
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeMeters {
-    counts: [AtomicU64; Ended::ALL.len()],
+    counts: [AtomicU64; AttemptEnd::ALL.len()],
     processing: Processing,
     shares_histogram: bool,
 }
@@ -122,12 +122,12 @@ impl OutcomeMeters {
 
     /// By how long it took.
     pub(crate) fn count(&self, report: Report, attempt: &EndedAttempt, now: Millis) {
-        self.ended(Ended::of(report));
+        self.ended(AttemptEnd::of(report));
         let trace = attempt.traceparent.as_deref().and_then(sampled_trace);
         self.processing.took(now.since(attempt.leased_since), trace, now);
     }
 
-    fn ended(&self, ended: Ended) {
+    fn ended(&self, ended: AttemptEnd) {
         if let Some(count) = self.counts.get(ended as usize) {
             count.fetch_add(1, Relaxed);
         }

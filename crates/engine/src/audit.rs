@@ -1,6 +1,5 @@
-//! The audit from the side of the engine: what was refused is gathered and written together, changes of single tasks are
-//! written beside them, and what is over is forgotten. Entries of other changes are written by whoever allows them, before
-//! the change.
+//! The engine's part of the audit. Refused calls are collected and written in batches. Changes of single tasks are written
+//! beside the changes, and old entries are deleted. Entries of other changes are written by the caller, before the change.
 
 pub(crate) mod state;
 
@@ -29,7 +28,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 pub(crate) async fn write_noted(core: &Arc<Core>) -> Result<usize, Error> {
     let all = core.callers.audit.writers.acquire_many(WRITERS_MAX).await;
     let mut written = 0;
-    // No more than stands here now, however fast others come.
+    // No more than is here now, however fast others come.
     for _ in 0..core.callers.audit.pending() {
         let Some(entry) = core.callers.audit.next() else { break };
         write(core, entry).await?;
@@ -112,7 +111,7 @@ impl Engine {
         self.run(async move { Ok(write_changes(&core).await?) }).await
     }
 
-    /// Writes what was noted now, for whoever reads the audit: they see their own.
+    /// Writes what was noted now, for the reader that reads the audit: they see their own.
     ///
     /// # Errors
     /// A failing store; what is left is tried again within a minute.

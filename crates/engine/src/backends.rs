@@ -1,10 +1,10 @@
-//! What an engine stands on, as it is given at its start.
+//! The back ends of an engine, as its caller passes them at start.
 
 use crate::sharing::alone::Alone;
 use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Ownership, Signals, Store};
 use std::sync::Arc;
 
-/// What an engine stands on.
+/// What an engine is on.
 #[derive(Debug, Clone)]
 pub struct Backends {
     pub store: Arc<dyn Store>,
@@ -15,19 +15,19 @@ pub struct Backends {
     /// Where long payloads and results are. None: everything is in the store.
     pub blobs: Option<Arc<dyn Blobs>>,
     /// None: no other engine works on this store.
-    pub shared: Option<Shared>,
+    pub shared: Option<SharedBackends>,
 }
 
 /// What engines that share a store and a hot set agree by.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub struct SharedBackends {
     pub ownership: Arc<dyn Ownership>,
     pub signals: Arc<dyn Signals>,
     /// Holds the limits of queues that are scanned, so that they need no Redis. None: `Backends::limiter` is in the store itself.
     pub stored_limiter: Option<Arc<dyn Limiter>>,
 }
 
-impl Shared {
+impl SharedBackends {
     /// Of an engine that shares with nobody.
     pub(crate) fn alone(engine: &str, partitions: u16) -> Self {
         let alone = Arc::new(Alone::new(engine, partitions));

@@ -1,6 +1,6 @@
-//! How long an insert that comes now may wait for the store: the rows that inserts under way have given it, by the pace at
-//! which it has lately taken them; and at least as long as it has taken nothing at all, beyond what they need. Whoever would
-//! wait for long is told to come later instead. Decides nothing about an insert that is under way.
+//! Estimates how long a new insert would wait for the store. The estimate is the number of rows of running inserts divided by
+//! the recent rate. It is at least the time in which the store has accepted nothing beyond what those rows need. An insert
+//! that would wait too long is refused with a retry time. Decides nothing about a running insert.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -17,11 +17,11 @@ const WINDOW: Duration = Duration::from_millis(200);
 const PACE_AT_FIRST: f64 = 20_000.0;
 
 #[derive(Debug, Default)]
-pub(crate) struct Backlog(Mutex<Waiting>);
+pub(crate) struct Backlog(Mutex<PendingInserts>);
 
 /// Rows of inserts that are under way.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingInserts {
     rows: usize,
     namespaces: HashMap<Name, usize>,
     pace: Pace,
@@ -77,7 +77,7 @@ impl Pace {
     }
 }
 
-impl Waiting {
+impl PendingInserts {
     /// Namespaces take turns at the store: before the next of this one come its own rows, and as many of each other one.
     /// Whoever has none under way may see whether the store takes any.
     fn wait(&self, namespace: &Name, now: Instant) -> Duration {

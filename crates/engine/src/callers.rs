@@ -1,7 +1,7 @@
-//! Who calls this engine: by which token, with what in the audit, and which of them run tasks. Holds what is known of them; the
-//! rules stand in the modules of its fields.
+//! Callers of this engine: their tokens, their audit entries, and which of them are executors. Holds state only; the rules are
+//! in the modules of its fields.
 
-use crate::{access::state::Access, audit::state::Audit, executors::state::Roster};
+use crate::{access::state::Access, audit::state::Audit, executors::state::ExecutorRegistry};
 use punctual_domain::{access::SecretHash, identity::IdentitySecret};
 use tokio::sync::OnceCell;
 
@@ -10,7 +10,7 @@ pub(crate) struct Callers {
     pub(crate) access: Access,
     pub(crate) audit: Audit,
     /// Of executors.
-    pub(crate) roster: Roster,
+    pub(crate) executor_registry: ExecutorRegistry,
     /// Keys the ids that are computed from what a caller says.
     pub(crate) identity_secret: OnceCell<IdentitySecret>,
 }
@@ -20,7 +20,7 @@ impl Callers {
         Self {
             access: Access::new(admin_token),
             audit: Audit::default(),
-            roster: Roster::default(),
+            executor_registry: ExecutorRegistry::default(),
             identity_secret: OnceCell::new(),
         }
     }

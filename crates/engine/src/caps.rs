@@ -1,7 +1,6 @@
-//! Caps on waiting tasks, and on the bytes of their payloads: whether there is room for what somebody wants to insert. Cheap:
-//! counted from the account once a second, and only where a cap is set; between two counts this engine adds what it lets in itself. What other engines
-//! let in meanwhile is not seen: a cap is passed by at most what they take in a second. Decides nothing about a task that
-//! is there already.
+//! Caps on waiting tasks and on their payload bytes: whether an insert fits. Cheap: the engine counts once a second from the
+//! account, only where a cap is set, and adds its own inserts between two counts. It does not see inserts of other engines
+//! until the next count, so a cap is exceeded by at most what they accept in a second. Decides nothing about existing tasks.
 
 pub(crate) mod state;
 
@@ -12,7 +11,7 @@ use punctual_domain::{
     state::State,
     task::{Content, NewTask, Task},
 };
-use state::{Counts, QueueRefused, Refused, TooManyBytes, bytes_of};
+use state::{CapCounts, QueueRefused, Refused, TooManyBytes, bytes_of};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
@@ -21,8 +20,8 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 /// How long an insert waits for a new one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// While the store cannot be counted nobody waits for it: caps go by the last count, with what was let in since. Where there
-/// is none yet, by what was let in: a cap that was set while a part is away keeps no task out of the others.
+/// While the store cannot be counted no caller waits for it: caps go by the last count, with what was let in since. Where there
+/// is none yet, by what was let in: a cap that was set while a part is unavailable keeps no task out of the others.
 async fn count(core: &Arc<Core>) {
     let is_fresh = || {
         core.limits.caps.counts.lock().counted_at.is_some_and(|counted_at| counted_at.elapsed() < FRESH_FOR)
@@ -49,7 +48,7 @@ async fn count(core: &Arc<Core>) {
 async fn count_now(core: &Core) {
     let silent = || Error::did_not_happen("count what waits", "no answer");
     match timeout(PATIENCE, core.store.books()).await.unwrap_or_else(|_| Err(silent())) {
-        Ok(books) => *core.limits.caps.counts.lock() = Counts::of(&books),
+        Ok(books) => *core.limits.caps.counts.lock() = CapCounts::of(&books),
         Err(error) => {
             tracing::warn!(%error, "what waits cannot be counted; caps go by the last count");
             let mut counts = core.limits.caps.counts.lock();
@@ -87,11 +86,11 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
         };
         let version = Some(task.task_version);
         // Where it cannot be asked, its insert says what is wrong there: the other tasks are no worse for it.
-        let standing = timeout(PATIENCE, identity::standing(core, task, version, 1)).await;
-        let is_refused = match standing {
-            Ok(Ok(standing)) => match (standing.first(), why) {
+        let stored_task = timeout(PATIENCE, identity::stored_task(core, task, version, 1)).await;
+        let is_refused = match stored_task {
+            Ok(Ok(stored_task)) => match (stored_task.first(), why) {
                 (None, _) => true,
-                (Some(standing), Refused::TooManyBytes(_)) => grows(standing, &task.payload),
+                (Some(stored_task), Refused::TooManyBytes(_)) => grows(stored_task, &task.payload),
                 (Some(_), _) => false,
             },
             _ => false,
@@ -104,9 +103,9 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
 }
 
 /// An insert of a task that stands makes more of what waits: it is replaced, by a longer payload or from its end.
-fn grows(standing: &Task, payload: &Content) -> bool {
-    let is_answer = standing.state.is_in_flight() || standing.state == State::Succeeded;
-    let was = if standing.state.is_pending() { bytes_of(&standing.ask.payload) } else { 0 };
+fn grows(stored_task: &Task, payload: &Content) -> bool {
+    let is_answer = stored_task.state.is_in_flight() || stored_task.state == State::Succeeded;
+    let was = if stored_task.state.is_pending() { bytes_of(&stored_task.ask.payload) } else { 0 };
     !is_answer && bytes_of(payload) > was
 }
 

@@ -5,7 +5,7 @@
 //! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
 
 pub(crate) mod dead;
-pub(crate) mod take_back;
+pub(crate) mod revoke;
 mod what;
 
 use crate::{
@@ -36,7 +36,7 @@ use what::what_changes;
 
 /// A change lost to others this often is given up, with an error that says so.
 pub(crate) const TRIES: usize = 16;
-/// Of what was changed, before its caller is told that the outcome is unknown.
+/// Of what was changed, before its caller is notified that the outcome is unknown.
 const READS: usize = 3;
 /// An engine's own lease of a task lasts for less, and so does what it does with it.
 const DECIDED_WITHIN: Duration = Duration::from_secs(4);
@@ -143,7 +143,7 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
 }
 
 /// This engine has leased it, and its instant has not come, or never will because this call has withdrawn it. A lease of another
-/// engine is not taken back: only that engine knows whether it has handed the task over.
+/// engine is not revoked: only that engine knows whether it has handed the task over.
 fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
     let is_own = |lease: &Lease| lease.executor == Lease::ahead(&core.options.name);
     task.state == State::Dispatched
@@ -267,14 +267,14 @@ async fn withdraw(
     if applied == Applied::Moved {
         core.ends.ended(task.place);
         if event == Event::Withdraw {
-            settle(core, task);
+            drop_finished(core, task);
         }
     }
     Ok(applied)
 }
 
 /// It had fired, and waited for an executor: nobody is to have it any more, with or without its database.
-fn settle(core: &Arc<Core>, task: &Task) {
+fn drop_finished(core: &Arc<Core>, task: &Task) {
     core.live.lock().forget_fired(task.place.id, task.fence);
     line::discard(core, &[entry_of(task)]);
 }
@@ -437,7 +437,7 @@ pub(crate) async fn bury(
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
-    let why = reason.unwrap_or_else(|| "buried by hand".to_owned());
+    let why = reason.unwrap_or_else(|| "buried manually".to_owned());
     let note = Note { error: Some(why), ..note(by) };
     let (mut removed, mut tries, began) = (Removed::default(), 0, Instant::now());
     while tries < TRIES {
@@ -471,7 +471,7 @@ pub(crate) async fn bury(
         let change = Change::DeadLetter { keep_until };
         if apply(core, &task, change, &note, is_ahead).await? == Applied::Moved {
             if matches!(task.state, State::Ready | State::DispatchFailed) {
-                settle(core, &task);
+                drop_finished(core, &task);
             }
             core.meters.queue(&task.ask.queue).dead(1);
             core.ends.ended(task.place);

@@ -1,18 +1,18 @@
-//! The clock that an engine goes by: its machine's wall clock, as long as there is reason to believe it (`belief`), with
-//! whatever asks and says so. Must not read the time itself: the machine's clocks are given to it at the composition root.
+//! The engine's clock: the machine's wall clock while `belief` trusts it, and the calls that ask for the time and report it.
+//! Must not read the time itself: the composition root passes the machine's clocks.
 
 mod belief;
-pub(crate) mod moment;
+pub(crate) mod steady_reading;
 pub(crate) mod watch;
 
 pub use belief::Reading;
-pub(crate) use moment::{Moment, Present};
+pub(crate) use steady_reading::{CurrentTime, SteadyReading};
 use watch::ask;
-pub(crate) use watch::{PERIOD, doubt, is_unfit, run_once};
+pub(crate) use watch::{PERIOD, doubt, is_unhealthy, run_once};
 
 use belief::{Belief, MS};
 use parking_lot::Mutex;
-use punctual_contract::{Clock, Error, Ownership, Trust, clock::Standing};
+use punctual_contract::{Clock, Error, Ownership, Trust, clock::ClockStatus};
 use punctual_domain::time::Millis;
 use std::{
     fmt,
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// A wall clock that is no further from where it was needs no second look.
 const UNMOVED_NS: i64 = MS;
 const UNSETTLED: i64 = i64::MIN;
-/// Whoever asks for the time looks at all clocks so often: so it is seen that nobody did, because the process stood still.
+/// A caller that asks for the time looks at all clocks so often: so it is seen that nobody did, because the process was stopped.
 const LOOK_EVERY_NS: i64 = 50 * MS;
 
 /// The clocks of a machine.
@@ -51,7 +51,7 @@ pub struct TrustedClock<M> {
     machine: M,
     belief: Mutex<Belief>,
     /// What is added to the steady clock while the wall clock is followed and has not moved: spares the lock.
-    settled: AtomicI64,
+    steady_offset: AtomicI64,
     /// When all clocks were last looked at, on the steady one.
     looked_ns: AtomicI64,
 }
@@ -61,7 +61,7 @@ impl<M: MachineClocks> TrustedClock<M> {
         let grace = (witness == Witness::Nobody).then(|| whole_ns(GRACE));
         let belief = Belief::new(machine.read(), whole_ns(bound), grace);
         let looked_ns = AtomicI64::new(belief.looked_ns());
-        Self { machine, belief: Mutex::new(belief), settled: AtomicI64::new(UNSETTLED), looked_ns }
+        Self { machine, belief: Mutex::new(belief), steady_offset: AtomicI64::new(UNSETTLED), looked_ns }
     }
 
     /// Compares with the keeper's clock.
@@ -74,10 +74,13 @@ impl<M: MachineClocks> TrustedClock<M> {
 
     fn time_ns(&self) -> i64 {
         let (wall_ns, steady_ns) = self.machine.glance();
-        let settled = self.settled.load(Relaxed);
+        let steady_offset = self.steady_offset.load(Relaxed);
         let has_looked = steady_ns - self.looked_ns.load(Relaxed) <= LOOK_EVERY_NS;
-        if has_looked && settled != UNSETTLED && (wall_ns - steady_ns - settled).abs() <= UNMOVED_NS {
-            return steady_ns + settled;
+        if has_looked
+            && steady_offset != UNSETTLED
+            && (wall_ns - steady_ns - steady_offset).abs() <= UNMOVED_NS
+        {
+            return steady_ns + steady_offset;
         }
         self.look(|_, _| {})
     }
@@ -88,7 +91,7 @@ impl<M: MachineClocks> TrustedClock<M> {
         then(&mut belief, reading);
         let time_ns = belief.look(reading);
         self.looked_ns.store(belief.looked_ns(), Relaxed);
-        self.settled.store(belief.settled().unwrap_or(UNSETTLED), Relaxed);
+        self.steady_offset.store(belief.steady_offset().unwrap_or(UNSETTLED), Relaxed);
         time_ns
     }
 }
@@ -117,13 +120,13 @@ impl<M: MachineClocks> Trust for TrustedClock<M> {
         self.look(|belief, reading| belief.hear(theirs.0.saturating_mul(MS), whole_ns(asked), reading));
     }
 
-    fn breaks(&self) -> u64 {
-        self.standing().breaks
+    fn discontinuities(&self) -> u64 {
+        self.status().discontinuities
     }
 
-    fn standing(&self) -> Standing {
+    fn status(&self) -> ClockStatus {
         self.look(|_, _| {});
-        self.belief.lock().standing()
+        self.belief.lock().status()
     }
 }
 
@@ -135,7 +138,7 @@ fn whole_ns(grace: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    /// A machine on which all clocks go on, and a process that asks when it is told to.
+    /// A machine on which all clocks continue, and a process that asks when it is told to.
     #[derive(Debug, Default)]
     struct Even(AtomicI64);
 
@@ -155,18 +158,18 @@ mod tests {
     fn a_break_is_seen_by_whoever_asks_first_and_asking_for_the_time_keeps_it_away() {
         let clock = TrustedClock::new(Even::default(), Duration::from_millis(250), Witness::Nobody);
         let pass = |ns: i64| clock.machine.0.fetch_add(ns, Relaxed);
-        let before = clock.breaks();
+        let before = clock.discontinuities();
         // As the wheel's thread asks.
         for _ in 0..100 {
             pass(100 * MS);
             clock.now();
         }
-        assert_eq!(clock.breaks(), before);
+        assert_eq!(clock.discontinuities(), before);
         pass(1_500 * MS);
-        assert_eq!(clock.breaks(), before + 1, "the question itself compares the clocks");
+        assert_eq!(clock.discontinuities(), before + 1, "the question itself compares the clocks");
         pass(1_500 * MS);
         clock.now();
         pass(MS);
-        assert_eq!(clock.breaks(), before + 2, "and finds what was noticed on the way");
+        assert_eq!(clock.discontinuities(), before + 2, "and finds what was noticed on the way");
     }
 }

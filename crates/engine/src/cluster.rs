@@ -1,5 +1,5 @@
-//! What this engine knows of the cluster that it is part of: who lives, who owns what, what it reaches. For whoever watches
-//! over all engines; only answers, and decides nothing.
+//! What this engine knows of its cluster: live engines, owners of partitions, reachable databases. Read by the watcher of all
+//! engines. Answers only, and decides nothing.
 
 use crate::{core::Core, engine::Engine};
 use punctual_contract::ownership::{Live, Owner, Tenure};
@@ -51,7 +51,7 @@ impl Engine {
 }
 
 pub(crate) fn databases_away(core: &Core) -> Vec<usize> {
-    let mut away = core.sharing.reach.without();
+    let mut away = core.sharing.reachability.without();
     away.extend(core.health.writers.away());
     away.sort_unstable();
     away.dedup();

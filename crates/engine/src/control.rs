@@ -1,10 +1,10 @@
-//! Settings from the side of the engine: keeps what it knows of them current, and changes them for whoever asks. What a
-//! pause promises is the store's to keep; here it only saves vain attempts.
+//! Settings in the engine: keeps its copy current, and changes settings for callers. The store enforces a pause; the engine
+//! only avoids vain attempts.
 
-use crate::{answer::Error, core::Core, engine::Engine, pipeline::ahead, settings::Known};
+use crate::{answer::Error, core::Core, engine::Engine, pipeline::ahead, settings::LoadedSettings};
 use punctual_contract::{
     Error as BackendError,
-    settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
+    settings::{SaveSetting, Saved, SettingChange, Settings, StoredSetting},
 };
 use punctual_domain::{
     name::QueueKey,
@@ -25,7 +25,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
     if core.settings.is_loaded() && core.settings.known().revision == revision {
         return Ok(0);
     }
-    core.settings.replace(Known::of(core.store.settings().await?));
+    core.settings.replace(LoadedSettings::of(core.store.settings().await?));
     let known = core.settings.known();
     core.meters.set_budgets(known.queues.iter().map(|(queue, set)| (queue, set.lateness_budget_ms())));
     // Something may be allowed that was not.
@@ -58,7 +58,7 @@ pub(crate) async fn save_known(
     Ok(saved)
 }
 
-pub(crate) async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standing>, Error> {
+pub(crate) async fn current_setting(core: &Core, scope: &Scope) -> Result<Option<StoredSetting>, Error> {
     Ok(core.store.settings().await?.all.into_iter().find(|standing| standing.scope == *scope))
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standi
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stood {
     /// None: nothing is set.
-    pub stands: Option<Standing>,
+    pub current: Option<StoredSetting>,
     /// Of the line that this change left in the history; None: it was so already, and nothing was written.
     pub written: Option<i64>,
 }
@@ -88,7 +88,7 @@ enum WhenNothing {
     Keep,
 }
 
-/// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
+/// Changes what represents a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
 /// is not asked where `fits` says that another revision was expected.
 async fn change_queue(
     core: &Arc<Core>,
@@ -99,17 +99,17 @@ async fn change_queue(
 ) -> Result<Put, Error> {
     let scope = Scope::Queue(queue);
     for _ in 0..TRIES {
-        let stands = standing(core, &scope).await?;
-        let expected = stands.as_ref().map_or(0, |standing| standing.revision);
+        let current = current_setting(core, &scope).await?;
+        let expected = current.as_ref().map_or(0, |standing| standing.revision);
         if !fits(expected) {
             return Ok(Put::Otherwise(expected));
         }
-        let mut settings = match stands.as_ref().map(|standing| &standing.setting) {
+        let mut settings = match current.as_ref().map(|standing| &standing.setting) {
             Some(Setting::Queue(settings)) => (**settings).clone(),
             _ => QueueSettings::default(),
         };
         if !change(&mut settings) {
-            return Ok(Put::Done(Box::new(Stood { stands, written: None })));
+            return Ok(Put::Done(Box::new(Stood { current, written: None })));
         }
         let is_nothing = settings == QueueSettings::default() && when_nothing == WhenNothing::Forget;
         let setting = (!is_nothing).then(|| Setting::Queue(Box::new(settings)));
@@ -123,9 +123,10 @@ async fn change_queue(
         if let Saved::Done(revision) = save(core, asked, now).await? {
             // From what was committed: a look that fails now must not say that nothing was done.
             let scope = scope.clone();
-            let stands = |setting| Standing { scope, setting, revision, updated_at: now, updated_by: by };
+            let current =
+                |setting| StoredSetting { scope, setting, revision, updated_at: now, updated_by: by };
             let written = (revision > 0).then_some(revision);
-            return Ok(Put::Done(Box::new(Stood { stands: setting.map(stands), written })));
+            return Ok(Put::Done(Box::new(Stood { current: setting.map(current), written })));
         }
     }
     Err(Error::Contended)
@@ -140,7 +141,7 @@ fn done(put: Put) -> Stood {
 }
 
 impl Engine {
-    /// All that is set, as it stands in the store.
+    /// All that is set, in its current state in the store.
     ///
     /// # Errors
     /// A failing store.
@@ -157,8 +158,8 @@ impl Engine {
         for label_index in self.core.store.label_indexes().await? {
             if label_index.queue == *queue && label_index.below_id.is_some() {
                 let percent = label_index.percent();
-                let stands: &mut u8 = least.entry(label_index.label).or_insert(percent);
-                *stands = percent.min(*stands);
+                let current: &mut u8 = least.entry(label_index.label).or_insert(percent);
+                *current = percent.min(*current);
             }
         }
         Ok(least)
@@ -168,8 +169,8 @@ impl Engine {
     ///
     /// # Errors
     /// A failing store.
-    pub async fn setting(&self, scope: &Scope) -> Result<Option<Standing>, Error> {
-        standing(&self.core, scope).await
+    pub async fn setting(&self, scope: &Scope) -> Result<Option<StoredSetting>, Error> {
+        current_setting(&self.core, scope).await
     }
 
     /// Gives a queue these settings, if its revision fits. Only its pause stays, unless `pause` says otherwise: a reason
@@ -188,11 +189,11 @@ impl Engine {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let pauses = matches!(pause, Some(Some(_)));
         let change = move |queue_settings: &mut QueueSettings| {
-            let stands = queue_settings.pause.take();
+            let current = queue_settings.pause.take();
             let wanted = match &pause {
-                None => stands,
+                None => current,
                 Some(None) => None,
-                Some(Some(new)) => stands.or_else(|| Some(new.clone())),
+                Some(Some(new)) => current.or_else(|| Some(new.clone())),
             };
             *queue_settings = QueueSettings { pause: wanted, ..settings.clone() };
             true
@@ -262,7 +263,7 @@ impl Engine {
         .await
     }
 
-    /// What waits goes on, in its order.
+    /// What waits continues, in its order.
     ///
     /// # Errors
     /// As [`Engine::pause`].

@@ -1,13 +1,13 @@
-//! What the steps of one engine share: its back ends, and what it keeps in memory, in groups. Every type here lives in a file that
-//! imports neither this one nor a step: state below, steps above. Holds no rule of a task: those are in `domain` and in the
-//! steps.
+//! State that the steps of one engine share: its back ends, and its memory in groups. Every type of a field is defined in a
+//! file that imports neither this one nor a step: state below, steps above. Holds no rule of a task: those are in `domain`
+//! and in the steps.
 
 use crate::{
     account::state::Accounts,
     arrivals::by_queue::Arrivals,
-    backends::{Backends, Shared},
+    backends::{Backends, SharedBackends},
     callers::Callers,
-    clock::moment::{Moment, Present},
+    clock::steady_reading::{CurrentTime, SteadyReading},
     ends::Ends,
     evaluations::state::Evaluations,
     health::Health,
@@ -20,12 +20,12 @@ use crate::{
     pipeline::{filling::Filling, firing::Firing, from_store::state::FromStore},
     settings::Settings,
     sharing::{holdings::Holdings, state::Sharing},
-    work::Work,
+    work::BackgroundTasks,
 };
 use hashbrown::HashSet;
 use punctual_contract::{
     Blobs, Bus, Clock, Error, Hot, Limiter, Store, Trust,
-    hot::{HotEntry, Lane},
+    hot::{HotEntry, ParkReason},
     store::Scan,
 };
 use punctual_domain::{history::Note, name::QueueKey, place::Partition, settings::Mode, time::Millis};
@@ -40,7 +40,7 @@ pub(crate) struct Core {
     /// Long payloads and results. None: everything is in the store.
     pub(crate) blobs: Option<Arc<dyn Blobs>>,
     /// Where no other engine works on this store, what there is without others.
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedBackends,
 
     pub(crate) options: Options,
     pub(crate) settings: Settings,
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     pub(crate) maintenance: Maintenance,
     pub(crate) sharing: Sharing,
-    pub(crate) work: Work,
+    pub(crate) work: BackgroundTasks,
 
     pub(crate) holdings: Holdings,
     pub(crate) parts: Parts,
@@ -69,7 +69,7 @@ impl Core {
     pub(crate) fn new(backends: Backends, options: Options) -> Self {
         let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
-        let shared = shared.unwrap_or_else(|| Shared::alone(&options.name, partitions));
+        let shared = shared.unwrap_or_else(|| SharedBackends::alone(&options.name, partitions));
         shared.signals.belongs_to(&options.name);
         let from_store = FromStore::new(hot, !sole);
         Self {
@@ -82,7 +82,7 @@ impl Core {
             limits: Limits::new(from_store.patient_limiter(limiter)),
             maintenance: Maintenance::default(),
             sharing: Sharing::default(),
-            work: Work::default(),
+            work: BackgroundTasks::default(),
             holdings: Holdings::new(partitions, sole),
             parts: Parts::default(),
             filling: Filling::default(),
@@ -144,7 +144,7 @@ impl Core {
         std::iter::once(&self.limits.limiter).chain(stored)
     }
 
-    /// The hot set is away, and with it what holds the limits of this queue.
+    /// The hot set is unavailable, and with it what holds the limits of this queue.
     pub(crate) fn hides_limits_of(&self, queue: &QueueKey) -> bool {
         Arc::ptr_eq(self.limiter_of(queue), &self.limits.limiter) && self.from_store.hides_limits()
     }
@@ -153,21 +153,21 @@ impl Core {
         self.clock.now()
     }
 
-    pub(crate) fn breaks(&self) -> u64 {
-        self.clock.trust().map_or(0, Trust::breaks)
+    pub(crate) fn discontinuities(&self) -> u64 {
+        self.clock.trust().map_or(0, Trust::discontinuities)
     }
 
-    pub(crate) fn moment(&self) -> Moment {
-        self.present().moment()
+    pub(crate) fn steady_reading(&self) -> SteadyReading {
+        self.current_time().steady_reading()
     }
 
-    pub(crate) fn present(&self) -> Present {
+    pub(crate) fn current_time(&self) -> CurrentTime {
         // A break between the two makes the result older, not younger.
-        let breaks = self.breaks();
-        Present { breaks, now: self.now(), steady: self.steady() }
+        let discontinuities = self.discontinuities();
+        CurrentTime { discontinuities, now: self.now(), steady: self.steady() }
     }
 
-    /// On a clock that goes on evenly. Where nothing watches over the time it is the time itself.
+    /// On a clock that continues evenly. Where nothing watches over the time it is the time itself.
     fn steady(&self) -> Duration {
         self.clock.trust().map_or_else(
             || Duration::from_millis(u64::try_from(self.now().0).unwrap_or_default()),
@@ -197,11 +197,11 @@ impl Core {
     }
 
     /// Something is in a queue's line here: an executor that waits here is woken, and where there are more tasks than that,
-    /// the other engines hear of it.
+    /// the other engines learn of it.
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
-        let arrival = self.arrivals.of(queue);
-        arrival.wake_one();
-        if count > arrival.waiting() {
+        let waiters = self.arrivals.of(queue);
+        waiters.wake_one();
+        if count > waiters.waiting() {
             self.announce_ready(queue);
         }
     }
@@ -221,7 +221,7 @@ impl Core {
 
     /// The other engines hear that attempts of the queue, or of one lane of it, have ended. Those of a queue that is scanned look in the
     /// store.
-    pub(crate) fn announce_freed(&self, queue: &Arc<QueueKey>, lane: Option<Lane>, places: usize) {
+    pub(crate) fn announce_freed(&self, queue: &Arc<QueueKey>, lane: Option<ParkReason>, places: usize) {
         if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.freed(queue, lane, places);
         }

@@ -1,6 +1,5 @@
-//! Whether the servers of the store keep what they acknowledge, as whoever asks them found last: an alert while they do
-//! not, and a line of the log when that begins or ends. Asks nobody itself, and stops nothing: what is stored already is
-//! no safer for it.
+//! Whether the servers of the store keep what they acknowledge, as last checked: an alert while they do not, and a log line
+//! when that begins or ends. Sends no query itself, and stops nothing: what is stored already would be no safer.
 
 use parking_lot::Mutex;
 

@@ -1,5 +1,5 @@
-//! Who wants to hear of each attempt, and of each task, that has ended, in whatever way: one listener at most, named before the
-//! engine works. It must not wait, and nothing rests on it: what ends in the store while this engine dies is heard by none.
+//! The listener that is called when an attempt or a task has ended. At most one, registered before the engine starts. It must
+//! not block, and nothing depends on it: if the engine dies, ends in the store reach no listener.
 
 use punctual_domain::place::TaskRef;
 use std::{fmt, sync::OnceLock};

@@ -1,9 +1,9 @@
-//! One engine, as servers, tests and users' test clocks hold it: a handle on what its steps share. The calls that take steps
-//! stand in `engine::calls`, its turns by hand in `engine::turn`, and each other module adds what it answers for. Imports no
-//! step: whatever adds a call imports this.
+//! `Engine`: a handle on the shared state of one engine, for servers, tests and test clocks. The calls that take steps are in
+//! `engine::calls`, manual runs in `engine::run_once`; each other module adds its own answers. Imports no step: every module
+//! that adds a call imports this one.
 
 mod calls;
-pub(crate) mod turn;
+pub(crate) mod run_once;
 
 use crate::{
     answer::Error,
@@ -137,7 +137,7 @@ impl Engine {
         self.core.filling.room.fullness()
     }
 
-    /// The hot set did not answer when last asked: firing goes on from the store.
+    /// The hot set did not answer when last asked: firing continues from the store.
     #[must_use]
     pub fn hot_is_away(&self) -> bool {
         self.has_hot_set() && self.core.from_store.is_away()

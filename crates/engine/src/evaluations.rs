@@ -1,14 +1,15 @@
-//! What an engine evaluates for others: marked before, unmarked after, so that no engine dies of it a third time. Knows which of
-//! it goes now, which goes alone, and which is set aside; evaluates nothing itself, and no task's path passes here.
+//! Evaluations of user expressions: each is marked before and unmarked after, so that no subject kills a third engine. Decides
+//! which subject is evaluated now, which alone, and which is set aside. Evaluates nothing itself, and is on no task's path.
 //!
-//! What an engine has died of is evaluated alone, one at a time in a process: what was only in flight with it is cleared by that.
+//! A subject whose evaluation may have killed an engine is evaluated alone, one at a time in a process. That clears the
+//! subjects that were only evaluated at the same time.
 
 pub(crate) mod state;
 
 use crate::{core::Core, engine::Engine};
 use punctual_contract::{
     Error as BackendError, EvaluationStore,
-    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, EvaluationPass, SetAside, Subject, SubjectMarks},
 };
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -18,7 +19,7 @@ use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 /// Those that an alert and a list know of.
 const SET_ASIDE_MAX: usize = 1_000;
-/// Those of one look whose marks are removed because they are gone or over: the next look goes on.
+/// Those of one look whose marks are removed because they are gone or over: the next look continues.
 const FORGET_MAX: usize = 1_000;
 /// Another that is alone is waited for so long.
 const ALONE_WAIT: Duration = Duration::from_secs(5);
@@ -45,11 +46,11 @@ impl NotEvaluated {
         error.source.downcast_ref()
     }
 
-    fn by(standing: Standing) -> Option<Self> {
-        match (standing.is_marked, standing.died) {
+    fn by(marks_of_subject: SubjectMarks) -> Option<Self> {
+        match (marks_of_subject.is_marked, marks_of_subject.died) {
             (_, DEATHS_MAX..) => Some(Self::SetAside),
             // Of several that began at once, the last ones give way.
-            (true, died) if died + standing.at_work < DEATHS_MAX => None,
+            (true, died) if died + marks_of_subject.at_work < DEATHS_MAX => None,
             _ => Some(Self::AtWork),
         }
     }
@@ -57,7 +58,7 @@ impl NotEvaluated {
 
 /// What is to become of one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EvaluationVerdict {
     /// It is marked, together with the others.
     Go,
     /// An engine has died of it, or evaluates it: to be begun alone.
@@ -69,7 +70,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Evaluating {
     core: Arc<Core>,
-    turn: Turn,
+    pass: EvaluationPass,
     ids: Vec<i64>,
     /// Nothing else that engines have died of is evaluated meanwhile.
     alone: Option<OwnedMutexGuard<()>>,
@@ -84,7 +85,7 @@ impl Evaluating {
     /// All has been evaluated that is to be: what engines died of meanwhile was something else.
     pub async fn cleared(mut self, store: &dyn EvaluationStore) {
         if self.is_alone() {
-            let cleared = store.release_evaluations(self.turn.kind, &self.ids, &self.turn.engine).await;
+            let cleared = store.release_evaluations(self.pass.kind, &self.ids, &self.pass.engine).await;
             match cleared {
                 Ok(_) => self.forget(),
                 Err(error) => {
@@ -104,7 +105,7 @@ impl Evaluating {
     fn forget(&self) {
         let mut suspects = self.core.evaluations.suspects.lock();
         for id in &self.ids {
-            suspects.remove(&(self.turn.kind, *id));
+            suspects.remove(&(self.pass.kind, *id));
         }
     }
 
@@ -112,7 +113,7 @@ impl Evaluating {
         if self.ids.is_empty() {
             return;
         }
-        match store.end_evaluations(&self.turn, &self.ids).await {
+        match store.end_evaluations(&self.pass, &self.ids).await {
             Ok(()) => self.ids.clear(),
             Err(error) => {
                 tracing::warn!(%error, "marks of evaluations could not be removed; they are removed with the next");
@@ -125,7 +126,7 @@ impl Drop for Evaluating {
     fn drop(&mut self) {
         if !self.ids.is_empty() {
             let ids = std::mem::take(&mut self.ids);
-            self.core.evaluations.left.lock().push((self.turn.clone(), ids));
+            self.core.evaluations.left.lock().push((self.pass.clone(), ids));
         }
     }
 }
@@ -140,24 +141,30 @@ impl Engine {
         store: &dyn EvaluationStore,
         kind: EvaluationKind,
         subjects: &[Subject],
-    ) -> Result<(Evaluating, Vec<Verdict>), BackendError> {
+    ) -> Result<(Evaluating, Vec<EvaluationVerdict>), BackendError> {
         self.remove_left(store).await?;
         let mut evaluating = self.next_turn(kind, subjects);
-        let standing = self.mark(store, &evaluating, subjects, Crowd::Together).await?;
-        let verdict = |standing: &Standing| match NotEvaluated::by(*standing) {
-            None => Verdict::Go,
-            Some(NotEvaluated::AtWork) if !standing.is_marked => Verdict::Alone,
-            Some(not) => Verdict::Not(not),
+        let marks_of_subject = self.mark(store, &evaluating, subjects, Crowd::Together).await?;
+        let verdict = |marks_of_subject: &SubjectMarks| match NotEvaluated::by(*marks_of_subject) {
+            None => EvaluationVerdict::Go,
+            Some(NotEvaluated::AtWork) if !marks_of_subject.is_marked => EvaluationVerdict::Alone,
+            Some(not) => EvaluationVerdict::Not(not),
         };
-        let verdicts: Vec<Verdict> = standing.iter().map(verdict).collect();
+        let verdicts: Vec<EvaluationVerdict> = marks_of_subject.iter().map(verdict).collect();
         self.suspect(kind, subjects, &verdicts);
-        let marked =
-            standing.iter().zip(subjects).zip(&verdicts).filter(|((standing, _), _)| standing.is_marked);
-        let (go, given_way): (Vec<_>, Vec<_>) = marked.partition(|(_, verdict)| **verdict == Verdict::Go);
-        let ids = |all: Vec<((&Standing, &Subject), &Verdict)>| all.iter().map(|pair| pair.0.1.id).collect();
+        let marked = marks_of_subject
+            .iter()
+            .zip(subjects)
+            .zip(&verdicts)
+            .filter(|((marks_of_subject, _), _)| marks_of_subject.is_marked);
+        let (go, given_way): (Vec<_>, Vec<_>) =
+            marked.partition(|(_, verdict)| **verdict == EvaluationVerdict::Go);
+        let ids = |all: Vec<((&SubjectMarks, &Subject), &EvaluationVerdict)>| {
+            all.iter().map(|pair| pair.0.1.id).collect()
+        };
         let (go, given_way): (Vec<i64>, Vec<i64>) = (ids(go), ids(given_way));
         if !given_way.is_empty() {
-            store.end_evaluations(&evaluating.turn, &given_way).await?;
+            store.end_evaluations(&evaluating.pass, &given_way).await?;
         }
         evaluating.ids = go;
         Ok((evaluating, verdicts))
@@ -179,11 +186,11 @@ impl Engine {
         let subjects = std::slice::from_ref(subject);
         let mut evaluating = self.next_turn(kind, subjects);
         evaluating.alone = Some(guard);
-        let standing = self.mark(store, &evaluating, subjects, Crowd::Alone).await?;
-        match standing.first().copied().and_then(NotEvaluated::by) {
+        let marks_of_subject = self.mark(store, &evaluating, subjects, Crowd::Alone).await?;
+        match marks_of_subject.first().copied().and_then(NotEvaluated::by) {
             None => Ok(Ok(evaluating)),
             Some(not) => {
-                if standing.iter().any(|standing| standing.is_marked) {
+                if marks_of_subject.iter().any(|marks_of_subject| marks_of_subject.is_marked) {
                     evaluating.ended(store).await;
                 } else {
                     evaluating.ids.clear();
@@ -193,9 +200,11 @@ impl Engine {
         }
     }
 
-    fn suspect(&self, kind: EvaluationKind, subjects: &[Subject], verdicts: &[Verdict]) {
+    fn suspect(&self, kind: EvaluationKind, subjects: &[Subject], verdicts: &[EvaluationVerdict]) {
         let mut suspects = self.core.evaluations.suspects.lock();
-        for (subject, _) in subjects.iter().zip(verdicts).filter(|(_, verdict)| **verdict == Verdict::Alone) {
+        for (subject, _) in
+            subjects.iter().zip(verdicts).filter(|(_, verdict)| **verdict == EvaluationVerdict::Alone)
+        {
             if suspects.len() < SUSPECTS_MAX {
                 suspects.insert((kind, subject.id));
             }
@@ -242,18 +251,18 @@ impl Engine {
         subject: &Subject,
     ) -> Result<(), BackendError> {
         // No engine has that name, so none of that name is alive.
-        let turn = Turn { kind, engine: format!("panic-{:016x}", fastrand::u64(..)), number: 1 };
+        let pass = EvaluationPass { kind, engine: format!("panic-{:016x}", fastrand::u64(..)), number: 1 };
         let subjects = std::slice::from_ref(subject);
-        store.begin_evaluations(&turn, subjects, Crowd::Alone, self.now()).await.map(drop)
+        store.begin_evaluations(&pass, subjects, Crowd::Alone, self.now()).await.map(drop)
     }
 
     fn next_turn(&self, kind: EvaluationKind, subjects: &[Subject]) -> Evaluating {
         let evaluations = &self.core.evaluations;
         let number = evaluations.turns.fetch_add(1, Relaxed);
-        let turn = Turn { kind, engine: evaluations.engine.clone(), number };
+        let pass = EvaluationPass { kind, engine: evaluations.engine.clone(), number };
         // Until it is known which of them are marked, all of them may be.
         let ids = subjects.iter().map(|subject| subject.id).collect();
-        Evaluating { core: Arc::clone(&self.core), turn, ids, alone: None }
+        Evaluating { core: Arc::clone(&self.core), pass, ids, alone: None }
     }
 
     async fn mark(
@@ -262,18 +271,18 @@ impl Engine {
         evaluating: &Evaluating,
         subjects: &[Subject],
         crowd: Crowd,
-    ) -> Result<Vec<Standing>, BackendError> {
+    ) -> Result<Vec<SubjectMarks>, BackendError> {
         if subjects.is_empty() {
             return Ok(Vec::new());
         }
-        store.begin_evaluations(&evaluating.turn, subjects, crowd, self.now()).await
+        store.begin_evaluations(&evaluating.pass, subjects, crowd, self.now()).await
     }
 
     async fn remove_left(&self, store: &dyn EvaluationStore) -> Result<(), BackendError> {
         let mut left = std::mem::take(&mut *self.core.evaluations.left.lock());
-        while let Some((turn, ids)) = left.pop() {
-            if let Err(error) = store.end_evaluations(&turn, &ids).await {
-                left.push((turn, ids));
+        while let Some((pass, ids)) = left.pop() {
+            if let Err(error) = store.end_evaluations(&pass, &ids).await {
+                left.push((pass, ids));
                 self.core.evaluations.left.lock().extend(left);
                 return Err(error);
             }
@@ -281,7 +290,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A human has changed it, or wants it to go on. True: it was set aside, or an engine had died of it.
+    /// A human has changed it, or wants it to continue. True: it was set aside, or an engine had died of it.
     ///
     /// # Errors
     /// A failing store.

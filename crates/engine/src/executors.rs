@@ -1,17 +1,17 @@
-//! Who runs tasks here: signs of life are gathered in memory as executors call, written together every few seconds, and
-//! never on the path of a lease. What operators wish of executors is known to every engine within seconds. Must not
-//! decide who has a task: a dead executor loses it with its lease, and not before.
+//! The executors of this engine. Heartbeats are collected in memory and written together every few seconds, never on the path
+//! of a lease. The desired state that operators set reaches every engine within seconds. Must not decide who has a task: a
+//! dead executor loses a task when its lease ends, and not before.
 
 pub(crate) mod state;
 
 use crate::{core::Core, engine::Engine};
 use punctual_contract::Error;
 use punctual_domain::{
-    executor::{Roll, Wish},
+    executor::{DesiredState, Roll},
     name::Name,
     time::Millis,
 };
-use state::Seen;
+use state::Heartbeat;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
@@ -25,13 +25,13 @@ const FORGET_LEFT_MS: i64 = 60_000;
 impl Engine {
     /// An executor called: remembered, and written soon. Answers what is wished of it.
     #[must_use]
-    pub fn executor_seen(&self, seen: Seen) -> Wish {
-        self.core.callers.roster.seen(seen, self.core.now())
+    pub fn executor_seen(&self, seen: Heartbeat) -> DesiredState {
+        self.core.callers.executor_registry.seen(seen, self.core.now())
     }
 
     /// Waits until what is wished of an executor is to serve, or (`serves` is false) is something else.
     pub async fn until_executor(&self, namespace: &Name, name: &Name, serves: bool) {
-        self.core.callers.roster.until(namespace, name, serves).await;
+        self.core.callers.executor_registry.until(namespace, name, serves).await;
     }
 
     /// Says what is wished of an executor, and answers what was until then: here from before the answer on, at other
@@ -39,54 +39,54 @@ impl Engine {
     ///
     /// # Errors
     /// A failing store.
-    pub async fn wish_of_executor(
+    pub async fn desired_state_of_executor(
         &self,
         namespace: &Name,
         name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, crate::Error> {
+        desired: DesiredState,
+    ) -> Result<Option<DesiredState>, crate::Error> {
         let (core, namespace, name) = (Arc::clone(&self.core), namespace.clone(), name.clone());
-        self.run(async move { Ok(set_wish(&core, &namespace, &name, wish).await?) }).await
+        self.run(async move { Ok(set_wish(&core, &namespace, &name, desired).await?) }).await
     }
 
     /// Executors of all namespaces as they stood a few seconds ago, and deaths found, by the engine whose duty it is;
     /// all zero at others.
     #[must_use]
     pub fn roll_of_executors(&self) -> Roll {
-        self.core.callers.roster.roll()
+        self.core.callers.executor_registry.roll()
     }
 }
 
 /// Signs written.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
-    let _asking = core.callers.roster.asking.lock().await;
+    let _asking = core.callers.executor_registry.asking.lock().await;
     let written = write(core, now).await?;
-    call_roll(core, now).await?;
+    sweep_silent(core, now).await?;
     Ok(written)
 }
 
 async fn write(core: &Core, now: Millis) -> Result<usize, Error> {
-    let signs = core.callers.roster.signs(now);
-    let looked_at = core.callers.roster.roll.lock().looked_at;
+    let signs = core.callers.executor_registry.signs(now);
+    let looked_at = core.callers.executor_registry.roll.lock().looked_at;
     let written = signs.len();
     if written > 0 || is_time(looked_at, LOOK_AFTER_MS, now) {
         match core.store.note_executors(signs.clone()).await {
-            Ok(wished) => core.callers.roster.learn(wished),
+            Ok(wished) => core.callers.executor_registry.learn(wished),
             Err(error) => {
-                core.callers.roster.unwritten(signs);
+                core.callers.executor_registry.unwritten(signs);
                 return Err(error);
             }
         }
-        core.callers.roster.roll.lock().looked_at = Some(now);
+        core.callers.executor_registry.roll.lock().looked_at = Some(now);
     }
     Ok(written)
 }
 
-async fn call_roll(core: &Core, now: Millis) -> Result<(), Error> {
-    let rolled_at = core.callers.roster.roll.lock().rolled_at;
+async fn sweep_silent(core: &Core, now: Millis) -> Result<(), Error> {
+    let rolled_at = core.callers.executor_registry.roll.lock().rolled_at;
     if core.leads() && is_time(rolled_at, ROLL_AFTER_MS, now) {
-        let roll = core.store.call_roll(now, now.plus(-FORGET_DEAD_MS), now.plus(-FORGET_LEFT_MS)).await?;
-        let mut called = core.callers.roster.roll.lock();
+        let roll = core.store.sweep_silent(now, now.plus(-FORGET_DEAD_MS), now.plus(-FORGET_LEFT_MS)).await?;
+        let mut called = core.callers.executor_registry.roll.lock();
         (called.rolled_at, called.died, called.roll) = (Some(now), called.died + roll.died, roll);
         if roll.died > 0 {
             tracing::warn!(
@@ -95,7 +95,7 @@ async fn call_roll(core: &Core, now: Millis) -> Result<(), Error> {
             );
         }
     } else if !core.leads() {
-        core.callers.roster.roll.lock().roll = Roll::default();
+        core.callers.executor_registry.roll.lock().roll = Roll::default();
     }
     Ok(())
 }
@@ -110,17 +110,17 @@ pub(crate) async fn set_wish(
     core: &Core,
     namespace: &Name,
     name: &Name,
-    wish: Wish,
-) -> Result<Option<Wish>, Error> {
-    let _asking = core.callers.roster.asking.lock().await;
-    let mut stood = core.store.wish_of_executor(namespace, name, wish).await?;
+    desired: DesiredState,
+) -> Result<Option<DesiredState>, Error> {
+    let _asking = core.callers.executor_registry.asking.lock().await;
+    let mut stood = core.store.desired_state_of_executor(namespace, name, desired).await?;
     if stood.is_none() {
         // It may have come a moment ago.
         write(core, core.now()).await?;
-        stood = core.store.wish_of_executor(namespace, name, wish).await?;
+        stood = core.store.desired_state_of_executor(namespace, name, desired).await?;
     }
     if stood.is_some() {
-        core.callers.roster.learn_one((namespace.clone(), name.clone()), wish);
+        core.callers.executor_registry.learn_one((namespace.clone(), name.clone()), desired);
     }
     Ok(stood)
 }

@@ -1,5 +1,5 @@
-//! What is told of a task that has fired and waits, before the store knows: that is told a moment later, and in batches
-//! (`maintenance::mark_ready`), because nothing rests on it. Changes nothing.
+//! Counts of tasks that have fired and wait, before the store knows: the engine reports them a moment later, in batches
+//! (`maintenance::mark_ready`), because nothing depends on it. Changes nothing.
 
 use crate::{core::Core, engine::Engine};
 use hashbrown::{HashMap, HashSet};
@@ -25,7 +25,7 @@ fn fired(core: &Core) -> HashMap<i64, (i64, Arc<QueueKey>)> {
 }
 
 impl Engine {
-    /// What stands in all queues: what this engine has fired counts as ready from that instant, as it is in answers about
+    /// What is in all queues: what this engine has fired counts as ready from that instant, as it is in answers about
     /// one task. The sum of what waits is as the store says; of which of the other states each was is taken from what is there.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Engine {
     pub async fn books(&self) -> Result<Books, Error> {
         let before = fired(&self.core);
         let mut books = self.core.store.books().await?;
-        // What was told of meanwhile may be counted already, and what has fired meanwhile is not waited for.
+        // What was reported of meanwhile may be counted already, and what has fired meanwhile is not waited for.
         let known: HashSet<(i64, i64)> = fired(&self.core).iter().map(|(id, pair)| (*id, pair.0)).collect();
         let mut waiting = HashMap::<Arc<QueueKey>, i64>::new();
         for (id, (fence, queue)) in before {
@@ -43,17 +43,17 @@ impl Engine {
         }
         let added: Vec<Tally> = waiting
             .into_iter()
-            .filter_map(|(queue, tasks)| are_ready(&mut books.standing, &queue, tasks))
+            .filter_map(|(queue, tasks)| are_ready(&mut books.tallies, &queue, tasks))
             .collect();
-        books.standing.retain(|tally| tally.tasks != 0);
+        books.tallies.retain(|tally| tally.tasks != 0);
         if !added.is_empty() {
-            books.standing.extend(added);
-            books.standing.sort_by(|a, b| (&a.queue, a.state).cmp(&(&b.queue, b.state)));
+            books.tallies.extend(added);
+            books.tallies.sort_by(|a, b| (&a.queue, a.state).cmp(&(&b.queue, b.state)));
         }
         Ok(books)
     }
 
-    /// The task as it stands: ready from the instant at which this engine has fired it. What another has fired is as the
+    /// The task in its current state: ready from the instant at which this engine has fired it. What another has fired is as the
     /// store has it.
     #[must_use]
     pub fn as_fired(&self, task: Task) -> Task {
@@ -67,9 +67,9 @@ impl Engine {
 }
 
 /// In a list that is sorted by queue. What it answers is to be added to it.
-fn are_ready(standing: &mut [Tally], queue: &QueueKey, tasks: i64) -> Option<Tally> {
-    let begin = standing.partition_point(|tally| tally.queue < *queue);
-    let rest = standing.get_mut(begin..)?;
+fn are_ready(tallies: &mut [Tally], queue: &QueueKey, tasks: i64) -> Option<Tally> {
+    let begin = tallies.partition_point(|tally| tally.queue < *queue);
+    let rest = tallies.get_mut(begin..)?;
     let count = rest.partition_point(|tally| tally.queue == *queue);
     let own = rest.get_mut(..count)?;
     let mut left = tasks;
@@ -102,16 +102,16 @@ mod tests {
     #[test]
     fn what_has_fired_is_counted_as_ready_and_never_more_than_there_is() {
         let tally = |name, state, tasks| Tally { queue: queue(name), state, tasks };
-        let mut standing = vec![
+        let mut tallies = vec![
             tally("a", State::Dispatching, 2),
             tally("a", State::Scheduled, 5),
             tally("b", State::Scheduled, 1),
         ];
-        assert_eq!(are_ready(&mut standing, &queue("a"), 3), Some(tally("a", State::Ready, 3)));
-        let left = |standing: &[Tally]| standing.iter().map(|tally| tally.tasks).collect::<Vec<_>>();
-        assert_eq!(left(&standing), [0, 4, 1]);
-        assert_eq!(are_ready(&mut standing, &queue("b"), 2), Some(tally("b", State::Ready, 1)), "no more");
-        assert_eq!(are_ready(&mut standing, &queue("c"), 1), None);
+        assert_eq!(are_ready(&mut tallies, &queue("a"), 3), Some(tally("a", State::Ready, 3)));
+        let left = |tallies: &[Tally]| tallies.iter().map(|tally| tally.tasks).collect::<Vec<_>>();
+        assert_eq!(left(&tallies), [0, 4, 1]);
+        assert_eq!(are_ready(&mut tallies, &queue("b"), 2), Some(tally("b", State::Ready, 1)), "no more");
+        assert_eq!(are_ready(&mut tallies, &queue("c"), 1), None);
         let mut ready = vec![tally("a", State::Ready, 3), tally("a", State::Scheduled, 2)];
         assert_eq!(are_ready(&mut ready, &queue("a"), 1), None);
         assert_eq!(left(&ready), [4, 1]);

@@ -1,5 +1,5 @@
 //! Outcomes while their database does not answer: they are made durable in this engine's own journal and acknowledged as accepted
-//! for later, so that what has been executed is not executed again for a database that was away for a minute. Must not decide
+//! for later, so that what has been executed is not executed again for a database that was unavailable for a minute. Must not decide
 //! anything about a task: what is applied later passes the same fence as any other outcome.
 //!
 //! Order of steps, and what a crash between two of them leaves:
@@ -12,9 +12,9 @@
 //!    lease meanwhile, the fence refuses it. Crash before: as 3.
 //! 5. The record is done. Crash before: it is applied once more, and the fence refuses that.
 //!
-//! The lease ends in the store while it is away. This engine ends no lease of an attempt whose outcome it holds (`holds`,
+//! The lease ends in the store while it is unavailable. This engine ends no lease of an attempt whose outcome it holds (`holds`,
 //! `maintenance::leases`). Another engine may, from 2 s on after it saw the database return; the outcome is stale then, and the task
-//! runs again: at least once. What waits is applied within a fifth of a second, of each database by itself (`turn`): one that is silent
+//! runs again: at least once. What waits is applied within a fifth of a second, of each database by itself (`pass`): one that is silent
 //! keeps no other's outcomes waiting.
 
 mod beats;
@@ -24,19 +24,19 @@ pub(crate) mod hand_over;
 mod identity;
 pub(crate) mod inserts;
 mod lease;
+mod pass;
 mod patience;
 pub(crate) mod record;
 pub(crate) mod state;
-mod turn;
 mod written;
 
 pub(crate) use beats::extend_each;
 
-use crate::{answer::Settled, core::Core, parts, pipeline::outcome};
+use crate::{answer::Reported, core::Core, parts, pipeline::outcome};
 use patience::{DOING, in_time, silent};
 use punctual_contract::{
     Error, Happened, Journal,
-    journal::{JournalError, Kept},
+    journal::{AppendResult, JournalError},
 };
 use record::Submitted;
 use std::{sync::Arc, time::Duration};
@@ -46,15 +46,18 @@ use tokio::time::Instant;
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 
 /// Answers in the order of the reports.
-pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Result<Settled, Error>> {
+pub(crate) async fn record_outcomes(
+    core: &Arc<Core>,
+    reports: Vec<Submitted>,
+) -> Vec<Result<Reported, Error>> {
     let state = &core.maintenance.for_later;
     let Some(journal) = state.journal() else {
-        return outcome::settle(core, reports.iter().map(Submitted::filed).collect()).await;
+        return outcome::record_outcomes(core, reports.iter().map(Submitted::filed).collect()).await;
     };
-    let mut answers: Vec<Option<Result<Settled, Error>>> = reports.iter().map(|_| None).collect();
+    let mut answers: Vec<Option<Result<Reported, Error>>> = reports.iter().map(|_| None).collect();
     for (report, answer) in reports.iter().zip(&mut answers) {
         if hand_over::is_refused(core, report.key()) {
-            *answer = Some(Ok(Settled::Stale));
+            *answer = Some(Ok(Reported::Stale));
         }
     }
     let asks_store = |report: &Submitted| {
@@ -79,7 +82,7 @@ pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Res
         let part = core.store.part_of(report.submission.report.place.partition);
         match answer {
             Some(Err(_)) => state.goes_away(part),
-            Some(Ok(Settled::Accepted)) => state.takes(part),
+            Some(Ok(Reported::Accepted)) => state.takes(part),
             _ => {}
         }
         if !matches!(answer, Some(Ok(_))) {
@@ -98,14 +101,14 @@ pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Submitted>) -> Vec<Res
     answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
 }
 
-/// What has not been answered in time goes on, and each of its reports is an error.
-async fn ask_store(core: &Arc<Core>, filed: Vec<outcome::Filed>) -> Vec<Result<Settled, Error>> {
+/// What has not been answered in time continues, and each of its reports is an error.
+async fn ask_store(core: &Arc<Core>, filed: Vec<outcome::Filed>) -> Vec<Result<Reported, Error>> {
     if filed.is_empty() {
         return Vec::new();
     }
     let count = filed.len();
     let asking = Arc::clone(core);
-    let answers = in_time(core, async move { outcome::settle(&asking, filed).await }).await;
+    let answers = in_time(core, async move { outcome::record_outcomes(&asking, filed).await }).await;
     answers.unwrap_or_else(|| (0..count).map(|_| Err(silent())).collect())
 }
 
@@ -115,7 +118,7 @@ async fn keep(
     journal: &Arc<dyn Journal>,
     reports: &[Submitted],
     why: Vec<Option<Error>>,
-) -> Vec<Result<Settled, Error>> {
+) -> Vec<Result<Reported, Error>> {
     if reports.is_empty() {
         return Vec::new();
     }
@@ -127,9 +130,11 @@ async fn keep(
     };
     match kept {
         Ok(kept) => {
-            state.count_kept(kept.iter().filter(|kept| **kept == Kept::New).count());
+            state.count_kept(kept.iter().filter(|kept| **kept == AppendResult::New).count());
             kept.into_iter()
-                .map(|kept| Ok(if kept == Kept::Otherwise { Settled::Stale } else { Settled::ForLater }))
+                .map(|kept| {
+                    Ok(if kept == AppendResult::Otherwise { Reported::Stale } else { Reported::ForLater })
+                })
                 .collect()
         }
         Err(refused) => {
@@ -166,5 +171,5 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         }
     }
     core.live.lock().forget_for_later(core.now());
-    parts::each(core, "outcomes_for_later", parts::PATIENCE, turn::run).await
+    parts::each(core, "outcomes_for_later", parts::PATIENCE, pass::run).await
 }

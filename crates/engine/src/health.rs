@@ -1,9 +1,9 @@
-//! Whether this engine and its servers do their work, as far as is known: for alerts, and for whoever sends callers here. Holds
-//! what was found; who looks stands in the modules of its fields.
+//! Whether this engine and its servers work, as far as is known: for alerts and load balancers. Holds results only; the checks
+//! are in the modules of its fields.
 
 use crate::{
     alerts::state::Alerts, clock::watch::state::Watch, durability::Durability, readiness::state::Writers,
-    sharing::fitness::state::Pulse,
+    sharing::self_check::state::LivenessTick,
 };
 
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Health {
     pub(crate) durability: Durability,
     pub(crate) writers: Writers,
     /// Of the service that fires.
-    pub(crate) firing: Pulse,
+    pub(crate) firing: LivenessTick,
     /// Of the clock.
     pub(crate) watch: Watch,
 }

@@ -1,4 +1,4 @@
-//! Where a task is found by what a caller calls it: an id, or a key, which stands for two ids of which a task has one.
+//! Finds a task by the caller's name for it: an id, or a key. A key stands for two ids, of which a task has one.
 
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
 use futures_util::future::BoxFuture;
@@ -24,19 +24,19 @@ impl Engine {
         Box::pin(async move { Ok(versions_of_key(&self.core, namespace, key, version, limit).await?) })
     }
 
-    /// What stands under the id or key of a task to insert, in any version, the highest first.
+    /// What is stored under the id or key of a task to insert, in any version, the highest first.
     ///
     /// # Errors
     /// A failing store.
-    pub fn standing<'a>(
+    pub fn stored_task<'a>(
         &'a self,
         ask: &'a NewTask,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Task>, EngineError>> {
-        Box::pin(async move { Ok(standing(&self.core, ask, None, limit).await?) })
+        Box::pin(async move { Ok(stored_task(&self.core, ask, None, limit).await?) })
     }
 
-    /// What stands under a key, or under an id that stands for the same; one read.
+    /// What is stored under a key, or under an id that represents the same; one read.
     ///
     /// # Errors
     /// A failing store.
@@ -72,8 +72,8 @@ pub(crate) async fn versions_of_key(
     Ok(tasks)
 }
 
-/// What stands under what an insert names.
-pub(crate) async fn standing(
+/// What is stored under what an insert names.
+pub(crate) async fn stored_task(
     core: &Core,
     ask: &NewTask,
     version: Option<i64>,

@@ -1,5 +1,5 @@
-//! Forgets what is kept by the name of a queue once nobody has used that queue for long: names may be made up without end, one
-//! for each customer or day. What is forgotten begins anew with the next task; nothing rests on it.
+//! Removes in-memory state of queues that were not used for long. Queue names are unbounded: one for each customer or day.
+//! Removed state begins anew with the next task; nothing depends on it.
 
 use crate::{core::Core, engine::Engine};
 use punctual_contract::Error;

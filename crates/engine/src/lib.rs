@@ -1,7 +1,7 @@
 //! The path of a task from insert to outcome, and what repairs it. Knows stores, hot sets and buses only by
 //! their contracts; never opens one, never reads a clock of its own, and knows nothing of HTTP.
 //!
-//! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest. What they share is `core`: it
+//! `pipeline/` is in the order in which a task meets it; `maintenance/` is what repairs the rest. What they share is `core`: it
 //! imports none of them, nor does any `state` (ARCHITECTURE.md).
 
 pub mod access;
@@ -13,7 +13,6 @@ mod attempts;
 mod audit;
 mod backends;
 mod backlog;
-mod by_hand;
 mod callers;
 mod caps;
 mod clock;
@@ -32,6 +31,7 @@ mod identity;
 mod idle;
 mod limits;
 mod live;
+mod manual;
 mod meters;
 mod namespaces;
 mod options;
@@ -93,10 +93,10 @@ mod sharing {
     pub(crate) mod rendezvous;
 
     pub(crate) mod alone;
-    pub(crate) mod fitness;
     pub(crate) mod holdings;
     pub(crate) mod own;
-    pub(crate) mod reach;
+    pub(crate) mod reachability;
+    pub(crate) mod self_check;
     pub(crate) mod state;
     pub(crate) mod step_aside;
     pub(crate) mod terms;
@@ -125,30 +125,31 @@ mod maintenance {
 
 pub use account::state::Account;
 pub use alerts::state::{Alert, AlertKind};
-pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
-pub use attempts::{Ended, Outcomes, Processing};
-pub use backends::{Backends, Shared};
+pub use answer::{Cancelled, Changed, Deleted, Error, Reported};
+pub use attempts::{AttemptEnd, Outcomes, Processing};
+pub use backends::{Backends, SharedBackends};
 pub use caps::state::{Closed, Full, QueueRefused, Refused, TooManyBytes};
-pub use change::take_back::TakenBack;
+pub use change::revoke::TakenBack;
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::{Put, Stood};
-pub use engine::{Depth, Engine, turn::Turn};
-pub use evaluations::{Evaluating, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict, state::Probe};
-pub use executors::state::Seen;
+pub use engine::{Depth, Engine, run_once::EngineRun};
+pub use evaluations::{Evaluating, EvaluationVerdict, NotEvaluated, SET_ASIDE_LOOK_MS, state::Probe};
+pub use executors::state::Heartbeat;
 pub use for_later::{record::Submission, state::JournalNumbers};
 pub use maintenance::overdue::state::{OverduePartition, OverdueTask};
 pub use meters::{
-    Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QUEUES_TOLD_APART, QueueNumbers, ServiceNumbers,
+    HistogramBucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QUEUES_REPORTED_SEPARATELY, QueueNumbers,
+    ServiceNumbers,
 };
 pub use namespaces::NamespacePut;
 pub use options::Options;
 pub use pipeline::outcome::OutcomeReport;
 pub use pipeline::request::{LeaseRequest, Only};
-pub use pipeline::scan::ScanByHand;
+pub use pipeline::scan::ManualScanResult;
 pub use pipeline::slots::{ExecutorSlots, KeySlots, ManySlots, SharedSlots, Slots};
 pub use quota::state::TooFast;
 pub use redrive::{RedriveMany, Redriven};
-pub use search::Found;
+pub use search::SearchResult;
 pub use services::Running;
 pub use shares::NamespaceShare;
 pub use why::Why;

@@ -1,5 +1,5 @@
-//! What bounds how much comes in and how much goes: caps and rates of inserts, and admission to what queues share. Holds what is
-//! known of them; the rules stand in the modules of its fields.
+//! State of all limits: caps and rates of inserts, and admission to shared limits. Holds state only; the rules are in the
+//! modules of its fields.
 
 use crate::{
     backlog::Backlog, caps::state::Caps, pipeline::admit::state::Admissions, quota::state::Quotas,

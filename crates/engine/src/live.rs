@@ -6,7 +6,7 @@
 //! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `table` (the tasks), `index` (which of them
 //! are looked for), `waiting` (what has not fired), `leases` (what is leased ahead), `kept` (what has fired), `line` and `served`
 //! (where it waits for executors), `passed` (what other engines were given), `unpersisted` (of which the store does not know), `doubt` (leases of which the answer was lost),
-//! `handed_over` (attempts at executors), `for_later` (those whose database is away), `fired` (the answers to an instant that has come).
+//! `handed_over` (attempts at executors), `for_later` (those whose database is unavailable), `fired` (the answers to an instant that has come).
 
 mod doubt;
 mod fired;
@@ -30,7 +30,7 @@ pub(crate) mod model;
 pub(crate) use doubt::DoubtfulLease;
 pub(crate) use fired::{Fired, Granted, Ready};
 pub(crate) use for_later::ForLaterLease;
-pub(crate) use handed_over::{Ended, Unreported, leased_entry};
+pub(crate) use handed_over::{EndedAttempts, Unreported, leased_entry};
 pub(crate) use kept::Overdue;
 pub(crate) use passed::PASSED_MS;
 pub(crate) use waiting::{Loaded, Withdrawal};

@@ -17,7 +17,7 @@ pub const LATENESS_BOUNDS_MS: [i64; 14] =
 
 /// Queues whose numbers are told apart by whoever shows all of them; the processing times of what comes after so many are
 /// counted together.
-pub const QUEUES_TOLD_APART: usize = 1_000;
+pub const QUEUES_REPORTED_SEPARATELY: usize = 1_000;
 
 /// Of a queue for which none is set.
 pub(crate) const LATENESS_BUDGET_MS: i64 = 1_000;
@@ -105,7 +105,7 @@ pub struct QueueNumbers {
     pub blocked: u64,
     /// How often the rate had no start left.
     pub throttled: u64,
-    pub lateness: Vec<Bucket>,
+    pub lateness: Vec<HistogramBucket>,
     pub lateness_sum_ms: u64,
     /// Fired later than the queue's budget.
     pub over_budget: u64,
@@ -114,7 +114,7 @@ pub struct QueueNumbers {
 
 /// Tasks that were at most this late and later than the bucket before; None: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bucket {
+pub struct HistogramBucket {
     pub at_most_ms: Option<i64>,
     pub tasks: u64,
 }
@@ -208,7 +208,7 @@ impl QueueMeters {
         let bounds = LATENESS_BOUNDS_MS.iter().copied().map(Some).chain([None]);
         let lateness = bounds
             .zip(&self.lateness)
-            .map(|(at_most_ms, tasks)| Bucket { at_most_ms, tasks: tasks.load(Relaxed) })
+            .map(|(at_most_ms, tasks)| HistogramBucket { at_most_ms, tasks: tasks.load(Relaxed) })
             .collect();
         QueueNumbers {
             queue,
@@ -276,7 +276,7 @@ impl Meters {
             return Arc::clone(queue);
         }
         let mut queues = self.queues.write();
-        let with = (queues.len() >= QUEUES_TOLD_APART).then_some(&self.together);
+        let with = (queues.len() >= QUEUES_REPORTED_SEPARATELY).then_some(&self.together);
         let new = || Arc::new(QueueMeters { outcomes: OutcomeMeters::new(with), ..QueueMeters::default() });
         Arc::clone(queues.entry(Arc::new(key.clone())).or_insert_with(new))
     }
@@ -416,7 +416,7 @@ impl Meters {
         self.terms_gained.load(Relaxed)
     }
     /// Partitions that another engine took while this one thought that they were its own, or whose lease ended
-    /// unrenewed: each is a pause of seconds, or an ownership back end that was away.
+    /// unrenewed: each is a pause of seconds, or an ownership back end that was unavailable.
     #[must_use]
     pub fn terms_lost_total(&self) -> u64 {
         self.terms_lost.load(Relaxed)
@@ -431,7 +431,7 @@ impl Meters {
     pub fn publish_failures_total(&self) -> u64 {
         self.publish_failures.load(Relaxed)
     }
-    /// Partitions that were filled again because the hot set had lost them, or had been away.
+    /// Partitions that were filled again because the hot set had lost them, or had been unavailable.
     #[must_use]
     pub fn rebuilt_total(&self) -> u64 {
         self.rebuilt.load(Relaxed)
@@ -442,7 +442,7 @@ impl Meters {
         self.terms_raised.load(Relaxed)
     }
     /// Overdue tasks in whose way something stood in the hot set, which was taken out.
-    /// Tasks fired without the hot set, because it was away or full, or their queue is scanned.
+    /// Tasks fired without the hot set, because it was unavailable or full, or their queue is scanned.
     #[must_use]
     pub fn fired_from_store_total(&self) -> u64 {
         self.fired_from_store.load(Relaxed)
@@ -464,7 +464,7 @@ mod tests {
         let meters = Meters::default();
         let name = |nth: usize| Name::new(&format!("q{nth}")).unwrap();
         let queue = |nth| QueueKey { namespace: Name::default_namespace(), queue: name(nth) };
-        (0..QUEUES_TOLD_APART + 2).for_each(|nth| drop(meters.queue(&queue(nth))));
+        (0..QUEUES_REPORTED_SEPARATELY + 2).for_each(|nth| drop(meters.queue(&queue(nth))));
         let together = |numbers: Vec<QueueNumbers>| {
             let their = numbers.into_iter().filter(|count| count.outcomes.shares_histogram);
             their.map(|their| their.queue.queue.as_str().to_owned()).collect::<Vec<_>>()

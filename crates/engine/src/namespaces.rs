@@ -1,6 +1,5 @@
-//! Namespaces as objects: changed, and deleted with all that they hold. That one is being deleted is committed with its
-//! settings, and every engine knows it within a second; from then on nothing new of it is taken. The work itself is the
-//! service `deletion`'s.
+//! Changes and deletes namespaces, with everything in them. A deletion is committed with the namespace's settings, and every
+//! engine knows it within a second; from then on no engine accepts new tasks for it. The service `deletion` does the work.
 
 use crate::{
     answer::Error,
@@ -8,9 +7,9 @@ use crate::{
     control::{self, Stood, TRIES},
     core::Core,
     engine::Engine,
-    settings::Known,
+    settings::LoadedSettings,
 };
-use punctual_contract::settings::{SaveSetting, Saved, Standing};
+use punctual_contract::settings::{SaveSetting, Saved, StoredSetting};
 use punctual_domain::{
     name::Name,
     settings::{Deletion, Scope, ScopeSettings, Setting},
@@ -20,13 +19,13 @@ use std::sync::Arc;
 /// What became of the wish to make or change a namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NamespacePut {
-    Done(Standing),
+    Done(StoredSetting),
     /// This revision stands, which is not what was expected; 0: nothing is set.
     Otherwise(i64),
     Deleting,
 }
 
-pub(crate) fn closed(core: &Core, known: &Known, namespace: &Name) -> Option<Closed> {
+pub(crate) fn closed(core: &Core, known: &LoadedSettings, namespace: &Name) -> Option<Closed> {
     if !core.settings.is_loaded() {
         // Nobody can say yet.
         return None;
@@ -39,8 +38,8 @@ pub(crate) fn closed(core: &Core, known: &Known, namespace: &Name) -> Option<Clo
 }
 
 /// What is set for a namespace; None: nothing.
-fn settings_of(stands: Option<&Standing>) -> ScopeSettings {
-    match stands.map(|standing| &standing.setting) {
+fn settings_of(current: Option<&StoredSetting>) -> ScopeSettings {
+    match current.map(|standing| &standing.setting) {
         Some(Setting::Scope(set)) => set.clone(),
         _ => ScopeSettings::default(),
     }
@@ -55,16 +54,16 @@ async fn put(
 ) -> Result<NamespacePut, Error> {
     let scope = Scope::Namespace(namespace);
     for _ in 0..TRIES {
-        let stands = control::standing(core, &scope).await?;
-        let expected = stands.as_ref().map_or(0, |standing| standing.revision);
-        if settings_of(stands.as_ref()).deletion.is_some() {
+        let current = control::current_setting(core, &scope).await?;
+        let expected = current.as_ref().map_or(0, |standing| standing.revision);
+        if settings_of(current.as_ref()).deletion.is_some() {
             return Ok(NamespacePut::Deleting);
         }
         if !fits(expected) {
             return Ok(NamespacePut::Otherwise(expected));
         }
-        if let Some(stands) = replace(core, &scope, wanted.clone(), (expected, &by)).await? {
-            return Ok(NamespacePut::Done(stands));
+        if let Some(current) = replace(core, &scope, wanted.clone(), (expected, &by)).await? {
+            return Ok(NamespacePut::Done(current));
         }
     }
     Err(Error::Contended)
@@ -76,7 +75,7 @@ async fn replace(
     scope: &Scope,
     settings: ScopeSettings,
     (expected, by): (i64, &str),
-) -> Result<Option<Standing>, Error> {
+) -> Result<Option<StoredSetting>, Error> {
     let (setting, now) = (Setting::Scope(settings), core.now());
     let asked = SaveSetting {
         scope: scope.clone(),
@@ -85,7 +84,7 @@ async fn replace(
         by: by.to_owned(),
     };
     match control::save(core, asked, now).await? {
-        Saved::Done(revision) => Ok(Some(Standing {
+        Saved::Done(revision) => Ok(Some(StoredSetting {
             scope: scope.clone(),
             setting,
             revision,
@@ -101,30 +100,29 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
     let scope = Scope::Namespace(namespace.clone());
     for _ in 0..TRIES {
         let all = core.store.settings().await?.all;
-        let is_of_queue =
-            |standing: &Standing| matches!(&standing.scope, Scope::Queue(of) if of.namespace == namespace);
+        let is_of_queue = |standing: &StoredSetting| matches!(&standing.scope, Scope::Queue(of) if of.namespace == namespace);
         let has_queues = all.iter().any(is_of_queue);
-        let stands = all.into_iter().find(|standing| standing.scope == scope);
-        let settings = settings_of(stands.as_ref());
+        let current = all.into_iter().find(|standing| standing.scope == scope);
+        let settings = settings_of(current.as_ref());
         if settings.deletion.is_some() {
-            return Ok(Some(Stood { stands, written: None }));
+            return Ok(Some(Stood { current, written: None }));
         }
         let tasks = match tasks_in(core, &namespace).await {
             Ok(tasks) => Some(tasks),
-            // A database that is away does not keep a namespace from its deletion: what it holds is not known then.
-            Err(_) if stands.is_some() || has_queues => None,
+            // A database that is unavailable does not keep a namespace from its deletion: what it holds is not known then.
+            Err(_) if current.is_some() || has_queues => None,
             Err(error) => return Err(error.into()),
         };
-        if stands.is_none() && !has_queues && tasks == Some(0) && !has_schedules(core, &namespace).await? {
+        if current.is_none() && !has_queues && tasks == Some(0) && !has_schedules(core, &namespace).await? {
             return Ok(None);
         }
         let deletion = Some(Box::new(Deletion { since: core.now(), by: by.clone(), tasks }));
-        let expected = stands.as_ref().map_or(0, |standing| standing.revision);
+        let expected = current.as_ref().map_or(0, |standing| standing.revision);
         let wanted = ScopeSettings { deletion, ..settings };
-        if let Some(stands) = replace(core, &scope, wanted, (expected, &by)).await? {
+        if let Some(current) = replace(core, &scope, wanted, (expected, &by)).await? {
             tracing::info!(%namespace, tasks, "a namespace is being deleted");
-            let written = Some(stands.revision);
-            return Ok(Some(Stood { stands: Some(stands), written }));
+            let written = Some(current.revision);
+            return Ok(Some(Stood { current: Some(current), written }));
         }
     }
     Err(Error::Contended)
@@ -138,7 +136,7 @@ async fn has_schedules(core: &Core, namespace: &Name) -> Result<bool, punctual_c
 pub(crate) async fn tasks_in(core: &Core, namespace: &Name) -> Result<u64, punctual_contract::Error> {
     let books = core.store.books().await?;
     let tasks: i64 = books
-        .standing
+        .tallies
         .iter()
         .filter(|tally| tally.queue.namespace == *namespace)
         .map(|tally| tally.tasks)

@@ -43,11 +43,11 @@ pub struct Options {
     /// Queues whose tasks are published to the bus; all others wait for executors that pull.
     pub push_queues: Vec<QueueKey>,
     /// Subscribers can reach the bus. Where they cannot, no queue is pushed, whatever is set: tasks would be published to where
-    /// nobody reads them.
+    /// no reader reads them.
     pub can_push: bool,
     /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
-    /// How far ahead of its instant a task is leased for whoever waits; 0: never. What is to be cancelled or changed so
+    /// How far ahead of its instant a task is leased for a caller that waits; 0: never. What is to be cancelled or changed so
     /// shortly before its instant costs a few steps more, and a pause takes a little longer to be answered.
     pub ahead_ms: i64,
     /// An insert that would wait longer than this for the store is refused.
@@ -55,13 +55,13 @@ pub struct Options {
     /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
     /// followed any more.
     pub clock_bound_ms: u64,
-    /// So many tasks of a queue are leased ahead although nobody waits for them.
+    /// So many tasks of a queue are leased ahead although no caller waits for them.
     pub ahead_room_min: usize,
     /// A payload or result that is longer is kept outside of the store, where there is a place for it.
     pub inline_max_bytes: usize,
     /// How often a page of the objects outside is looked at, for those that no task refers to.
     pub unused_interval_ms: u64,
-    /// A token that may do everything and stands in no store; callers need tokens as soon as there is one.
+    /// A token that may do everything and is in no store; callers need tokens as soon as there is one.
     pub admin_token: Option<SecretHash>,
     /// Namespaces must be made before they are used; but for `default`, which is always there.
     pub explicit_namespaces: bool,

@@ -11,7 +11,7 @@
 //! Contents are fetched after a lease is committed and before it is handed over (`fetch`). While the place does not answer,
 //! is not set or is not this store's, they are `dispatch_failed`, with their attempt given back, and come again by the
 //! compensator: an outage buries no task. What is not in a place that answers, and is this store's, is lost, and no waiting
-//! brings it back: that spends attempts (`lost`), so that the task is dead after the last, and somebody hears of it.
+//! brings it back: that spends attempts (`lost`), so that the task is dead after the last, and somebody learns of it.
 
 pub(crate) mod key;
 mod lost;
@@ -23,7 +23,7 @@ use crate::{
     pipeline::{hand_over::release::give_back, push::unsent},
 };
 use futures_util::{StreamExt as _, stream};
-use key::Key;
+use key::BlobKey;
 use punctual_contract::{
     Blobs, Error, Happened,
     store::{Assignment, Inserted},
@@ -85,7 +85,7 @@ pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Pu
 async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, owned: Owned<'_>) -> Result<(usize, String), Error> {
     let Owned { nth, namespace, task_id, task_version, content } = owned;
     let (put_at, number) = (core.now(), fastrand::u64(..));
-    let key = Key { namespace: namespace.clone(), task_id, task_version, put_at, number }.to_string();
+    let key = BlobKey { namespace: namespace.clone(), task_id, task_version, put_at, number }.to_string();
     let bytes = std::mem::take(&mut content.bytes);
     *content = Content::outside(content.is_json, &key, bytes.len());
     blobs.put(&key, bytes).await?;
@@ -151,7 +151,7 @@ pub(crate) fn key_of(content: &Content) -> Option<String> {
     content.reference().map(|reference| reference.key.to_owned())
 }
 
-/// Nobody waits for it, and what fails is found by `unused`.
+/// No caller waits for it, and what fails is found by `unused`.
 pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
     let Some(blobs) = core.blobs.clone().filter(|_| !keys.is_empty()) else { return };
     core.work.detach(async move {

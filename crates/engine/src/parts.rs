@@ -3,14 +3,14 @@
 //! the others' tasks. Nothing rests on what is set aside: its partition's owner reads it from the store and offers it
 //! again should this engine die. Must not decide anything about a task.
 //!
-//! A store of one part is the case where there is one: its loops do not stand still with it, and what they began goes on by itself. As
+//! A store of one part is the case where there is one: its loops do not stand still with it, and what they began continues by itself. As
 //! no other part answers meanwhile, it is never doubted (`is_doubtful`), nothing of it is set aside here, and a caller waits for
 //! its answer as long as the store does: there is nothing else that could be had sooner.
 
 mod pace;
 pub(crate) mod state;
 
-use crate::{core::Core, pipeline::line, sharing::reach};
+use crate::{core::Core, pipeline::line, sharing::reachability};
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -34,7 +34,7 @@ use tokio::{
 
 /// Between two looks at what is set aside.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
-/// What a part has not done by then goes on by itself, and whoever asked goes on with the others.
+/// What a part has not done by then continues by itself, and the caller that asked continues with the others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// A caller who wants all answers is told by then that some are missing.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
@@ -44,12 +44,12 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 const ASIDE_MAX: usize = 100_000;
 
 /// A loop's work at one part: no second one is begun before it has ended.
-struct Turn {
+struct DatabaseRun {
     core: Arc<Core>,
     key: (&'static str, usize),
 }
 
-impl Turn {
+impl DatabaseRun {
     /// The error: it is at it, since when.
     fn begin(core: &Arc<Core>, key: (&'static str, usize)) -> Result<Self, Instant> {
         let mut inner = core.parts.0.lock();
@@ -63,13 +63,13 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for DatabaseRun {
     fn drop(&mut self) {
         self.core.parts.0.lock().busy.remove(&self.key);
     }
 }
 
-/// Runs a loop's work for each part, side by side. What has not ended after `patience` goes on by itself, and until it has,
+/// Runs a loop's work for each part, side by side. What has not ended after `patience` continues by itself, and until it has,
 /// the next runs leave that part out. Answers the sum, or the error of a part that failed: the others have been served. What panics at
 /// a part is the service's panic.
 pub(crate) async fn each<W>(
@@ -83,7 +83,7 @@ where
 {
     let (mut running, mut done, mut failed, mut panicked) = (FuturesUnordered::new(), 0, None, None);
     for part in 0..core.store.parts() {
-        match Turn::begin(core, (name, part)) {
+        match DatabaseRun::begin(core, (name, part)) {
             Ok(turn) => {
                 let (ended, end) = oneshot::channel();
                 let work = work(Arc::clone(core), part);
@@ -145,7 +145,7 @@ pub(crate) fn split<T>(
     parts
 }
 
-/// Does what no caller waits for but `claims_settled`: side by side, each part by itself.
+/// Does what no caller waits for but `claims_drained`: side by side, each part by itself.
 pub(crate) async fn apart<T, W>(
     core: &Arc<Core>,
     items: Vec<T>,
@@ -185,7 +185,7 @@ where
             fill(&mut answers, numbers, work.await);
             break;
         }
-        // What is asked of one that fails is asked all the same, and may be done; but the others' answers are not kept back.
+        // What is asked of one that fails is asked all the same, and may be done; but the others' answers are not deferred.
         patience = patience.max(if is_failing { LEASES_WITHIN } else { ANSWERS_WITHIN });
         let (answer, answered) = oneshot::channel();
         core.work.detach(async move { drop(answer.send(work.await)) });
@@ -215,7 +215,7 @@ fn fill<A>(answers: &mut [Option<Result<A, Error>>], numbers: Vec<usize>, answer
 }
 
 /// It is in more trouble than the part that is in least: who could have something of that one meanwhile does not wait for it. Where
-/// all are in the same trouble there is nothing to go on with, and it is asked as if all were well.
+/// all are in the same trouble there is nothing to continue with, and it is asked as if all were well.
 pub(crate) fn is_doubtful(core: &Core, part: usize) -> bool {
     core.parts.doubtful(core.store.parts()).contains(&part)
 }
@@ -226,7 +226,7 @@ pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntr
     if doubtful.is_empty() {
         return entries;
     }
-    // What is handed over while its database is away is not kept from it.
+    // What is handed over while its database is unavailable is not kept from it.
     let is_doubtful = |entry: &HotEntry| {
         doubtful.contains(&core.store.part_of(entry.place.partition))
             && !core.settings.queue(&entry.queue).hands_over_while_away()
@@ -282,8 +282,8 @@ async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Fut
 /// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
-    for part in (0..core.store.parts()).filter(|nth| reach::is_only_elsewhere(core, *nth)) {
-        // Another engine can hand it over; its executors hear of it before this one's.
+    for part in (0..core.store.parts()).filter(|nth| reachability::is_only_elsewhere(core, *nth)) {
+        // Another engine can hand it over; its executors learn of it before this one's.
         let back = take_aside(core, part);
         offered += back.len();
         offer(core, &back, |queue, _| core.announce_ready(queue));

@@ -1,6 +1,6 @@
-//! How fast a namespace, or everybody together, may insert: token buckets of this engine. Where several engines take inserts
-//! each lets in its share of the rate, so that together they never pass it and no insert asks a server for leave; a caller
-//! who talks to one engine only gets that engine's share. Decides nothing about a task that was accepted.
+//! Insert rates of namespaces and of the installation: token buckets of this engine. With several engines each grants its share
+//! of the rate. Together they never exceed the rate, and no insert asks a server; a caller that uses one engine gets only that
+//! engine's share. Decides nothing about an accepted task.
 
 pub(crate) mod state;
 

@@ -1,24 +1,24 @@
-//! Whether this engine can do its work, for whoever sends callers here: the writers of the store are tried every few
-//! seconds, so that to ask costs nothing. Decides nothing else: what an engine gives up is `sharing::fitness`'s.
+//! Whether this engine can work, for load balancers. The writers of the store are tried every few seconds, so that asking costs
+//! nothing. Decides nothing else: `sharing::self_check` decides what an engine gives up.
 
 pub(crate) mod state;
 
-use crate::{core::Core, engine::Engine, sharing::fitness};
+use crate::{core::Core, engine::Engine, sharing::self_check};
 use futures_util::future::join_all;
 use punctual_contract::Error;
-use state::Part;
+use state::ComponentStatus;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 /// A failure may be a passing one: it is tried once more after this before it counts.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// A part whose writers take longer is waited for no more, so that the others are heard of.
+/// A part whose writers take longer is waited for no more, so that the others are learned of.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
 /// A service that panicked so often in a row, and never came to do anything between, is gone.
 const PANICS_IN_A_ROW: u64 = 3;
 
-/// One look at each part, side by side: one that is away hides nothing of the others.
+/// One look at each part, side by side: one that is unavailable hides nothing of the others.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let looks = (0..core.store.parts()).map(|part| look(core, part));
     let (mut well, mut failed) = (0, None);
@@ -72,7 +72,7 @@ impl Engine {
     /// Why databases could not be written when last tried, each that could not. Empty: all can.
     #[must_use]
     pub fn write_problems(&self) -> Vec<String> {
-        self.core.health.writers.0.lock().iter().filter_map(Part::problem).collect()
+        self.core.health.writers.0.lock().iter().filter_map(ComponentStatus::problem).collect()
     }
 
     /// Whether all that makes tasks fire is at work; if not, what is missing.
@@ -80,7 +80,7 @@ impl Engine {
     /// # Errors
     /// A sentence for people.
     pub fn can_fire(&self) -> Result<(), String> {
-        if let Some(why) = fitness::unfit(&self.core) {
+        if let Some(why) = self_check::unhealthy(&self.core) {
             return Err(why.reason().to_owned());
         }
         let services = self.core.meters.services();

@@ -1,5 +1,5 @@
 //! Dead tasks given their attempts again, many in one call, spread over time. Each is decided by the store alone: what is
-//! not dead any more is passed over. A crash leaves some redriven and the rest dead; asked again, the call goes on with
+//! not dead any more is passed over. A crash leaves some redriven and the rest dead; asked again, the call continues with
 //! those that are still dead.
 
 use crate::{
@@ -40,7 +40,7 @@ pub struct Redriven {
     pub lost: u64,
     /// When the next one would be due.
     pub until: Millis,
-    /// `before_id` to go on with; None: there are no more.
+    /// `before_id` to continue with; None: there are no more.
     pub next_before_id: Option<i64>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn many(core: &Arc<Core>, asked: RedriveMany, by: &str) -> Resu
     let mut done = Redriven { until: start_at, ..Redriven::default() };
     let mut query = Query { state: Some(State::Dead), ..asked.query };
     // Some have been redriven by then: it must not be said that nothing was done.
-    let told = |error: Error, done: &Redriven| {
+    let reported = |error: Error, done: &Redriven| {
         let is_done = done.tasks > 0 && !asked.dry_run;
         if is_done { error.after_a_change() } else { error }
     };
@@ -59,12 +59,12 @@ pub(crate) async fn many(core: &Arc<Core>, asked: RedriveMany, by: &str) -> Resu
         if left == 0 {
             break;
         }
-        let page = core.store.list(&query).await.map_err(|error| told(error, &done))?;
+        let page = core.store.list(&query).await.map_err(|error| reported(error, &done))?;
         let spread = |nth: u64| at(start_at, asked.per_second, done.tasks.saturating_add(nth));
         let redriven = if asked.dry_run {
             page.tasks.len()
         } else {
-            redrive(core, &page.tasks, by, spread).await.map_err(|error| told(error, &done))?
+            redrive(core, &page.tasks, by, spread).await.map_err(|error| reported(error, &done))?
         };
         done.lost += count(page.tasks.len() - redriven);
         done.tasks += count(redriven);

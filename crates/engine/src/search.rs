@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// For so long a page is looked for that is not full: a caller who goes on pays for one more call.
+/// For so long a page is looked for that is not full: a caller who continues pays for one more call.
 const BUDGET: Duration = Duration::from_secs(2);
 /// Searches that look on behind their first page at the same time, of all engines of this process.
 const AT_ONCE: usize = 4;
@@ -23,7 +23,7 @@ static LOOKING_ON: Semaphore = Semaphore::const_new(AT_ONCE);
 
 /// What a search has found.
 #[derive(Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// With the position behind the last of its tasks, or behind what was looked through.
     pub page: Page,
     /// It is full, or nothing more matches.
@@ -36,7 +36,7 @@ pub(crate) async fn filled(
     query: &Query,
     wanted: usize,
     sees: impl Fn(&Task) -> bool + Send,
-) -> Result<Found, Error> {
+) -> Result<SearchResult, Error> {
     let (mut query, began, wanted) = (query.clone(), Instant::now(), wanted.max(1));
     let (mut tasks, mut examined, mut looks, mut turn) = (Vec::new(), 0_u64, 0_u32, None);
     loop {
@@ -56,7 +56,7 @@ pub(crate) async fn filled(
             turn = timeout_at(began + BUDGET, LOOKING_ON.acquire()).await.ok();
         }
         if is_complete || is_over || turn.is_none() {
-            return Ok(Found { page: Page { tasks, examined, ..page }, is_complete });
+            return Ok(SearchResult { page: Page { tasks, examined, ..page }, is_complete });
         }
         (query.before_id, query.behind_due) = (page.next_before_id, page.next_behind_due);
         query.after_id = page.next_after_id;

@@ -10,7 +10,7 @@ use crate::{
     parts,
     pipeline::{ahead, drain, elsewhere, fire, preload, push, refill, scan, source, unknown},
     readiness, shares,
-    sharing::{adopt, announce, listen, own, reach},
+    sharing::{adopt, announce, listen, own, reachability},
     supervisor::Supervisor,
 };
 use futures_util::future::BoxFuture;
@@ -44,7 +44,7 @@ impl Running {
 
     /// Runs `once` every `period` beside the engine's own services, the first time at once: started again after a panic,
     /// counted, part of its alerts, and ended with it. What is under way when the engine stops is dropped: the next run must
-    /// be able to go on from anywhere.
+    /// be able to continue from anywhere.
     pub fn supervise<F, W>(&self, name: &'static str, period: Duration, once: F)
     where
         F: Fn(Millis) -> W + Send + Sync + 'static,
@@ -84,7 +84,7 @@ impl Running {
 }
 
 impl Engine {
-    /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and goes on by the hot
+    /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and continues by the hot
     /// set as soon as it answers.
     pub fn begins_without_hot_set(&self, error: &Error) {
         source::is_away(&self.core, error);
@@ -135,7 +135,9 @@ impl Engine {
         supervisor.every_or_when(core, "rebalance", own::PERIOD, asked, |core| async move {
             own::rebalance(&core).await
         });
-        supervisor.every(core, "reach", reach::PERIOD, |core| async move { reach::run_once(&core).await });
+        supervisor.every(core, "reach", reachability::PERIOD, |core| async move {
+            reachability::run_once(&core).await
+        });
         supervisor.every(core, "elsewhere", elsewhere::PERIOD, |core| async move {
             Ok(elsewhere::run_once(&core))
         });

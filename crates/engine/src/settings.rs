@@ -15,13 +15,13 @@ use std::sync::{
 
 /// All that is set, as of one revision.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct LoadedSettings {
     pub(crate) revision: i64,
     pub(crate) everything: ScopeSettings,
     pub(crate) namespaces: HashMap<Name, ScopeSettings>,
     pub(crate) queues: HashMap<QueueKey, Arc<QueueSettings>>,
     pub(crate) keeps_successes: bool,
-    /// Some queue hands over while its database is away.
+    /// Some queue hands over while its database is unavailable.
     pub(crate) hands_over: bool,
     /// Queues whose due tasks are scanned for in the store.
     pub(crate) scanned: Vec<Arc<QueueKey>>,
@@ -29,7 +29,7 @@ pub(crate) struct Known {
 
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
-    known: RwLock<Arc<Known>>,
+    known: RwLock<Arc<LoadedSettings>>,
     /// What a queue has that nothing was set for.
     default: Arc<QueueSettings>,
     is_loaded: AtomicBool,
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     refused: Mutex<HashSet<QueueKey>>,
 }
 
-impl Known {
+impl LoadedSettings {
     /// Somewhere the number of waiting tasks, or the bytes of their payloads, are bounded.
     pub(crate) fn has_caps(&self) -> bool {
         self.caps_bytes()
@@ -116,12 +116,12 @@ impl Settings {
         self.known.read().is_scanned(queue)
     }
 
-    pub(crate) fn known(&self) -> Arc<Known> {
+    pub(crate) fn known(&self) -> Arc<LoadedSettings> {
         Arc::clone(&self.known.read())
     }
 
     /// Unless something newer is known.
-    pub(crate) fn replace(&self, known: Known) {
+    pub(crate) fn replace(&self, known: LoadedSettings) {
         let mut this_known = self.known.write();
         if this_known.revision <= known.revision {
             *this_known = Arc::new(known);

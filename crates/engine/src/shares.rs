@@ -1,6 +1,6 @@
 //! Fair shares of limits that several namespaces, or several queues of one namespace, have together: while they want more
 //! than there is, each has its weight. What each may have is looked at anew about once a second, and sooner while somebody is
-//! kept back, by what all engines tell of their queues (`Limiter::demands`); so all engines come to nearly the same. The limiter
+//! deferred, by what all engines tell of their queues (`Limiter::demands`); so all engines come to nearly the same. The limiter
 //! keeps the limits themselves whatever is found here: engines that differ share less fairly for a moment, and never pass a
 //! limit. Decides nothing about a task.
 
@@ -14,7 +14,7 @@ pub use pool::NamespaceShare;
 pub(crate) use pool::{Share, slower};
 
 use crate::{core::Core, engine::Engine, pipeline::terms::Terms};
-use punctual_contract::limiter::Answer;
+use punctual_contract::limiter::Verdict;
 use punctual_domain::limits::Scope;
 use state::{GOOD_FOR_MS, Shares};
 use std::{sync::Arc, time::Duration};
@@ -25,18 +25,18 @@ const SHOWN_MAX: usize = 200;
 
 impl Shares {
     /// Tasks of a queue could not go because of this, although somebody asked for them.
-    pub(crate) fn kept_back(&self, terms: &Terms, by: Option<&Answer>) {
+    pub(crate) fn deferred(&self, terms: &Terms, by: Option<&Verdict>) {
         let (slots, starts) = match by {
             Some(
-                Answer::Blocked(Scope::Key(..) | Scope::Retries(_) | Scope::Executor(..))
-                | Answer::NotWhole
-                | Answer::Granted,
+                Verdict::Blocked(Scope::Key(..) | Scope::Retries(_) | Scope::Executor(..))
+                | Verdict::NotWhole
+                | Verdict::Granted,
             ) => {
                 return;
             }
-            Some(Answer::Throttled { scope: Scope::Key(..), .. }) | None => return,
-            Some(Answer::Blocked(_)) => (true, false),
-            Some(Answer::Throttled { .. }) => (false, true),
+            Some(Verdict::Throttled { scope: Scope::Key(..), .. }) | None => return,
+            Some(Verdict::Blocked(_)) => (true, false),
+            Some(Verdict::Throttled { .. }) => (false, true),
         };
         if !terms.is_shared {
             return;
@@ -45,7 +45,7 @@ impl Shares {
             seen.short_of_slots |= slots;
             seen.short_of_starts |= starts;
         });
-        self.kept_back.notify_one();
+        self.deferred.notify_one();
     }
 
     pub(crate) fn started(&self, terms: &Terms, count: usize) {

@@ -7,7 +7,7 @@ use crate::{
     pipeline::{entry::entry_of, scan::state::next_scan_at, terms::Terms},
     shares::Share,
 };
-use punctual_contract::limiter::{Answer, Held};
+use punctual_contract::limiter::{Held, Verdict};
 use punctual_domain::{
     limits::Scope,
     name::QueueKey,
@@ -25,7 +25,7 @@ const HOLDERS_SHOWN: usize = 3;
 pub struct Why {
     /// A sentence for people.
     pub reason: String,
-    /// What stands in the way, as one word.
+    /// What is in the way, as one word.
     pub blocking: Option<&'static str>,
     /// Who has it.
     pub owner: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     }
 }
 
-/// The store has it as it was before: an executor got it while its database was away.
+/// The store has it as it was before: an executor got it while its database was unavailable.
 fn handed_over_for_later(core: &Core, task: &Task) -> Option<Why> {
     let table = core.live.lock();
     let lease =
@@ -167,7 +167,7 @@ fn paused(core: &Core, task: &Task) -> Why {
         reason: format!("It is due; {who:?} has paused queue {queue:?}{because}."),
         blocking: Some("pause"),
         owner: by,
-        next_step: "somebody resumes the queue".to_owned(),
+        next_step: "an operator resumes the queue".to_owned(),
         expected_at: None,
     }
 }
@@ -239,7 +239,7 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
         ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
     } else if core.from_store.hides_limits() {
         ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
-    } else if core.sharing.overtaken.is(partition) {
+    } else if core.sharing.superseded.is(partition) {
         let cause = "the hot set has seen a newer term of its partition than the store gives".to_owned();
         ("term_behind", cause, "the term is raised, and the partition looked through")
     } else if is_mine {
@@ -270,7 +270,7 @@ fn in_flight(task: &Task) -> Why {
     }
 }
 
-/// What keeps a task that has fired from going, where it is more than that nobody asks for it.
+/// What keeps a task that has fired from going, where it is more than that no caller asks for it.
 async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     let answer = |reason: String, blocking, owner, next_step: &str, expected_at| {
         Some(Why { reason, blocking: Some(blocking), owner, next_step: next_step.to_owned(), expected_at })
@@ -291,8 +291,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     if !terms.is_limited {
         return None;
     }
-    let unknown =
-        "It has fired; its queue is limited, and its limits are not known because the hot set is away.";
+    let unknown = "It has fired; its queue is limited, and its limits are not known because the hot set is unavailable.";
     if core.hides_limits_of(&queue) {
         return answer(unknown.to_owned(), "limits_unknown", None, "the hot set is back", None);
     }
@@ -304,7 +303,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
         return None;
     }
     match room.bound? {
-        Answer::Blocked(scope) => {
+        Verdict::Blocked(scope) => {
             let most = limits.iter().find(|limit| limit.scope == scope).map_or(0, |limit| limit.most);
             let holders = holders(core, &queue, &scope).await;
             if let Some(share) = terms.share_of(&scope) {
@@ -314,7 +313,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
             let reason = format!("It has fired; {scope} is at its limit of {most}: {holders}.");
             answer(reason, "limit", None, "an attempt there ends", None)
         }
-        Answer::Throttled { scope, wait_ms } => {
+        Verdict::Throttled { scope, wait_ms } => {
             if let Some(share) = terms.share_of(&scope) {
                 let reason = format!(
                     "It has fired; {scope} has no start left of its share of the rate: {}.",
@@ -326,12 +325,12 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
             let reason = format!("It has fired; the rate of {scope} has no start left.");
             answer(reason, "rate", None, "the rate brings a start", wait_ms.map(|wait_ms| now.plus(wait_ms)))
         }
-        Answer::NotWhole => {
+        Verdict::NotWhole => {
             let reason =
                 "It has fired; its queue is limited, and who holds the limits is being counted again.";
             answer(reason.to_owned(), "limits_unknown", None, "the limiter is rebuilt", None)
         }
-        Answer::Granted => None,
+        Verdict::Granted => None,
     }
 }
 

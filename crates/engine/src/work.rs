@@ -5,13 +5,13 @@ use tokio::sync::oneshot;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct BackgroundTasks {
     pub(crate) stopping: CancellationToken,
     tasks: TaskTracker,
     claims: TaskTracker,
 }
 
-impl Work {
+impl BackgroundTasks {
     /// Runs `work` to its end, whatever becomes of the caller: a client that hangs up drops the future that waits
     /// here, not the work. None: the work panicked, which is logged where it happened.
     pub(crate) async fn to_its_end<T: Send + 'static>(
@@ -23,19 +23,19 @@ impl Work {
         answer.await.ok()
     }
 
-    /// Starts `work`, which nobody waits for but `settle_down`. In a box: what the runtime makes of each kind of work it is
+    /// Starts `work`, which no caller waits for but `settle_down`. In a box: what the runtime makes of each kind of work it is
     /// given was a third of what this crate compiled to.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(Box::pin(work) as BoxFuture<'static, ()>);
     }
 
-    /// Starts a claim that nobody waits for but `claims_settled`.
+    /// Starts a claim that no caller waits for but `claims_drained`.
     pub(crate) fn detach_claim(&self, claim: impl Future<Output = ()> + Send + 'static) {
         self.claims.spawn(Box::pin(claim) as BoxFuture<'static, ()>);
     }
 
     /// Waits for the claims that are out.
-    pub(crate) async fn claims_settled(&self) {
+    pub(crate) async fn claims_drained(&self) {
         self.claims.close();
         self.claims.wait().await;
         self.claims.reopen();
@@ -43,7 +43,7 @@ impl Work {
 
     /// Waits for all work that was started.
     pub(crate) async fn settle_down(&self) {
-        self.claims_settled().await;
+        self.claims_drained().await;
         self.tasks.close();
         self.tasks.wait().await;
     }

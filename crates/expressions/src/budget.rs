@@ -1,7 +1,7 @@
 //! What a piece of work may cost, counted by the code that does the work: the same on every machine. Payloads of users, conditions
 //! and calendars are bounded by this and never by what their text looks like.
 
-use crate::pool::Turn;
+use crate::pool::TimeSlice;
 use std::fmt;
 
 /// Steps of one evaluation of one expression.
@@ -58,7 +58,7 @@ pub struct Budget {
     bytes: Counter,
     /// Until the next look at the deadline.
     steps_to_look: u64,
-    turn: Option<Turn>,
+    slice: Option<TimeSlice>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,18 +95,18 @@ impl Budget {
     #[must_use]
     pub const fn new(steps: u64, bytes: u64) -> Self {
         let (steps, bytes) = (Counter::of(steps), Counter::of(bytes));
-        Self { steps, bytes, steps_to_look: STEPS_BETWEEN_LOOKS, turn: None }
+        Self { steps, bytes, steps_to_look: STEPS_BETWEEN_LOOKS, slice: None }
     }
 
     /// Of a request, whose work ends with its turn on the pool.
     #[must_use]
-    pub fn of_request(turn: &Turn) -> Self {
-        Self { turn: Some(turn.clone()), ..Self::new(REQUEST_STEPS, REQUEST_BYTES) }
+    pub fn of_request(slice: &TimeSlice) -> Self {
+        Self { slice: Some(slice.clone()), ..Self::new(REQUEST_STEPS, REQUEST_BYTES) }
     }
 
     /// From now on its work ends with another turn.
-    pub fn during(&mut self, turn: &Turn) {
-        self.turn = Some(turn.clone());
+    pub fn during(&mut self, slice: &TimeSlice) {
+        self.slice = Some(slice.clone());
     }
 
     /// # Errors
@@ -132,8 +132,8 @@ impl Budget {
     /// It has passed, or the caller is gone.
     pub fn look(&mut self) -> Result<(), Exceeded> {
         self.steps_to_look = STEPS_BETWEEN_LOOKS;
-        match &self.turn {
-            Some(turn) if turn.is_over() => {
+        match &self.slice {
+            Some(slice) if slice.is_over() => {
                 Err(Exceeded { bound: Bound::Time, max: 0, is_shared: self.steps.is_shared })
             }
             _ => Ok(()),
@@ -143,11 +143,11 @@ impl Budget {
     /// Does something with a part of what is left, and no more; what it spends is spent of the whole.
     pub fn within<T>(&mut self, steps: u64, bytes: u64, work: impl FnOnce(&mut Self) -> T) -> T {
         let (steps, bytes) = (self.steps.part(steps), self.bytes.part(bytes));
-        let mut part = Self { steps, bytes, steps_to_look: self.steps_to_look, turn: self.turn.take() };
+        let mut part = Self { steps, bytes, steps_to_look: self.steps_to_look, slice: self.slice.take() };
         let done = work(&mut part);
         self.steps.left -= steps.left - part.steps.left;
         self.bytes.left -= bytes.left - part.bytes.left;
-        (self.steps_to_look, self.turn) = (part.steps_to_look, part.turn);
+        (self.steps_to_look, self.slice) = (part.steps_to_look, part.slice);
         done
     }
 
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn what_is_over_is_seen_while_steps_are_counted() {
-        let turn = Turn::over();
-        let mut budget = Budget::of_request(&turn);
+        let slice = TimeSlice::over();
+        let mut budget = Budget::of_request(&slice);
         let steps = (1_u64..).find(|_| budget.spend_steps(1).is_err()).unwrap();
         assert_eq!(steps, STEPS_BETWEEN_LOOKS + 1);
         assert_eq!(budget.spend_steps(STEPS_BETWEEN_LOOKS * 2).unwrap_err().bound, Bound::Time);

@@ -3,15 +3,15 @@
 use crate::{
     error::Mistake,
     evaluate::{functions, no_overload_of},
-    tree::{Call, Kind, Node, Operator, Over},
+    tree::{ExpressionNode, FunctionCall, Kind, Operator, Over},
 };
 
-pub(crate) fn check(node: &Node) -> Result<(), Mistake> {
+pub(crate) fn check(node: &ExpressionNode) -> Result<(), Mistake> {
     type_of(node).map(drop)
 }
 
 /// The type of its value, where it is the same whatever the variables are.
-fn type_of(node: &Node) -> Result<Option<&'static str>, Mistake> {
+fn type_of(node: &ExpressionNode) -> Result<Option<&'static str>, Mistake> {
     if let Kind::Walk(walk) = &node.kind {
         type_of(&walk.list)?;
         for part in walk.condition.iter().chain(&walk.result) {
@@ -48,7 +48,7 @@ fn type_of(node: &Node) -> Result<Option<&'static str>, Mistake> {
     }
 }
 
-fn called(call: &Call) -> Result<Option<&'static str>, String> {
+fn called(call: &FunctionCall) -> Result<Option<&'static str>, String> {
     if !functions::is_known(&call.function) {
         return Err(functions::unknown(&call.function));
     }

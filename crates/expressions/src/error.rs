@@ -28,7 +28,7 @@ impl Mistake {
     pub(crate) fn of(self, expression: &str) -> Problem {
         let part = expression.get(self.at..self.end.max(self.at)).unwrap_or_default();
         let is_whole = part.trim() == expression.trim();
-        let place = (!is_whole).then(|| Place { at: self.at, part: shortened(part) });
+        let place = (!is_whole).then(|| ErrorPosition { at: self.at, part: shortened(part) });
         Problem { expression: Some(expression.into()), place, why: self.why }
     }
 }
@@ -42,7 +42,7 @@ fn shortened(part: &str) -> Box<str> {
 
 /// Where in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ErrorPosition {
     /// Bytes before it.
     at: usize,
     part: Box<str>,
@@ -52,7 +52,7 @@ struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     expression: Option<Box<str>>,
-    place: Option<Place>,
+    place: Option<ErrorPosition>,
     why: Why,
 }
 
@@ -97,8 +97,8 @@ impl fmt::Display for Problem {
         if let Some(expression) = &self.expression {
             write!(f, "expression {expression:?}")?;
             match &self.place {
-                Some(Place { at, part }) if part.is_empty() => write!(f, ", at its byte {at}: ")?,
-                Some(Place { at, part }) => write!(f, ", at its byte {at} ({part}): ")?,
+                Some(ErrorPosition { at, part }) if part.is_empty() => write!(f, ", at its byte {at}: ")?,
+                Some(ErrorPosition { at, part }) => write!(f, ", at its byte {at} ({part}): ")?,
                 None => f.write_str(": ")?,
             }
         }

@@ -10,8 +10,8 @@ mod matches;
 use crate::{
     budget::{Budget, Exceeded},
     error::{Mistake, Why},
-    tree::{Kind, Node, Operator, Over, Walk},
-    value::{Key, Map, VALUE_BYTES, Value},
+    tree::{ExpressionNode, Kind, Operator, Over, Walk},
+    value::{Map, MapKey, VALUE_BYTES, Value},
 };
 use matches::Pattern;
 use std::sync::Arc;
@@ -45,21 +45,21 @@ impl<'a> Evaluator<'a> {
         Self { variables, items: Vec::new(), budget, patterns: Vec::new(), glances: 0 }
     }
 
-    fn wrong(node: &Node, problem: impl Into<String>) -> Mistake {
+    fn wrong(node: &ExpressionNode, problem: impl Into<String>) -> Mistake {
         Mistake::new(node.at.into(), node.end.into(), problem)
     }
 
-    fn exceeded(node: &Node, exceeded: Exceeded) -> Mistake {
+    fn exceeded(node: &ExpressionNode, exceeded: Exceeded) -> Mistake {
         Mistake { at: node.at.into(), end: node.end.into(), why: Why::Exceeded(exceeded) }
     }
 
-    fn steps(&mut self, node: &Node, steps: u64) -> Result<(), Mistake> {
+    fn steps(&mut self, node: &ExpressionNode, steps: u64) -> Result<(), Mistake> {
         self.glances = self.glances.saturating_sub(steps.saturating_mul(GLANCES_WITH_A_STEP));
         self.budget.spend_steps(steps).map_err(|problem| Self::exceeded(node, problem))
     }
 
     /// What takes much less time than a step, so many times.
-    fn glances(&mut self, node: &Node, times: usize) -> Result<(), Mistake> {
+    fn glances(&mut self, node: &ExpressionNode, times: usize) -> Result<(), Mistake> {
         self.glances = self.glances.saturating_add(count(times));
         if self.glances < GLANCES_PER_STEP {
             return Ok(());
@@ -70,7 +70,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Of text that is looked at, beside the step of what looks at it.
-    fn reads(&mut self, node: &Node, bytes: usize) -> Result<(), Mistake> {
+    fn reads(&mut self, node: &ExpressionNode, bytes: usize) -> Result<(), Mistake> {
         match bytes / BYTES_READ_PER_STEP {
             0 => Ok(()),
             steps => self.steps(node, count(steps)),
@@ -78,20 +78,20 @@ impl<'a> Evaluator<'a> {
     }
 
     /// By halving: so many keys are compared with this one.
-    fn finds(&mut self, node: &Node, key: &Key, entries: usize) -> Result<(), Mistake> {
+    fn finds(&mut self, node: &ExpressionNode, key: &MapKey, entries: usize) -> Result<(), Mistake> {
         let halvings = entries.checked_ilog2().unwrap_or(0).saturating_add(1);
         self.reads(node, key.bytes().saturating_mul(usize::try_from(halvings).unwrap_or(usize::MAX)))
     }
 
-    fn makes(&mut self, node: &Node, bytes: u64) -> Result<(), Mistake> {
+    fn makes(&mut self, node: &ExpressionNode, bytes: u64) -> Result<(), Mistake> {
         self.budget.spend_bytes(bytes).map_err(|problem| Self::exceeded(node, problem))
     }
 
-    fn makes_items(&mut self, node: &Node, items: usize) -> Result<(), Mistake> {
+    fn makes_items(&mut self, node: &ExpressionNode, items: usize) -> Result<(), Mistake> {
         self.makes(node, count(items).saturating_mul(VALUE_BYTES))
     }
 
-    pub(crate) fn value(&mut self, node: &'a Node) -> Result<Value, Mistake> {
+    pub(crate) fn value(&mut self, node: &'a ExpressionNode) -> Result<Value, Mistake> {
         match &node.kind {
             Kind::Literal(value) => {
                 self.glances(node, 1)?;
@@ -131,7 +131,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn named(&mut self, node: &Node, name: &str) -> Result<Value, Mistake> {
+    fn named(&mut self, node: &ExpressionNode, name: &str) -> Result<Value, Mistake> {
         let place = self.items.iter().rev().position(|(item, _)| *item == name);
         self.glances(node, place.unwrap_or(self.items.len()).saturating_add(1))?;
         let item = place.and_then(|place| self.items.iter().rev().nth(place)).map(|(_, value)| value);
@@ -147,18 +147,18 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn no_such_key(node: &Node, key: &str) -> Mistake {
+    fn no_such_key(node: &ExpressionNode, key: &str) -> Mistake {
         Self::wrong(node, format!("there is no key {}", Value::from(key)))
     }
 
-    fn field<'v>(node: &Node, of: &'v Value, field: &str) -> Result<Option<&'v Value>, Mistake> {
+    fn field<'v>(node: &ExpressionNode, of: &'v Value, field: &str) -> Result<Option<&'v Value>, Mistake> {
         match of {
             Value::Map(map) => Ok(map.field(field)),
             other => Err(Self::wrong(node, format!("a {} has no fields", other.type_name()))),
         }
     }
 
-    fn indexed(&mut self, node: &Node, parts: &'a [Node; 2]) -> Result<Value, Mistake> {
+    fn indexed(&mut self, node: &ExpressionNode, parts: &'a [ExpressionNode; 2]) -> Result<Value, Mistake> {
         let [of, index] = parts;
         let (of, index) = (self.value(of)?, self.value(index)?);
         match &of {
@@ -182,7 +182,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn truth(&mut self, node: &'a Node) -> Result<bool, Mistake> {
+    fn truth(&mut self, node: &'a ExpressionNode) -> Result<bool, Mistake> {
         match self.value(node)? {
             Value::Bool(truth) => Ok(truth),
             other => Err(Self::wrong(node, format!("it gives {}, and not true or false", a(&other)))),
@@ -190,7 +190,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// `decides`: the value of a part that is the value of all, whatever the others are, and where they have none.
-    fn joined(&mut self, parts: &'a [Node], decides: bool) -> Result<Value, Mistake> {
+    fn joined(&mut self, parts: &'a [ExpressionNode], decides: bool) -> Result<Value, Mistake> {
         let mut without_value = None;
         for part in parts {
             self.glances(part, 1)?;
@@ -203,7 +203,7 @@ impl<'a> Evaluator<'a> {
         without_value.map_or_else(|| Ok((!decides).into()), Err)
     }
 
-    fn negated(&mut self, node: &Node, of: &'a Node) -> Result<Value, Mistake> {
+    fn negated(&mut self, node: &ExpressionNode, of: &'a ExpressionNode) -> Result<Value, Mistake> {
         let value = self.value(of)?;
         match &value {
             Value::Int(number) => {
@@ -214,10 +214,14 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn map(&mut self, node: &Node, entries: &'a [(Node, Node)]) -> Result<Value, Mistake> {
+    fn map(
+        &mut self,
+        node: &ExpressionNode,
+        entries: &'a [(ExpressionNode, ExpressionNode)],
+    ) -> Result<Value, Mistake> {
         self.steps(node, count(entries.len()))?;
         self.makes_items(node, entries.len().saturating_mul(2))?;
-        let mut made: Vec<(Key, Value)> = Vec::with_capacity(entries.len());
+        let mut made: Vec<(MapKey, Value)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             let (of, value) = (self.value(key)?, self.value(value)?);
             let name = of.key();
@@ -232,7 +236,7 @@ impl<'a> Evaluator<'a> {
         Ok(Value::Map(map.into()))
     }
 
-    fn walk(&mut self, node: &Node, walk: &'a Walk) -> Result<Value, Mistake> {
+    fn walk(&mut self, node: &ExpressionNode, walk: &'a Walk) -> Result<Value, Mistake> {
         let list = self.value(&walk.list)?;
         let length = match &list {
             Value::List(items) => items.len(),
@@ -269,7 +273,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// One item of a walk, which the name of the walk means now.
-    fn visited(&mut self, node: &Node, walk: &'a Walk, walked: &mut Walked) -> Result<Visited, Mistake> {
+    fn visited(
+        &mut self,
+        node: &ExpressionNode,
+        walk: &'a Walk,
+        walked: &mut Walked,
+    ) -> Result<Visited, Mistake> {
         let truth = walk.condition.as_ref().map(|condition| self.truth(condition));
         match walk.over {
             Over::All | Over::Exists => match truth {
@@ -298,7 +307,12 @@ impl<'a> Evaluator<'a> {
         Ok(Visited::Passed)
     }
 
-    fn binary(&mut self, node: &Node, operator: Operator, parts: &'a [Node; 2]) -> Result<Value, Mistake> {
+    fn binary(
+        &mut self,
+        node: &ExpressionNode,
+        operator: Operator,
+        parts: &'a [ExpressionNode; 2],
+    ) -> Result<Value, Mistake> {
         let [one, other] = parts;
         let (one, other) = (self.value(one)?, self.value(other)?);
         match operator {
@@ -322,7 +336,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn sum(&mut self, node: &Node, one: &Value, other: &Value) -> Result<Value, Mistake> {
+    fn sum(&mut self, node: &ExpressionNode, one: &Value, other: &Value) -> Result<Value, Mistake> {
         match (one, other) {
             (Value::String(one), Value::String(other)) => {
                 self.makes(node, count(one.len()).saturating_add(count(other.len())))?;

@@ -8,7 +8,7 @@ use crate::{
     json::{self, Unwritten},
     names::{Names, names},
     parse,
-    tree::Node,
+    tree::ExpressionNode,
     value::Value,
 };
 
@@ -18,7 +18,7 @@ pub type Variables = Vec<(&'static str, Value)>;
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: Box<str>,
-    root: Node,
+    root: ExpressionNode,
 }
 
 impl Expression {

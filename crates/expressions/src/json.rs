@@ -1,7 +1,7 @@
 //! Values and JSON. Read with all digits of numbers, and with the places of expressions in it; written as it was read. Takes time in
 //! proportion to the length of the text.
 
-use crate::value::{Decimal, Key, Map, Value};
+use crate::value::{Decimal, Map, MapKey, Value};
 use serde_json::Number;
 use std::fmt::Write as _;
 
@@ -12,8 +12,8 @@ pub(crate) const MARK: &str = "$expr";
 
 /// An object of a payload that is an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Bytes of the payload that its value stands for.
+pub(crate) struct FoundExpression {
+    /// Bytes of the payload that its value represents.
     pub(crate) at: usize,
     pub(crate) end: usize,
     /// A pointer to it, below the payload.
@@ -30,7 +30,7 @@ pub fn read(text: &str) -> Result<Value, String> {
 }
 
 /// The expressions of a payload, in the order in which they stand.
-pub(crate) fn expressions(text: &str) -> Result<Vec<Found>, String> {
+pub(crate) fn expressions(text: &str) -> Result<Vec<FoundExpression>, String> {
     let mut reader = Reader { text, at: 0, depth: 0, path: Vec::new(), found: Some(Vec::new()) };
     reader.all()?;
     Ok(reader.found.unwrap_or_default())
@@ -41,13 +41,13 @@ struct Reader<'a> {
     at: usize,
     depth: usize,
     /// From the payload to what is read: kept where expressions are looked for.
-    path: Vec<Step>,
-    found: Option<Vec<Found>>,
+    path: Vec<PathStep>,
+    found: Option<Vec<FoundExpression>>,
 }
 
-enum Step {
+enum PathStep {
     Item(usize),
-    Field(Key),
+    Field(MapKey),
 }
 
 impl Reader<'_> {
@@ -126,7 +126,7 @@ impl Reader<'_> {
             return Ok(Value::list(items));
         }
         loop {
-            let item = self.below(Step::Item(items.len()))?;
+            let item = self.below(PathStep::Item(items.len()))?;
             items.push(item);
             if !self.take(b',') {
                 self.expect(b']')?;
@@ -142,9 +142,9 @@ impl Reader<'_> {
         if !self.take(b'}') {
             loop {
                 self.skip_space();
-                let name = Key::Text(self.string()?.into());
+                let name = MapKey::Text(self.string()?.into());
                 self.expect(b':')?;
-                let value = self.below(Step::Field(name.clone()))?;
+                let value = self.below(PathStep::Field(name.clone()))?;
                 entries.push((name, value));
                 if !self.take(b',') {
                     self.expect(b'}')?;
@@ -157,7 +157,7 @@ impl Reader<'_> {
         Ok(Value::Map(map.into()))
     }
 
-    fn below(&mut self, step: Step) -> Result<Value, String> {
+    fn below(&mut self, step: PathStep) -> Result<Value, String> {
         if self.found.is_none() {
             return self.value();
         }
@@ -179,14 +179,14 @@ impl Reader<'_> {
         let mut path = String::new();
         for step in &self.path {
             let written = match step {
-                Step::Item(nth) => write!(path, "/{nth}"),
-                Step::Field(name) => {
+                PathStep::Item(nth) => write!(path, "/{nth}"),
+                PathStep::Field(name) => {
                     write!(path, "/{}", name.text().replace('~', "~0").replace('/', "~1"))
                 }
             };
             written.map_err(|problem| problem.to_string())?;
         }
-        found.push(Found { at, end: self.at, path, text });
+        found.push(FoundExpression { at, end: self.at, path, text });
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub use expression::{Expression, Variables};
 pub use json::read as read_json;
 pub use names::Names;
 pub use payload::Template;
-pub use pool::{Lane, Pool, Turn, Unavailable};
+pub use pool::{Pool, PoolLane, TimeSlice, Unavailable};
 pub use value::{Decimal, Map, Value};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::{
     evaluate::functions,
-    tree::{Kind, Node},
+    tree::{ExpressionNode, Kind},
 };
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub struct Names {
 }
 
 /// `of`: the variable whose entries are told apart.
-pub(crate) fn names(node: &Node, of: &str) -> Names {
+pub(crate) fn names(node: &ExpressionNode, of: &str) -> Names {
     let mut reader = Reader { of, names: Names::default(), bound: Vec::new() };
     reader.read(node);
     reader.names
@@ -31,7 +31,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn is_asked(&self, node: &Node) -> bool {
+    fn is_asked(&self, node: &ExpressionNode) -> bool {
         matches!(&node.kind, Kind::Name(name) if **name == *self.of && !self.bound.contains(&&**name))
     }
 
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         self.names.entries.insert(name.to_owned());
     }
 
-    fn read(&mut self, node: &'a Node) {
+    fn read(&mut self, node: &'a ExpressionNode) {
         match &node.kind {
             Kind::Name(name) if self.bound.contains(&&**name) => {}
             // What `type()` is compared with.
@@ -51,7 +51,9 @@ impl<'a> Reader<'a> {
             }
             Kind::Select(of, field) | Kind::Has(of, field) if self.is_asked(of) => self.entry(field),
             Kind::Index(parts) => match &**parts {
-                [of, Node { kind: Kind::Literal(crate::Value::String(name)), .. }] if self.is_asked(of) => {
+                [of, ExpressionNode { kind: Kind::Literal(crate::Value::String(name)), .. }]
+                    if self.is_asked(of) =>
+                {
                     self.entry(name);
                 }
                 [of, index] => [of, index].into_iter().for_each(|node| self.read(node)),

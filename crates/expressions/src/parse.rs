@@ -4,7 +4,7 @@
 use crate::{
     error::Mistake,
     token::{Token, Word, tokens},
-    tree::{Call, Kind, Node, Operator, Over, Walk},
+    tree::{ExpressionNode, FunctionCall, Kind, Operator, Over, Walk},
     value::Value,
 };
 use std::num::ParseIntError;
@@ -35,7 +35,7 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-pub(crate) fn parse(text: &str) -> Result<Node, Mistake> {
+pub(crate) fn parse(text: &str) -> Result<ExpressionNode, Mistake> {
     if text.len() > TEXT_MAX {
         let problem = format!("it has {} bytes, and may have at most {TEXT_MAX}", text.len());
         return Err(Mistake::new(0, text.len(), problem));
@@ -98,8 +98,8 @@ impl<'a> Parser<'a> {
         self.next.checked_sub(1).and_then(|before| self.tokens.get(before)).map_or(0, |token| token.end)
     }
 
-    fn node(&self, at: u16, kind: Kind) -> Node {
-        Node { at, end: self.end(), kind }
+    fn node(&self, at: u16, kind: Kind) -> ExpressionNode {
+        ExpressionNode { at, end: self.end(), kind }
     }
 
     fn within<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Mistake>) -> Result<T, Mistake> {
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    fn expression(&mut self) -> Result<Node, Mistake> {
+    fn expression(&mut self) -> Result<ExpressionNode, Mistake> {
         self.within(|parser| {
             let at = parser.token().at;
             let condition = parser.any_of()?;
@@ -128,20 +128,20 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn any_of(&mut self) -> Result<Node, Mistake> {
+    fn any_of(&mut self) -> Result<ExpressionNode, Mistake> {
         self.joined("||", Self::all_of, Kind::Or)
     }
 
-    fn all_of(&mut self) -> Result<Node, Mistake> {
+    fn all_of(&mut self) -> Result<ExpressionNode, Mistake> {
         self.joined("&&", |parser| parser.binary(0), Kind::And)
     }
 
     fn joined(
         &mut self,
         sign: &str,
-        read: impl Fn(&mut Self) -> Result<Node, Mistake>,
-        kind: impl Fn(Box<[Node]>) -> Kind,
-    ) -> Result<Node, Mistake> {
+        read: impl Fn(&mut Self) -> Result<ExpressionNode, Mistake>,
+        kind: impl Fn(Box<[ExpressionNode]>) -> Kind,
+    ) -> Result<ExpressionNode, Mistake> {
         let at = self.token().at;
         let first = read(self)?;
         let mut all = Vec::new();
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn binary(&mut self, at_least: u8) -> Result<Node, Mistake> {
+    fn binary(&mut self, at_least: u8) -> Result<ExpressionNode, Mistake> {
         let at = self.token().at;
         let mut left = self.unary()?;
         while let Some(operator) = self.operator().filter(|operator| operator.precedence() >= at_least) {
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Two of one sign in a row take each other away.
-    fn unary(&mut self) -> Result<Node, Mistake> {
+    fn unary(&mut self) -> Result<ExpressionNode, Mistake> {
         let at = self.token().at;
         let sign = match self.peek() {
             Word::Sign(sign @ ("!" | "-")) => *sign,
@@ -207,13 +207,13 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn member(&mut self) -> Result<Node, Mistake> {
+    fn member(&mut self) -> Result<ExpressionNode, Mistake> {
         let at = self.token().at;
         let first = self.primary()?;
         self.members(at, first)
     }
 
-    fn members(&mut self, at: u16, first: Node) -> Result<Node, Mistake> {
+    fn members(&mut self, at: u16, first: ExpressionNode) -> Result<ExpressionNode, Mistake> {
         let mut node = first;
         loop {
             if self.take_sign(".") {
@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn primary(&mut self) -> Result<Node, Mistake> {
+    fn primary(&mut self) -> Result<ExpressionNode, Mistake> {
         let Token { word, at, .. } = self.token().clone();
         match word {
             Word::Int(_) | Word::UInt(_) | Word::Double(_) => self.number("", at),
@@ -270,7 +270,7 @@ impl<'a> Parser<'a> {
                 self.take();
                 let within = self.expression()?;
                 self.expect(")")?;
-                Ok(Node { at, end: self.end(), ..within })
+                Ok(ExpressionNode { at, end: self.end(), ..within })
             }
             Word::Sign("[") => {
                 self.take();
@@ -285,12 +285,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn literal(&mut self, at: u16, value: Value) -> Node {
+    fn literal(&mut self, at: u16, value: Value) -> ExpressionNode {
         self.take();
         self.node(at, Kind::Literal(value))
     }
 
-    fn number(&mut self, sign: &str, at: u16) -> Result<Node, Mistake> {
+    fn number(&mut self, sign: &str, at: u16) -> Result<ExpressionNode, Mistake> {
         let word = self.take().word;
         let read = match word {
             Word::Int(text) => whole(sign, text, i64::from_str_radix).ok().map(Value::Int),
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
         Ok(self.node(at, Kind::Literal(value)))
     }
 
-    fn named(&mut self, at: u16) -> Result<Node, Mistake> {
+    fn named(&mut self, at: u16) -> Result<ExpressionNode, Mistake> {
         let name = match self.peek() {
             Word::Name(name) if RESERVED.contains(name) => {
                 return Err(self.unexpected("another name: this one is reserved"));
@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
     }
 
     /// After what opens it, up to what closes it.
-    fn list(&mut self, end: &'static str, may_end_in_comma: bool) -> Result<Vec<Node>, Mistake> {
+    fn list(&mut self, end: &'static str, may_end_in_comma: bool) -> Result<Vec<ExpressionNode>, Mistake> {
         let mut all = Vec::new();
         if self.take_sign(end) {
             return Ok(all);
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn map(&mut self, at: u16) -> Result<Node, Mistake> {
+    fn map(&mut self, at: u16) -> Result<ExpressionNode, Mistake> {
         let mut entries = Vec::new();
         if self.take_sign(",") {
             self.expect("}")?;
@@ -361,14 +361,14 @@ impl<'a> Parser<'a> {
         Ok(self.node(at, Kind::Map(entries.into())))
     }
 
-    /// A call, or what it stands for.
+    /// A call, or what it represents.
     fn call(
         &self,
         at: u16,
-        target: Option<Node>,
+        target: Option<ExpressionNode>,
         function: &str,
-        mut args: Vec<Node>,
-    ) -> Result<Node, Mistake> {
+        mut args: Vec<ExpressionNode>,
+    ) -> Result<ExpressionNode, Mistake> {
         if target.is_none() && function == "has" && args.len() == 1 {
             return match args.pop().map(|arg| arg.kind) {
                 Some(Kind::Select(of, field)) => Ok(self.node(at, Kind::Has(of, field))),
@@ -386,7 +386,7 @@ impl<'a> Parser<'a> {
         let (list, over) = match (target, over) {
             (Some(list), Some(over)) => (list, over),
             (target, _) => {
-                let call = Call { function: function.into(), target, args };
+                let call = FunctionCall { function: function.into(), target, args };
                 return Ok(self.node(at, Kind::Call(Box::new(call))));
             }
         };

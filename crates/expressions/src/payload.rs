@@ -16,11 +16,11 @@ const EXPRESSIONS_MAX: usize = 100;
 pub struct Template {
     text: Box<str>,
     /// In the order in which they stand, none within another.
-    places: Box<[Place]>,
+    places: Box<[ExpressionSpan]>,
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct ExpressionSpan {
     /// Bytes of the text.
     at: usize,
     end: usize,
@@ -48,9 +48,9 @@ impl Template {
             let problem = format!("has {} expressions, and may have at most {EXPRESSIONS_MAX}", found.len());
             return Err(Problem::plain(problem));
         }
-        let place = |found: json::Found| {
+        let place = |found: json::FoundExpression| {
             let expression = Expression::parse(&found.text)?;
-            Ok(Place { at: found.at, end: found.end, path: found.path.into(), expression })
+            Ok(ExpressionSpan { at: found.at, end: found.end, path: found.path.into(), expression })
         };
         let places = found.into_iter().map(place).collect::<Result<Box<[_]>, _>>()?;
         Ok((!places.is_empty()).then(|| Self { text: text.into(), places }))

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// What the parser lets through fits on an eighth of it, without optimisation; a test holds that.
 const STACK_BYTES: usize = 16 << 20;
-/// Two, so that no tenant's work takes all of them (`Line::next`).
+/// Two, so that no tenant's work takes all of them (`LaneQueue::next`).
 const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 4;
 /// Work of one lane that waits, and of one tenant in it a quarter of that. More is refused.
@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Who waits for the work. The lanes take turns, so that requests do not keep an engine from its own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum PoolLane {
     /// A request of a user.
     Request,
     /// A loop of an engine: schedules, workflows.
@@ -56,14 +56,14 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// What work on the pool looks at, to see whether it is to go on.
+/// What work on the pool looks at, to see whether it is to continue.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct TimeSlice {
     ends_at: Instant,
     is_abandoned: Arc<AtomicBool>,
 }
 
-impl Turn {
+impl TimeSlice {
     #[expect(
         clippy::disallowed_methods,
         reason = "how long a thread is busy; nothing is decided by it but to stop"
@@ -85,9 +85,9 @@ impl Turn {
 }
 
 /// Notes that the future that waits was dropped.
-struct Waiting(Arc<AtomicBool>);
+struct DropMark(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for DropMark {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -97,13 +97,13 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// What waits in one lane. Tenants take turns, so that the work of one holds up no other's.
 #[derive(Default)]
-struct Line {
+struct LaneQueue {
     waiting: usize,
     turns: VecDeque<Arc<str>>,
     of_tenant: HashMap<Arc<str>, VecDeque<Work>>,
 }
 
-impl Line {
+impl LaneQueue {
     /// False: as much waits as may.
     fn push(&mut self, tenant: &Arc<str>, work: Work, most: usize) -> bool {
         let own = self.of_tenant.entry(Arc::clone(tenant)).or_default();
@@ -139,8 +139,8 @@ impl Line {
 
 #[derive(Default)]
 struct Lanes {
-    requests: Line,
-    engine: Line,
+    requests: LaneQueue,
+    engine: LaneQueue,
     /// Threads that are at work for each tenant.
     at_work: HashMap<Arc<str>, usize>,
     /// The lane that was served last.
@@ -149,30 +149,30 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn of(&mut self, lane: Lane) -> &mut Line {
+    fn of(&mut self, lane: PoolLane) -> &mut LaneQueue {
         match lane {
-            Lane::Request => &mut self.requests,
-            Lane::Engine => &mut self.engine,
+            PoolLane::Request => &mut self.requests,
+            PoolLane::Engine => &mut self.engine,
         }
     }
 
     /// One thread is always left to the other tenants.
     fn next(&mut self, threads: usize) -> Option<(Arc<str>, Work)> {
         let order = if self.engine_was_served {
-            [Lane::Request, Lane::Engine]
+            [PoolLane::Request, PoolLane::Engine]
         } else {
-            [Lane::Engine, Lane::Request]
+            [PoolLane::Engine, PoolLane::Request]
         };
         let most = threads.saturating_sub(1).max(1);
         let (lane, (tenant, work)) = order.into_iter().find_map(|lane| {
             let line = match lane {
-                Lane::Request => &mut self.requests,
-                Lane::Engine => &mut self.engine,
+                PoolLane::Request => &mut self.requests,
+                PoolLane::Engine => &mut self.engine,
             };
             let at_work = &self.at_work;
             Some((lane, line.next(|tenant| at_work.get(tenant).is_none_or(|threads| *threads < most))?))
         })?;
-        self.engine_was_served = lane == Lane::Engine;
+        self.engine_was_served = lane == PoolLane::Engine;
         *self.at_work.entry(Arc::clone(&tenant)).or_default() += 1;
         Some((tenant, work))
     }
@@ -188,12 +188,12 @@ impl Lanes {
 }
 
 #[derive(Default)]
-struct Shared {
+struct PoolState {
     lanes: Mutex<Lanes>,
     arrived: Condvar,
 }
 
-impl Shared {
+impl PoolState {
     /// Nothing panics while the lock is held; were it so, the lanes would be as good as before.
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -207,7 +207,7 @@ impl Shared {
                 work();
                 lanes = self.lanes();
                 lanes.done(&tenant);
-                // What this tenant's turn held up may go on another thread.
+                // What this tenant's turn held up may continue another thread.
                 self.arrived.notify_one();
             } else if lanes.is_closed {
                 return;
@@ -220,7 +220,7 @@ impl Shared {
 
 /// The threads end when it is dropped, and with the process.
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     waiting_max: usize,
     deadline: Duration,
     /// It has no threads.
@@ -265,10 +265,10 @@ impl Pool {
     }
 
     /// # Panics
-    /// Where no thread can be created at all: a process that has none left cannot go on.
+    /// Where no thread can be created at all: a process that has none left cannot continue.
     #[must_use]
     pub fn new(threads: usize, waiting_max: usize, deadline: Duration) -> Self {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<PoolState>::default();
         let started = (0..threads).filter(|_| {
             let shared = Arc::clone(&shared);
             let thread = thread::Builder::new().name("punctual-eval".to_owned()).stack_size(STACK_BYTES);
@@ -285,24 +285,24 @@ impl Pool {
     /// [`Unavailable`].
     pub async fn run<T: Send + 'static>(
         &self,
-        lane: Lane,
+        lane: PoolLane,
         tenant: &str,
-        work: impl FnOnce(&Turn) -> T + Send + 'static,
+        work: impl FnOnce(&TimeSlice) -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         let is_abandoned = Arc::<AtomicBool>::default();
         if self.is_in_place {
-            let turn = Turn { ends_at: Turn::now() + self.deadline, is_abandoned };
-            return catch_unwind(AssertUnwindSafe(|| work(&turn))).map_err(|_| Unavailable::Panicked);
+            let slice = TimeSlice { ends_at: TimeSlice::now() + self.deadline, is_abandoned };
+            return catch_unwind(AssertUnwindSafe(|| work(&slice))).map_err(|_| Unavailable::Panicked);
         }
-        let waiting = Waiting(Arc::clone(&is_abandoned));
+        let waiting = DropMark(Arc::clone(&is_abandoned));
         let (answer, answered) = oneshot::channel();
         let deadline = self.deadline;
         let work = move || {
             if is_abandoned.load(Relaxed) {
                 return;
             }
-            let turn = Turn { ends_at: Turn::now() + deadline, is_abandoned };
-            let done = catch_unwind(AssertUnwindSafe(|| work(&turn)));
+            let slice = TimeSlice { ends_at: TimeSlice::now() + deadline, is_abandoned };
+            let done = catch_unwind(AssertUnwindSafe(|| work(&slice)));
             // Where that fails, no caller waits any more.
             drop(answer.send(done));
         };

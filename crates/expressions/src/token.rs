@@ -30,7 +30,7 @@ const SIGNS: [&str; 23] = [
 ];
 const NOT: &str = "!";
 
-/// All of them, with one at the end that stands for the end.
+/// All of them, with one at the end that represents the end.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Mistake> {
     let mut lexer = Lexer { text, at: 0 };
     let mut all = Vec::new();
@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(Word::Text(text.into())))
     }
 
-    /// What stands behind a backslash.
+    /// What is behind a backslash.
     fn escaped(&mut self, is_bytes: bool, made: &mut Vec<u8>) -> Result<(), Mistake> {
         let at = self.at - 1;
         let letter = self.peek();

@@ -1,11 +1,11 @@
 //! A parsed expression. Macros over lists (`all`, `exists`, `exists_one`, `map`, `filter`) are nodes of their own: what a name means
-//! is known from where it stands in the tree, and never from what it looks like.
+//! is known from where it is in the tree, and never from what it looks like.
 
 use crate::value::Value;
 
 /// A part of an expression, and where it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct ExpressionNode {
     /// Bytes of the text.
     pub(crate) at: u16,
     pub(crate) end: u16,
@@ -17,41 +17,41 @@ pub(crate) enum Kind {
     Literal(Value),
     Name(Box<str>),
     /// `of.field`
-    Select(Box<Node>, Box<str>),
+    Select(Box<ExpressionNode>, Box<str>),
     /// `has(of.field)`
-    Has(Box<Node>, Box<str>),
+    Has(Box<ExpressionNode>, Box<str>),
     /// `of[index]`
-    Index(Box<[Node; 2]>),
-    Call(Box<Call>),
-    Not(Box<Node>),
-    Negate(Box<Node>),
-    Binary(Operator, Box<[Node; 2]>),
+    Index(Box<[ExpressionNode; 2]>),
+    Call(Box<FunctionCall>),
+    Not(Box<ExpressionNode>),
+    Negate(Box<ExpressionNode>),
+    Binary(Operator, Box<[ExpressionNode; 2]>),
     /// Two or more.
-    And(Box<[Node]>),
-    Or(Box<[Node]>),
-    Conditional(Box<[Node; 3]>),
-    List(Box<[Node]>),
-    Map(Box<[(Node, Node)]>),
+    And(Box<[ExpressionNode]>),
+    Or(Box<[ExpressionNode]>),
+    Conditional(Box<[ExpressionNode; 3]>),
+    List(Box<[ExpressionNode]>),
+    Map(Box<[(ExpressionNode, ExpressionNode)]>),
     Walk(Box<Walk>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct FunctionCall {
     pub(crate) function: Box<str>,
-    pub(crate) target: Option<Node>,
-    pub(crate) args: Vec<Node>,
+    pub(crate) target: Option<ExpressionNode>,
+    pub(crate) args: Vec<ExpressionNode>,
 }
 
 /// `list.map(name, result)` and its like.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Walk {
     pub(crate) over: Over,
-    pub(crate) list: Node,
+    pub(crate) list: ExpressionNode,
     pub(crate) name: Box<str>,
     /// Of `map` with three arguments, and of all others: what is asked of each item.
-    pub(crate) condition: Option<Node>,
+    pub(crate) condition: Option<ExpressionNode>,
     /// Of `map`.
-    pub(crate) result: Option<Node>,
+    pub(crate) result: Option<ExpressionNode>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Operator {
     }
 }
 
-impl Node {
+impl ExpressionNode {
     /// Of the deepest part, without a call for each.
     pub(crate) fn depth(&self) -> usize {
         let (mut open, mut deepest) = (vec![(self, 1)], 0);

@@ -42,7 +42,7 @@ impl Decimal {
 
 /// What an entry of a map is found by. Numbers are the same whatever they are stored as.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum MapKey {
     Bool(bool),
     Whole(i128),
     Text(Arc<str>),
@@ -50,34 +50,34 @@ pub(crate) enum Key {
 
 /// Entries in the order of their keys, so that each walk over them is the same.
 #[derive(Clone, Debug, Default)]
-pub struct Map(Vec<(Key, Value)>);
+pub struct Map(Vec<(MapKey, Value)>);
 
 impl Map {
     /// Of several entries with one key, the last counts. Sorted in `n · log n` steps.
-    pub(crate) fn of(mut entries: Vec<(Key, Value)>) -> Self {
+    pub(crate) fn of(mut entries: Vec<(MapKey, Value)>) -> Self {
         entries.reverse();
         entries.sort_by(|one, other| one.0.cmp(&other.0));
         entries.dedup_by(|one, other| one.0 == other.0);
         Self(entries)
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Value> {
+    pub(crate) fn get(&self, key: &MapKey) -> Option<&Value> {
         self.at(|this_key| this_key.cmp(key))
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         self.at(|key| match key {
-            Key::Text(text) => text.as_ref().cmp(name),
-            Key::Bool(_) | Key::Whole(_) => Ordering::Less,
+            MapKey::Text(text) => text.as_ref().cmp(name),
+            MapKey::Bool(_) | MapKey::Whole(_) => Ordering::Less,
         })
     }
 
-    fn at(&self, order: impl Fn(&Key) -> Ordering) -> Option<&Value> {
+    fn at(&self, order: impl Fn(&MapKey) -> Ordering) -> Option<&Value> {
         let place = self.0.binary_search_by(|(key, _)| order(key)).ok()?;
         self.0.get(place).map(|(_, value)| value)
     }
 
-    pub(crate) fn entries(&self) -> &[(Key, Value)] {
+    pub(crate) fn entries(&self) -> &[(MapKey, Value)] {
         &self.0
     }
 
@@ -86,7 +86,7 @@ impl Map {
     }
 }
 
-impl Key {
+impl MapKey {
     pub(crate) fn value(&self) -> Value {
         match self {
             Self::Bool(truth) => Value::Bool(*truth),
@@ -121,7 +121,7 @@ impl Value {
     /// Of entries that are found by names.
     #[must_use]
     pub fn map(entries: impl IntoIterator<Item = (String, Self)>) -> Self {
-        let entries = entries.into_iter().map(|(name, value)| (Key::Text(name.into()), value));
+        let entries = entries.into_iter().map(|(name, value)| (MapKey::Text(name.into()), value));
         Self::Map(Map::of(entries.collect()).into())
     }
 
@@ -130,12 +130,12 @@ impl Value {
         Self::List(items.into())
     }
 
-    pub(crate) fn key(&self) -> Option<Key> {
+    pub(crate) fn key(&self) -> Option<MapKey> {
         match self {
-            Self::Bool(truth) => Some(Key::Bool(*truth)),
-            Self::Int(number) => Some(Key::Whole((*number).into())),
-            Self::UInt(number) => Some(Key::Whole((*number).into())),
-            Self::String(text) => Some(Key::Text(Arc::clone(text))),
+            Self::Bool(truth) => Some(MapKey::Bool(*truth)),
+            Self::Int(number) => Some(MapKey::Whole((*number).into())),
+            Self::UInt(number) => Some(MapKey::Whole((*number).into())),
+            Self::String(text) => Some(MapKey::Text(Arc::clone(text))),
             _ => None,
         }
     }

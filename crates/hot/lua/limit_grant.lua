@@ -80,10 +80,17 @@ local function filled(rate)
   return rate
 end
 
+-- Most wishes of a call name the same scopes.
+local parsed = {}
+
 local function numbers(bytes)
-  local list = {}
-  for i = 1, #bytes, 2 do
-    list[#list + 1] = struct.unpack('>I2', bytes, i)
+  local list = parsed[bytes]
+  if not list then
+    list = {}
+    for i = 1, #bytes, 2 do
+      list[#list + 1] = struct.unpack('>I2', bytes, i)
+    end
+    parsed[bytes] = list
   end
   return list
 end
@@ -116,32 +123,65 @@ local function held_anew(old, new)
   return struct.pack('>I4I4', high, low) .. string.sub(old, 9)
 end
 
-local answers = {}
+local wishes, members = {}, {}
 while at <= #ARGV do
-  local member, til, own_scopes, own_rates, record = next_arg(), next_arg(), numbers(next_arg()), numbers(next_arg()), next_arg()
+  local member = next_arg()
+  wishes[#wishes + 1] = { member, next_arg(), numbers(next_arg()), numbers(next_arg()), next_arg() }
+  members[#members + 1] = member
+end
+
+-- Commands of many members: a command for each costs twice as much as the rest of the script. Lua passes at most 8,000 values.
+local PASSED = 4000
+
+local function each_part(command, key, values)
+  for i = 1, #values, PASSED do
+    redis.call(command, key, unpack(values, i, math.min(i + PASSED - 1, #values)))
+  end
+end
+
+-- Record of each member that holds a place: before this call, then as this call leaves it.
+local records = {}
+for i = 1, #members, PASSED do
+  local last = math.min(i + PASSED - 1, #members)
+  for n, record in ipairs(redis.call('HMGET', KEYS[2], unpack(members, i, last))) do
+    records[members[i + n - 1]] = record
+  end
+end
+
+local answers, holds, until_, written = {}, {}, {}, {}
+
+local function write(member, til, record)
+  records[member] = record
+  written[#written + 1], written[#written + 2] = member, record
+  until_[#until_ + 1], until_[#until_ + 2] = til, member
+end
+
+for _, wish in ipairs(wishes) do
+  local member, til, own_scopes, own_rates, record = unpack(wish)
   local code, wait = 0, 0
-  local old = redis.call('HGET', KEYS[2], member)
+  local old = records[member]
   if old then
-    redis.call('HSET', KEYS[2], member, held_anew(old, record))
-    redis.call('ZADD', KEYS[3], til, member)
+    write(member, til, held_anew(old, record))
   else
     code, wait = what_stands_in_the_way(own_scopes, own_rates)
     if code == 0 then
       for _, n in ipairs(own_scopes) do
-        redis.call('ZADD', KEYS[4], 0, scopes[n].word .. member)
+        holds[#holds + 1], holds[#holds + 2] = 0, scopes[n].word .. member
         scopes[n].held = held(scopes[n]) + 1
       end
       for _, n in ipairs(own_rates) do
         rates[n].units = rates[n].units - rates[n].period
       end
       if #own_scopes > 0 then
-        redis.call('HSET', KEYS[2], member, record)
-        redis.call('ZADD', KEYS[3], til, member)
+        write(member, til, record)
       end
     end
   end
   answers[#answers + 1], answers[#answers + 2] = code, wait
 end
+each_part('ZADD', KEYS[4], holds)
+each_part('HSET', KEYS[2], written)
+each_part('ZADD', KEYS[3], until_)
 for _, rate in ipairs(rates) do
   if rate.units then
     redis.call('HSET', KEYS[5], rate.word, string.format('%.0f %.0f %.0f', rate.units, rate.period, rate.at))

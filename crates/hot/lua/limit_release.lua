@@ -16,21 +16,46 @@ local function scopes_in(record)
   return words
 end
 
-local answers = {}
+-- Commands of many members: a command for each costs twice as much as the rest of the script. Lua passes at most 8,000 values.
+local PASSED = 4000
+
+local function each_part(command, key, values)
+  for i = 1, #values, PASSED do
+    redis.call(command, key, unpack(values, i, math.min(i + PASSED - 1, #values)))
+  end
+end
+
+local members, records, until_ = {}, {}, {}
 for i = 1, #ARGV, 2 do
-  local member, granted_at = ARGV[i], ARGV[i + 1]
-  local record = redis.call('HGET', KEYS[1], member)
+  members[#members + 1] = ARGV[i]
+end
+for i = 1, #members, PASSED do
+  local last = math.min(i + PASSED - 1, #members)
+  local found = redis.call('HMGET', KEYS[1], unpack(members, i, last))
+  local scores = redis.call('ZMSCORE', KEYS[2], unpack(members, i, last))
+  for n = 1, last - i + 1 do
+    records[members[i + n - 1]], until_[members[i + n - 1]] = found[n], scores[n]
+  end
+end
+
+local answers, gone, holds = {}, {}, {}
+for n, member in ipairs(members) do
+  local record, granted_at = records[member], ARGV[2 * n]
   if record and granted_at ~= '' and granted_at ~= string.sub(record, 1, 8) then
     record = false
   end
-  answers[#answers + 1] = record
-  answers[#answers + 1] = record and redis.call('ZSCORE', KEYS[2], member)
+  answers[#answers + 1] = record or false
+  answers[#answers + 1] = record and until_[member] or false
   if record then
     for _, word in ipairs(scopes_in(record)) do
-      redis.call('ZREM', KEYS[3], word .. member)
+      holds[#holds + 1] = word .. member
     end
-    redis.call('HDEL', KEYS[1], member)
-    redis.call('ZREM', KEYS[2], member)
+    gone[#gone + 1] = member
+    -- A second time in this call it holds none.
+    records[member] = nil
   end
 end
+each_part('ZREM', KEYS[3], holds)
+each_part('HDEL', KEYS[1], gone)
+each_part('ZREM', KEYS[2], gone)
 return answers

@@ -1,8 +1,8 @@
-//! The near future in Redis, and what has fired. Keeps no payload, decides no state, and is never the only place where a task is:
-//! whatever is here can be rebuilt from the store.
+//! The hot set: tasks due soon in Redis, and what has fired. Keeps no payload, decides no state, and is never the only place
+//! of a task: everything here can be rebuilt from the store.
 //!
-//! In reading order: `redis` (what is due, limits and signals, shared by many engines); `none` (no hot set at all); `limiter` (who
-//! may be in flight, in the memory of one engine), `stored` (the same of several engines without Redis).
+//! In reading order: `redis` (due tasks, limits and signals, shared by many engines); `none` (no hot set); `limiter` (tasks in
+//! flight, in the memory of one engine); `stored` (the same for several engines without Redis).
 
 mod limiter;
 mod none;

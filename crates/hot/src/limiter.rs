@@ -1,12 +1,13 @@
 //! The limiter in memory: for engines of one process. One lock, held for the length of one method, which is what makes a
-//! grant all or nothing. Every method is done when it is first polled. The limiter in the store computes by `Inner`, too.
+//! grant all or nothing. Every method is done when it is first polled. The limiter in the store computes by `MemoryLimiterState`, too.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter,
     limiter::{
-        Answer, DEMANDS_KNOWN_MS, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish,
+        DEMANDS_KNOWN_MS, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest,
+        Verdict,
     },
 };
 use punctual_domain::{
@@ -21,12 +22,12 @@ const BUCKETS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub struct MemoryLimiter {
-    inner: Mutex<Inner>,
+    inner: Mutex<MemoryLimiterState>,
 }
 
 /// Members, buckets and demands of a limiter.
 #[derive(Debug, Default)]
-pub(crate) struct Inner {
+pub(crate) struct MemoryLimiterState {
     pub(crate) is_whole: bool,
     pub(crate) rebuilding: Option<Rebuilding>,
     pub(crate) members: HashMap<Member, Held>,
@@ -39,34 +40,34 @@ pub(crate) struct Inner {
     pub(crate) demands: BTreeMap<String, (Millis, Vec<Demand>)>,
 }
 
-impl Inner {
+impl MemoryLimiterState {
     /// `clock`: of the rates.
-    fn grant(&mut self, wish: Wish, now: Millis, clock: Millis) -> Answer {
-        if let Some(held) = self.members.get(&wish.member) {
+    fn grant(&mut self, request: SlotRequest, now: Millis, clock: Millis) -> Verdict {
+        if let Some(held) = self.members.get(&request.member) {
             let granted_at = now.max(held.granted_at.plus(1));
-            self.hold(Held { granted_at, until: wish.until, ..held.clone() });
-            return Answer::Granted;
+            self.hold(Held { granted_at, until: request.until, ..held.clone() });
+            return Verdict::Granted;
         }
-        if let Some(limit) = wish.limits.iter().find(|limit| self.left(limit) == 0) {
-            return Answer::Blocked(limit.scope.clone());
+        if let Some(limit) = request.limits.iter().find(|limit| self.left(limit) == 0) {
+            return Verdict::Blocked(limit.scope.clone());
         }
-        let mut buckets: Vec<(Scope, (Flow, Bucket))> = Vec::with_capacity(wish.rates.len());
-        for rate in wish.rates {
+        let mut buckets: Vec<(Scope, (Flow, Bucket))> = Vec::with_capacity(request.rates.len());
+        for rate in request.rates {
             let (flow, mut bucket) = self.bucket(&rate, clock);
             let wait_ms = bucket.wait_ms(flow);
             if !bucket.take() {
-                return Answer::Throttled { scope: rate.scope, wait_ms };
+                return Verdict::Throttled { scope: rate.scope, wait_ms };
             }
             buckets.push((rate.scope, (flow, bucket)));
         }
         self.buckets.extend(buckets);
         self.forget_full(clock);
-        let scopes: Vec<Scope> = wish.limits.into_iter().map(|limit| limit.scope).collect();
+        let scopes: Vec<Scope> = request.limits.into_iter().map(|limit| limit.scope).collect();
         if !scopes.is_empty() {
-            let Wish { member, place, until, .. } = wish;
+            let SlotRequest { member, place, until, .. } = request;
             self.hold(Held { member, place, granted_at: now, until, scopes });
         }
-        Answer::Granted
+        Verdict::Granted
     }
 
     fn left(&self, limit: &Limit) -> usize {
@@ -119,16 +120,16 @@ impl Inner {
     pub(crate) fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Room {
         let mut room = Room { free: usize::MAX, bound: None };
         if !self.is_whole {
-            return Room { free: 0, bound: Some(Answer::NotWhole) };
+            return Room { free: 0, bound: Some(Verdict::NotWhole) };
         }
         for limit in limits {
-            room.narrow(self.left(limit), || Answer::Blocked(limit.scope.clone()));
+            room.narrow(self.left(limit), || Verdict::Blocked(limit.scope.clone()));
         }
         for rate in rates {
             let (flow, bucket) = self.bucket(rate, now);
             let (scope, wait_ms) = (&rate.scope, bucket.wait_ms(flow));
             let starts = usize::try_from(bucket.starts()).unwrap_or(0);
-            room.narrow(starts, || Answer::Throttled { scope: scope.clone(), wait_ms });
+            room.narrow(starts, || Verdict::Throttled { scope: scope.clone(), wait_ms });
         }
         room
     }
@@ -136,14 +137,14 @@ impl Inner {
     /// One answer a wish, in order; `clock`: of the rates.
     pub(crate) fn grant_all(
         &mut self,
-        wishes: impl Iterator<Item = Wish>,
+        requests: impl Iterator<Item = SlotRequest>,
         now: Millis,
         clock: Millis,
-    ) -> Vec<Answer> {
+    ) -> Vec<Verdict> {
         if !self.is_whole {
-            return wishes.map(|_| Answer::NotWhole).collect();
+            return requests.map(|_| Verdict::NotWhole).collect();
         }
-        wishes.map(|wish| self.grant(wish, now, clock)).collect()
+        requests.map(|request| self.grant(request, now, clock)).collect()
     }
 
     /// Each only if it was granted at that time.
@@ -200,8 +201,8 @@ impl Inner {
 
 #[async_trait]
 impl Limiter for MemoryLimiter {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
-        Ok(self.inner.lock().grant_all(wishes.into_iter(), now, now))
+    async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
+        Ok(self.inner.lock().grant_all(requests.into_iter(), now, now))
     }
 
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
@@ -273,27 +274,27 @@ mod tests {
 
     #[test]
     fn buckets_that_are_full_again_are_forgotten_when_they_are_many() {
-        let mut inner = Inner { is_whole: true, ..Inner::default() };
+        let mut inner = MemoryLimiterState { is_whole: true, ..MemoryLimiterState::default() };
         let rate = Rate { limit: 1, period_ms: 1_000, burst: 2 };
         let mut start = |nth: usize, now: i64| {
             let queue = Name::new(&format!("q{nth}")).unwrap();
             let scope = Scope::Queue(QueueKey { namespace: Name::default_namespace(), queue });
             let id = i64::try_from(nth).unwrap();
-            let wish = Wish {
+            let request = SlotRequest {
                 member: Member { id, fence: 1 },
                 place: TaskRef { partition: Partition(0), due_at: Millis(0), id },
                 until: Millis(now + 1),
                 limits: Vec::new(),
                 rates: vec![Flowing { scope, rate }],
             };
-            let answer = inner.grant(wish, Millis(now), Millis(now));
+            let answer = inner.grant(request, Millis(now), Millis(now));
             (answer, inner.buckets.len())
         };
         for nth in 0..BUCKETS_MAX {
-            assert_eq!(start(nth, 0), (Answer::Granted, nth + 1));
+            assert_eq!(start(nth, 0), (Verdict::Granted, nth + 1));
         }
         assert_eq!(start(1, 500).1, BUCKETS_MAX);
         assert_eq!(start(BUCKETS_MAX, 1_100).1, 2, "all but the two that were used just now are full");
-        assert!(matches!(start(1, 1_100).0, Answer::Granted | Answer::Throttled { .. }));
+        assert!(matches!(start(1, 1_100).0, Verdict::Granted | Verdict::Throttled { .. }));
     }
 }

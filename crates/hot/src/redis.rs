@@ -2,14 +2,10 @@
 //! script (`lua/`), atomic in one slot; all but `drain` are harmless when they are repeated. Never waits inside Redis, and never keeps it
 //! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
 //!
-//! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
-//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `signals` (what engines tell each other).
+//! In reading order: `script`, `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `signals`
+//! (what engines tell each other). Connections are those of `punctual-redis-link`.
 
-mod address;
-mod direct;
-mod link;
 mod problem;
-mod tls;
 
 mod codec;
 mod identity;
@@ -34,10 +30,9 @@ pub use self::{
 };
 
 use self::{
-    address::{Address, Limits},
     identity::{Guarded, Identity},
     keys::{Keys, PartitionKeys},
-    link::Place,
+    script::SCRIPTS,
     server::Info,
 };
 use async_trait::async_trait;
@@ -48,6 +43,7 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{place::Partition, time::Millis};
+use punctual_redis_link::{RedisEndpoints, TimeLimits};
 use std::{
     sync::{
         Arc,
@@ -60,6 +56,9 @@ use std::{
 const CALL_MAX: usize = 1_000;
 /// Connections for bulk, beside the one for what must be quick.
 const BULK_CONNECTIONS: usize = 2;
+/// A good part less than an engine waits for a hot set before it believes that none is there: by then another connection has been
+/// made.
+const DOUBT_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisOptions {
@@ -93,8 +92,8 @@ impl Default for RedisOptions {
 pub struct RedisHot {
     keys: Keys,
     identity: Arc<Identity>,
-    place: Arc<Place>,
-    /// For what somebody waits for: small, and nothing large in front of it.
+    place: Arc<RedisEndpoints>,
+    /// For what a caller waits for: small, and nothing large in front of it.
     quick: Arc<Guarded>,
     bulk: Vec<Guarded>,
     next_bulk: AtomicUsize,
@@ -118,7 +117,7 @@ impl RedisHot {
         })
     }
 
-    /// The same, where a Redis that is away is no error: until it answers every call fails and does nothing, and the first
+    /// The same, where a Redis that is unavailable is no error: until it answers every call fails and does nothing, and the first
     /// `is_whole` that it answers looks at it as `connect` does. Then or later, whatever `connect` refuses is not used. Says why
     /// it was not reached; None: it was.
     ///
@@ -142,17 +141,18 @@ impl RedisHot {
     }
 
     fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
-        let limits = Limits { connect: options.connect_timeout, response: options.response_timeout };
+        let (connect, response) = (options.connect_timeout, options.response_timeout);
+        let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER };
         let keys = Keys::new(&options.prefix, options.partitions)?;
-        let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
+        let place = RedisEndpoints::new(url, limits, SCRIPTS.all())?;
         let mut bulk = Vec::new();
         let identity = Arc::new(Identity::new(&keys, &options.prefix, options.cluster));
         for _ in 0..BULK_CONNECTIONS {
-            bulk.push(Guarded::new(place.link()?, &identity));
+            bulk.push(Guarded::new(place.router(), &identity));
         }
         Ok(Self {
             keys,
-            quick: Arc::new(Guarded::new(place.link()?, &identity)),
+            quick: Arc::new(Guarded::new(place.router(), &identity)),
             identity,
             place,
             bulk,
@@ -161,7 +161,7 @@ impl RedisHot {
         })
     }
 
-    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; whoever calls it must also
+    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; the caller it must also
     /// read it.
     ///
     /// # Errors
@@ -202,7 +202,7 @@ impl RedisHot {
             .await
             .map_err(|failure| failure.into_error(doing))?;
         server::read(answers)
-            .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
+            .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::answer("INFO as text")))
     }
 
     /// In turn: what one waits for does not stand behind the other.

@@ -7,11 +7,13 @@
 
 mod codec;
 
-use crate::{limiter::Inner, redis::RateClock};
+use crate::{limiter::MemoryLimiterState, redis::RateClock};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, LimiterState, Member, Rebuilding, Room, Wish},
+    limiter::{
+        Demand, Flowing, Held, Holders, Limit, LimiterState, Member, Rebuilding, Room, SlotRequest, Verdict,
+    },
 };
 use punctual_domain::{limits::Scope, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -39,13 +41,13 @@ pub struct StoredLimiter {
 struct Cached {
     version: i64,
     value: Vec<u8>,
-    inner: Inner,
+    inner: MemoryLimiterState,
 }
 
 impl StoredLimiter {
     #[must_use]
     pub fn new(state: Arc<dyn LimiterState>, clock: RateClock) -> Self {
-        let cached = Cached { version: NONE_CACHED, value: Vec::new(), inner: Inner::default() };
+        let cached = Cached { version: NONE_CACHED, value: Vec::new(), inner: MemoryLimiterState::default() };
         Self { state, clock, cached: Mutex::new(cached) }
     }
 
@@ -76,7 +78,7 @@ impl StoredLimiter {
         &self,
         doing: &'static str,
         now: Millis,
-        act: impl Fn(&mut Inner, Millis) -> T + Send,
+        act: impl Fn(&mut MemoryLimiterState, Millis) -> T + Send,
     ) -> Result<T, Error> {
         let mut cached = self.cached.lock().await;
         for _ in 0..TRIES {
@@ -100,9 +102,9 @@ impl StoredLimiter {
 
 #[async_trait]
 impl Limiter for StoredLimiter {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
-        let grant = |inner: &mut Inner, clock| {
-            let answers = inner.grant_all(wishes.iter().cloned(), now, clock);
+    async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
+        let grant = |inner: &mut MemoryLimiterState, clock| {
+            let answers = inner.grant_all(requests.iter().cloned(), now, clock);
             // They would be written with each change.
             inner.drop_full(clock);
             answers
@@ -117,7 +119,8 @@ impl Limiter for StoredLimiter {
     }
 
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
-        let release = |inner: &mut Inner, _| members.iter().map(|member| inner.release(*member)).collect();
+        let release =
+            |inner: &mut MemoryLimiterState, _| members.iter().map(|member| inner.release(*member)).collect();
         self.change("give slots up", Millis::ZERO, release).await
     }
 
@@ -130,7 +133,8 @@ impl Limiter for StoredLimiter {
     }
 
     async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
-        let restore = |inner: &mut Inner, _| held.iter().cloned().for_each(|held| inner.hold(held));
+        let restore =
+            |inner: &mut MemoryLimiterState, _| held.iter().cloned().for_each(|held| inner.hold(held));
         self.change("restore slots", Millis::ZERO, restore).await
     }
 
@@ -151,7 +155,7 @@ impl Limiter for StoredLimiter {
     }
 
     async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
-        let say = |inner: &mut Inner, clock| inner.demands(engine, seen, clock);
+        let say = |inner: &mut MemoryLimiterState, clock| inner.demands(engine, seen, clock);
         self.change("tell of demands", now, say).await
     }
 
@@ -160,12 +164,12 @@ impl Limiter for StoredLimiter {
     }
 
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
-        let begin = |inner: &mut Inner, _| inner.rebuilding = Some(who);
+        let begin = |inner: &mut MemoryLimiterState, _| inner.rebuilding = Some(who);
         self.change("begin to restore slots", Millis::ZERO, begin).await
     }
 
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
-        let make = |inner: &mut Inner, _| inner.make_whole(who);
+        let make = |inner: &mut MemoryLimiterState, _| inner.make_whole(who);
         self.change("note that all slots are restored", Millis::ZERO, make).await
     }
 }

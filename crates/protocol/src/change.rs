@@ -145,7 +145,7 @@ impl CancelRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuryRequest {
-    /// Its last error from then on, by which it is found among the dead; `buried by hand` unless given.
+    /// Its last error from then on, by which it is found among the dead; `buried manually` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,

@@ -3,7 +3,7 @@
 use crate::{
     Error, Planner, evaluate, expressions,
     planner::Eyes,
-    take_back::{self, Taken},
+    revoke::{self, RevokedSchedule},
 };
 use punctual_contract::{
     Error as BackendError,
@@ -15,7 +15,7 @@ use punctual_domain::{
     schedule::{Budget, Invalid, Payload, Progress, Schedule, SchedulePause, Timing, jitter_ms},
     time::Millis,
 };
-use punctual_expressions::Turn;
+use punctual_expressions::TimeSlice;
 use std::sync::Arc;
 
 /// Changes that lose their race to others, one after the other.
@@ -56,7 +56,7 @@ impl Planner {
         if self.eyes.see(&stored) { Ok(stored) } else { Err(Error::NotFound) }
     }
 
-    /// The same planner for somebody who does not see all: what stands at the moment of a change decides, and whoever may not
+    /// The same planner for somebody who does not see all: what is at the moment of a change decides, and whoever may not
     /// see that is told [`Error::NotFound`]. Lists and `put` are not narrowed.
     #[must_use]
     pub fn seen_by(&self, sees: impl Fn(&StoredSchedule) -> bool + Send + Sync + 'static) -> Self {
@@ -88,8 +88,8 @@ impl Planner {
     ) -> Result<Vec<Upcoming>, Error> {
         let (now, key) = (self.inner.engine.now(), key.clone());
         let namespace = key.namespace.clone();
-        let work = move |turn: &Turn| {
-            let mut budget = evaluate::calendar(STEPS, turn);
+        let work = move |pass: &TimeSlice| {
+            let mut budget = evaluate::calendar(STEPS, pass);
             let timing = checked(&schedule, now, &mut budget)?;
             let found = upcoming(&key, &schedule, &timing, now, count, &mut budget);
             if found.is_empty() && count > 0 {
@@ -124,8 +124,8 @@ impl Planner {
         let Some(namespace) = all.first().map(|stored| stored.key.namespace.clone()) else {
             return Ok(Vec::new());
         };
-        let work = move |turn: &Turn| {
-            let mut budget = evaluate::calendar(STEPS, turn);
+        let work = move |pass: &TimeSlice| {
+            let mut budget = evaluate::calendar(STEPS, pass);
             let next =
                 |stored: &StoredSchedule| next_of(stored, now, count, &mut budget).map_err(Error::from);
             all.iter().map(next).collect::<Vec<_>>()
@@ -145,8 +145,8 @@ impl Planner {
         by: &str,
         fits: impl Fn(i64) -> bool,
     ) -> Result<TakenBack, Error> {
-        let change = move |stands: Option<&StoredSchedule>| {
-            let pause = stands.and_then(|schedule| schedule.schedule.pause.clone());
+        let change = move |current: Option<&StoredSchedule>| {
+            let pause = current.and_then(|schedule| schedule.schedule.pause.clone());
             Ok(Schedule { pause, ..schedule.clone() })
         };
         let taken = self.change(key, by, fits, change, Checks::All).await?;
@@ -157,8 +157,8 @@ impl Planner {
     }
 
     /// For whatever changes a schedule that is there.
-    fn standing<'s>(&self, stands: Option<&'s StoredSchedule>) -> Result<&'s StoredSchedule, Error> {
-        stands.filter(|schedule| self.eyes.see(schedule)).ok_or(Error::NotFound)
+    fn existing<'s>(&self, current: Option<&'s StoredSchedule>) -> Result<&'s StoredSchedule, Error> {
+        current.filter(|schedule| self.eyes.see(schedule)).ok_or(Error::NotFound)
     }
 
     /// Changes what stands.
@@ -172,10 +172,10 @@ impl Planner {
         fits: impl Fn(i64) -> bool,
         patched: impl Fn(&Schedule) -> Result<Schedule, Error>,
     ) -> Result<TakenBack, Error> {
-        let change = move |stands: Option<&StoredSchedule>| {
-            let stands = self.standing(stands)?;
-            let pause = stands.schedule.pause.clone();
-            Ok(Schedule { pause, ..patched(&stands.schedule)? })
+        let change = move |current: Option<&StoredSchedule>| {
+            let current = self.existing(current)?;
+            let pause = current.schedule.pause.clone();
+            Ok(Schedule { pause, ..patched(&current.schedule)? })
         };
         let taken = self.change(key, by, fits, change, Checks::All).await?;
         self.release(&taken.schedule).await?;
@@ -198,31 +198,31 @@ impl Planner {
             return Err(Invalid { field: "until".to_owned(), problem: "has passed".to_owned() }.into());
         }
         let pause = SchedulePause { at, by: by.to_owned(), reason, until };
-        let change = move |stands: Option<&StoredSchedule>| {
-            let stands = self.standing(stands)?;
+        let change = move |current: Option<&StoredSchedule>| {
+            let current = self.existing(current)?;
             // Who paused first, and why, stays.
             let stood =
-                stands.schedule.pause.clone().filter(|_| stands.schedule.is_paused(at) && until.is_none());
-            Ok(Schedule { pause: Some(stood.unwrap_or_else(|| pause.clone())), ..stands.schedule.clone() })
+                current.schedule.pause.clone().filter(|_| current.schedule.is_paused(at) && until.is_none());
+            Ok(Schedule { pause: Some(stood.unwrap_or_else(|| pause.clone())), ..current.schedule.clone() })
         };
         self.change(key, by, |_| true, change, Checks::None).await
     }
 
-    /// It goes on; what it has missed is treated as it says.
+    /// It continues; what it has missed is treated as it says.
     ///
     /// # Errors
     /// As [`Planner::patch`].
     pub async fn resume(&self, key: &ScheduleKey, by: &str) -> Result<TakenBack, Error> {
-        let change = |stands: Option<&StoredSchedule>| {
-            let stands = self.standing(stands)?;
-            Ok(Schedule { pause: None, ..stands.schedule.clone() })
+        let change = |current: Option<&StoredSchedule>| {
+            let current = self.existing(current)?;
+            Ok(Schedule { pause: None, ..current.schedule.clone() })
         };
         let taken = self.change(key, by, |_| true, change, Checks::None).await?;
         self.release(&taken.schedule).await?;
         Ok(taken)
     }
 
-    /// Forgets a schedule, when what was made ahead is taken back.
+    /// Forgets a schedule, when what was made ahead is revoked.
     ///
     /// # Errors
     /// As [`Planner::patch`].
@@ -232,9 +232,9 @@ impl Planner {
         by: &str,
         fits: impl Fn(i64) -> bool,
     ) -> Result<TakenBack, Error> {
-        let disabled = |stands: Option<&StoredSchedule>| {
-            let stands = self.standing(stands)?;
-            Ok(Schedule { enabled: false, ..stands.schedule.clone() })
+        let disabled = |current: Option<&StoredSchedule>| {
+            let current = self.existing(current)?;
+            Ok(Schedule { enabled: false, ..current.schedule.clone() })
         };
         let mut before = None;
         for _ in 0..TRIES {
@@ -243,9 +243,9 @@ impl Planner {
                 Err(Error::NotFound) if before.is_some() => break,
                 taken => taken?,
             };
-            let stands = taken.schedule.clone();
+            let current = taken.schedule.clone();
             let taken = before.get_or_insert(taken);
-            taken.schedule = stands;
+            taken.schedule = current;
             if self.remove(&taken.schedule).await? {
                 break;
             }
@@ -259,18 +259,20 @@ impl Planner {
     /// False: it has another document by now.
     async fn remove(&self, disabled: &StoredSchedule) -> Result<bool, Error> {
         for _ in 0..TRIES {
-            let stands =
+            let current =
                 self.inner.store.schedule(&disabled.key).await.map_err(BackendError::after_a_change)?;
-            let Some(stands) = stands.filter(|schedule| schedule.id == disabled.id) else { return Ok(true) };
-            if stands.revision != disabled.revision {
+            let Some(current) = current.filter(|schedule| schedule.id == disabled.id) else {
+                return Ok(true);
+            };
+            if current.revision != disabled.revision {
                 return Ok(false);
             }
-            // What was made ahead is taken back before it is forgotten, whoever has disabled it.
-            if stands.progress.takes_back {
-                self.finish(&stands).await?;
+            // What was made ahead is revoked before it is forgotten, whoever has disabled it.
+            if current.progress.takes_back {
+                self.finish(&current).await?;
                 continue;
             }
-            let removed = self.inner.store.remove_schedule(stands.id, stands.step).await;
+            let removed = self.inner.store.remove_schedule(current.id, current.step).await;
             if removed.map_err(BackendError::after_a_change)? == Applied::Moved {
                 return Ok(true);
             }
@@ -278,7 +280,7 @@ impl Planner {
         Err(Error::Contended)
     }
 
-    /// One `now`, before the commit, by which it is decided what has fired and what is taken back. What changes nothing is not
+    /// One `now`, before the commit, by which it is decided what has fired and what is revoked. What changes nothing is not
     /// stored, and takes nothing back.
     async fn change(
         &self,
@@ -289,21 +291,21 @@ impl Planner {
         checks: Checks,
     ) -> Result<TakenBack, Error> {
         for _ in 0..TRIES {
-            let stands = self.inner.store.schedule(key).await?;
-            let revision = stands.as_ref().map_or(0, |schedule| schedule.revision);
+            let current = self.inner.store.schedule(key).await?;
+            let revision = current.as_ref().map_or(0, |schedule| schedule.revision);
             if !fits(revision) {
                 return Err(Error::Otherwise(revision));
             }
-            let mut schedule = change(stands.as_ref())?;
-            if let Some(stands) =
-                stands.as_ref().filter(|stored_schedule| stored_schedule.schedule == schedule)
+            let mut schedule = change(current.as_ref())?;
+            if let Some(current) =
+                current.as_ref().filter(|stored_schedule| stored_schedule.schedule == schedule)
             {
-                return self.unchanged(stands.clone()).await;
+                return self.unchanged(current.clone()).await;
             }
             if checks == Checks::All {
                 let now = self.inner.engine.now();
-                let work = move |turn: &Turn| {
-                    checked(&schedule, now, &mut evaluate::calendar(STEPS, turn))?;
+                let work = move |pass: &TimeSlice| {
+                    checked(&schedule, now, &mut evaluate::calendar(STEPS, pass))?;
                     Ok::<_, Error>(schedule)
                 };
                 let pool = self.inner.options.pool;
@@ -312,48 +314,51 @@ impl Planner {
             let now = self.inner.engine.now();
             let save = SaveSchedule {
                 key: key.clone(),
-                progress: progress_after(stands.as_ref(), &schedule, now),
+                progress: progress_after(current.as_ref(), &schedule, now),
                 schedule,
                 wake_at: Some(now),
-                expected: stands.as_ref().map(|schedule| schedule.step),
+                expected: current.as_ref().map(|schedule| schedule.step),
                 by: by.to_owned(),
             };
             if let Some(saved) = self.inner.store.save_schedule(save, now).await? {
                 let (schedule, taken) = self.finish(&saved).await?;
-                let Taken { cancelled, fired } = taken;
-                return Ok(TakenBack { before: stands, schedule, cancelled, fired });
+                let RevokedSchedule { cancelled, fired } = taken;
+                return Ok(TakenBack { before: current, schedule, cancelled, fired });
             }
         }
         Err(Error::Contended)
     }
 
-    /// What the change before it takes back is taken back when this returns.
-    async fn unchanged(&self, stands: StoredSchedule) -> Result<TakenBack, Error> {
-        let (schedule, taken) = self.finish(&stands).await?;
-        let Taken { cancelled, fired } = taken;
-        Ok(TakenBack { before: Some(stands), schedule, cancelled, fired })
+    /// What the change before it revokes is revoked when this returns.
+    async fn unchanged(&self, current: StoredSchedule) -> Result<TakenBack, Error> {
+        let (schedule, taken) = self.finish(&current).await?;
+        let RevokedSchedule { cancelled, fired } = taken;
+        Ok(TakenBack { before: Some(current), schedule, cancelled, fired })
     }
 
-    /// After a change was committed: what was made before it is taken back. Answers how it stands then.
-    async fn finish(&self, saved: &StoredSchedule) -> Result<(StoredSchedule, Taken), Error> {
-        let (mut stands, mut all) = (saved.clone(), Taken::default());
+    /// After a change was committed: what was made before it is revoked. Answers how it stands then.
+    async fn finish(&self, saved: &StoredSchedule) -> Result<(StoredSchedule, RevokedSchedule), Error> {
+        let (mut current, mut all) = (saved.clone(), RevokedSchedule::default());
         for _ in 0..TRIES {
-            if !stands.progress.takes_back {
+            if !current.progress.takes_back {
                 break;
             }
             let now = self.inner.engine.now();
-            let finished = take_back::finish(&self.inner, &stands, now).await;
+            let finished = revoke::finish(&self.inner, &current, now).await;
             let (taken, _) = finished.map_err(BackendError::after_a_change)?;
-            all = Taken { cancelled: all.cancelled.max(taken.cancelled), fired: all.fired.max(taken.fired) };
+            all = RevokedSchedule {
+                cancelled: all.cancelled.max(taken.cancelled),
+                fired: all.fired.max(taken.fired),
+            };
             let found = self.inner.store.schedule(&saved.key).await.map_err(BackendError::after_a_change)?;
             // Where a planner was faster, it has done the same, and counts are in the history. Where a run was asked for
-            // meanwhile, it is taken back once more.
+            // meanwhile, it is revoked once more.
             match found.filter(|schedule| schedule.revision == saved.revision) {
-                Some(found) => stands = found,
+                Some(found) => current = found,
                 None => break,
             }
         }
-        Ok((stands, all))
+        Ok((current, all))
     }
 }
 
@@ -384,17 +389,17 @@ fn checked(schedule: &Schedule, now: Millis, budget: &mut Budget) -> Result<Timi
     Ok(timing)
 }
 
-/// Where a changed schedule goes on from.
-fn progress_after(stands: Option<&StoredSchedule>, schedule: &Schedule, now: Millis) -> Progress {
-    let Some(stands) = stands else { return Progress::beginning(now) };
-    let mut progress = stands.progress.clone();
+/// Where a changed schedule continues from.
+fn progress_after(current: Option<&StoredSchedule>, schedule: &Schedule, now: Millis) -> Progress {
+    let Some(current) = current else { return Progress::beginning(now) };
+    let mut progress = current.progress.clone();
     // A disabled one has missed nothing.
-    let was_at_work = stands.schedule.enabled && schedule.enabled;
-    progress.begin_taking_back(now, stands.schedule.jitter_ms, was_at_work);
+    let was_at_work = current.schedule.enabled && schedule.enabled;
+    progress.begin_taking_back(now, current.schedule.jitter_ms, was_at_work);
     if !schedule.enabled || schedule.is_paused(now) {
         progress.rest(now);
     }
-    progress.was_paused |= stands.schedule.pause.is_some();
+    progress.was_paused |= current.schedule.pause.is_some();
     progress
 }
 

@@ -8,7 +8,7 @@ pub enum Error {
     #[error("there is no such schedule")]
     NotFound,
     /// Not as the caller expected: this revision stands; 0: there is none.
-    #[error("the schedule stands at revision {0}")]
+    #[error("the schedule is at revision {0}")]
     Otherwise(i64),
     #[error(transparent)]
     Invalid(#[from] Invalid),

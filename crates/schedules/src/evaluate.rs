@@ -3,7 +3,7 @@
 use crate::Error;
 use punctual_contract::Error as BackendError;
 use punctual_domain::{name::Name, schedule::Budget};
-use punctual_expressions::{Lane, Pool, Turn, Unavailable};
+use punctual_expressions::{Pool, PoolLane, TimeSlice, Unavailable};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DOING: &str = "compute the instants of schedules";
@@ -16,12 +16,12 @@ pub(crate) async fn for_planner<T: Send + 'static>(
     pool: &Pool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BackendError> {
-    let computed = pool.run(Lane::Engine, PLANNER, move |_| work()).await;
+    let computed = pool.run(PoolLane::Engine, PLANNER, move |_| work()).await;
     computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
 }
 
 /// One piece of work among others, on a thread of the pool. None: it has panicked (that is counted and logged as every panic is), and
-/// the others go on.
+/// the others continue.
 pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
@@ -31,16 +31,16 @@ pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,
-    work: impl FnOnce(&Turn) -> T + Send + 'static,
+    work: impl FnOnce(&TimeSlice) -> T + Send + 'static,
 ) -> Result<T, Error> {
-    pool.run(Lane::Request, namespace.as_str(), work).await.map_err(|problem| match problem {
+    pool.run(PoolLane::Request, namespace.as_str(), work).await.map_err(|problem| match problem {
         Unavailable::Full => Error::Busy,
         Unavailable::Panicked => BackendError::did_not_happen(DOING, problem).into(),
     })
 }
 
 /// Steps of the calendar for a request.
-pub(crate) fn calendar(steps: u32, turn: &Turn) -> Budget {
-    let turn = turn.clone();
-    Budget::of_steps(steps).until(move || turn.is_over())
+pub(crate) fn calendar(steps: u32, pass: &TimeSlice) -> Budget {
+    let pass = pass.clone();
+    Budget::of_steps(steps).until(move || pass.is_over())
 }

@@ -14,13 +14,13 @@ mod look;
 mod make;
 mod marked;
 mod recover;
-mod take_back;
+mod revoke;
 
 mod calls;
-mod runs_asked_for;
+mod manual_runs;
 
 pub use calls::{TakenBack, Upcoming};
 pub use error::Error;
+pub use manual_runs::Backfilled;
 pub use options::Options;
 pub use planner::Planner;
-pub use runs_asked_for::Backfilled;

@@ -2,7 +2,7 @@
 
 use crate::{
     make::{self, Made, Purpose},
-    planner::Inner,
+    planner::PlannerState,
     recover,
 };
 use punctual_contract::{
@@ -21,9 +21,9 @@ use std::sync::Arc;
 const LINES_MAX: usize = 64;
 
 /// Whether the runs are over that have to be, in order. The history says where their tasks are: that is asked once, and the tasks
-/// of all of them are read together. One whose database is away says nothing of the others.
+/// of all of them are read together. One whose database is unavailable says nothing of the others.
 pub(crate) async fn last_are_over(
-    inner: &Inner,
+    inner: &PlannerState,
     all: &[StoredSchedule],
     now: Millis,
 ) -> Vec<Result<bool, BackendError>> {
@@ -35,10 +35,10 @@ pub(crate) async fn last_are_over(
     if !wanted.is_empty() {
         for ((nth, stored, last), found) in wanted.iter().zip(tasks(inner, &wanted).await) {
             let over = found.map(|found| match found {
-                Found::Task(task) if make::is_of(&task, stored, last.at) => task.state.is_finished(),
-                // It was over long ago, or was taken back.
-                Found::Task(_) | Found::Gone => true,
-                Found::Owed => false,
+                TaskLookup::Task(task) if make::is_of(&task, stored, last.at) => task.state.is_finished(),
+                // It was over long ago, or was revoked.
+                TaskLookup::Task(_) | TaskLookup::Gone => true,
+                TaskLookup::Owed => false,
             });
             if let Some(answer) = answers.get_mut(*nth) {
                 *answer = Some(over);
@@ -57,7 +57,7 @@ fn without_a_look(stored: &StoredSchedule, now: Millis) -> Option<bool> {
     }
 }
 
-enum Found {
+enum TaskLookup {
     Task(Box<Task>),
     Gone,
     /// Its task is to be made.
@@ -68,7 +68,10 @@ fn key(stored: &StoredSchedule, last: LastRun) -> RunKey {
     RunKey { schedule: stored.id, kind: RunKind::Planned, at: last.at, revision: last.version }
 }
 
-async fn tasks(inner: &Inner, of: &[(usize, &StoredSchedule, LastRun)]) -> Vec<Result<Found, BackendError>> {
+async fn tasks(
+    inner: &PlannerState,
+    of: &[(usize, &StoredSchedule, LastRun)],
+) -> Vec<Result<TaskLookup, BackendError>> {
     let keys = of.iter().map(|(_, stored, last)| key(stored, *last)).collect();
     let lines = match inner.store.run_tasks(keys).await {
         Ok(lines) => lines,
@@ -86,19 +89,19 @@ async fn tasks(inner: &Inner, of: &[(usize, &StoredSchedule, LastRun)]) -> Vec<R
     };
     let mut read = read.into_iter();
     let found = |line: &RunTask| match (line, place(line)) {
-        (RunTask::Owed, _) => Ok(Found::Owed),
-        (_, None) => Ok(Found::Gone),
+        (RunTask::Owed, _) => Ok(TaskLookup::Owed),
+        (_, None) => Ok(TaskLookup::Gone),
         (_, Some(_)) => match read.next() {
-            Some(Ok(Some(task))) => Ok(Found::Task(Box::new(task))),
+            Some(Ok(Some(task))) => Ok(TaskLookup::Task(Box::new(task))),
             Some(Err(error)) => Err(error),
-            Some(Ok(None)) | None => Ok(Found::Gone),
+            Some(Ok(None)) | None => Ok(TaskLookup::Gone),
         },
     };
     lines.iter().map(found).collect()
 }
 
-/// Asks the run before to end. Where that fails it goes on beside the new one: that one is there already.
-pub(crate) async fn stop(inner: &Inner, stored: &Arc<StoredSchedule>, last: LastRun) {
+/// Asks the run before to end. Where that fails it continues beside the new one: that one is there already.
+pub(crate) async fn stop(inner: &PlannerState, stored: &Arc<StoredSchedule>, last: LastRun) {
     let stopped = match place(inner, stored, last).await {
         Ok(Some(place)) => inner.engine.cancel(place, true, make::STOPPED_BY).await.map(drop),
         Ok(None) => Ok(()),
@@ -112,7 +115,7 @@ pub(crate) async fn stop(inner: &Inner, stored: &Arc<StoredSchedule>, last: Last
 
 /// One that was not made yet is made, so that it can be cancelled.
 async fn place(
-    inner: &Inner,
+    inner: &PlannerState,
     stored: &Arc<StoredSchedule>,
     last: LastRun,
 ) -> Result<Option<TaskRef>, BackendError> {
@@ -127,7 +130,7 @@ async fn place(
         return Ok(Some(place));
     }
     let made = [(Arc::clone(stored), recover::again(&run))];
-    Ok(match make::make_some(inner, &made, Purpose::TakeBack).await?.pop() {
+    Ok(match make::make_some(inner, &made, Purpose::Revocation).await?.pop() {
         Some(Made::Task { task, .. }) => Some(task.place),
         Some(Made::Superseded | Made::TakenBack(_) | Made::NotNow) | None => None,
     })

@@ -1,11 +1,11 @@
 //! Makes the tasks of runs that stand in the history as created. An id and a version come from the schedule and the instant,
-//! and what stands under them stays: made twice, it is one task, however late the second comes. What stands under an id and was
+//! and what is stored under them stays: made twice, it is one task, however late the second comes. What is stored under an id and was
 //! not made by the run is passed by: the run gets the next id, and its line says so.
 
-use crate::{evaluate, expressions, planner::Inner};
+use crate::{evaluate, expressions, planner::PlannerState};
 use punctual_contract::{
     Error as BackendError,
-    schedules::{NewRun, SettleRun, StoredSchedule},
+    schedules::{NewRun, RecordRun, StoredSchedule},
     store::Inserted,
 };
 use punctual_domain::{
@@ -26,7 +26,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 pub(crate) const BY: &str = "schedule";
 /// The same, of a task that is made to be cancelled: nothing else ever becomes of it.
 const TAKING_BACK: &str = "schedule (taking back)";
-/// The same, of a run that is stopped for the next one (`cancel_other`). Not taken back: it is not made again.
+/// The same, of a run that is stopped for the next one (`cancel_other`). Not revoked: it is not made again.
 pub(crate) const STOPPED_BY: &str = "schedule (cancel_other)";
 /// On every task of a schedule, unless its template has a label of that name.
 const LABEL: &str = "schedule";
@@ -48,7 +48,7 @@ pub(crate) enum Purpose {
     /// To fire.
     Run,
     /// To stand there cancelled: who makes the same run later finds it so.
-    TakeBack,
+    Revocation,
 }
 
 /// The payload of a run, filled in.
@@ -113,7 +113,7 @@ fn task(engine: &Engine, (stored, run): &OwnedRun, purpose: Purpose) -> Result<N
             task.payload =
                 payload(stored, run.at, run.number, &mut expressions::budget())?.unwrap_or_default()
         }
-        Purpose::TakeBack => {
+        Purpose::Revocation => {
             task.payload = Content::default();
             task.execute_at = task.execute_at.max(engine.now().plus(FAR_AWAY_MS));
         }
@@ -135,25 +135,25 @@ pub(crate) enum Made {
     },
     /// The same instant was made again since.
     Superseded,
-    /// It was taken back before. Its line says so when the taking back ends, or else by [`crate::recover`].
+    /// It was revoked before. Its line says so when the taking back ends, or else by [`crate::recover`].
     TakenBack(Box<Task>),
     /// It is tried again.
     NotNow,
 }
 
 /// Makes them, and says so in the history. How many. What fails is left for [`crate::recover`].
-pub(crate) async fn make(inner: &Inner, runs: Vec<OwnedRun>) -> Result<usize, BackendError> {
+pub(crate) async fn make(inner: &PlannerState, runs: Vec<OwnedRun>) -> Result<usize, BackendError> {
     let mut made = 0;
     for some in runs.chunks(BATCH) {
         let answers = make_some(inner, some, Purpose::Run).await?;
-        made += settle(inner, some, &answers).await?;
+        made += record_made(inner, some, &answers).await?;
     }
     Ok(made)
 }
 
 /// Says in the history what came of runs. How many have a task.
-pub(crate) async fn settle(
-    inner: &Inner,
+pub(crate) async fn record_made(
+    inner: &PlannerState,
     runs: &[OwnedRun],
     answers: &[Made],
 ) -> Result<usize, BackendError> {
@@ -163,7 +163,7 @@ pub(crate) async fn settle(
         match made {
             Made::Task { task, conflicts } => {
                 let note = (*conflicts > 0).then(|| noted(run, *conflicts));
-                settled.push(SettleRun { key, task_ref: task.place.to_string(), note });
+                settled.push(RecordRun { key, task_ref: task.place.to_string(), note });
             }
             Made::Superseded => superseded.push(key),
             Made::TakenBack(_) | Made::NotNow => {}
@@ -171,7 +171,7 @@ pub(crate) async fn settle(
     }
     let made = settled.len();
     if made > 0 {
-        inner.store.settle_runs(settled).await?;
+        inner.store.record_runs(settled).await?;
     }
     if !superseded.is_empty() {
         inner.store.withdraw_runs(superseded, Outcome::Cancelled, "the schedule was changed").await?;
@@ -189,7 +189,7 @@ fn noted(run: &NewRun, conflicts: u8) -> String {
 
 /// What becomes of each, in order.
 pub(crate) async fn make_some(
-    inner: &Inner,
+    inner: &PlannerState,
     runs: &[OwnedRun],
     purpose: Purpose,
 ) -> Result<Vec<Made>, BackendError> {
@@ -247,7 +247,7 @@ pub(crate) async fn make_some(
     });
     let begun: Vec<TaskRef> = begun.collect();
     if !begun.is_empty() {
-        inner.engine.take_back(begun, BY).await.map_err(backend)?;
+        inner.engine.revoke(begun, BY).await.map_err(backend)?;
     }
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Made::NotNow)).collect())
 }
@@ -273,7 +273,7 @@ fn answer_of(
         Decision::Create | Decision::Replace => Some(Made::Task { task: Box::new(task), conflicts }),
         Decision::ReturnExisting if is_of(&task, stored, run.at) => match purpose {
             Purpose::Run if is_taken_back(&task) => Some(Made::TakenBack(Box::new(task))),
-            Purpose::Run | Purpose::TakeBack => Some(Made::Task { task: Box::new(task), conflicts }),
+            Purpose::Run | Purpose::Revocation => Some(Made::Task { task: Box::new(task), conflicts }),
         },
         Decision::Superseded if is_of(&task, stored, run.at) => Some(Made::Superseded),
         Decision::ReturnExisting | Decision::Superseded | Decision::Exists => {

@@ -5,7 +5,7 @@ use crate::{
     Error, Planner,
     calls::TRIES,
     make::{self, Made, OwnedRun, Purpose},
-    planner::Inner,
+    planner::PlannerState,
 };
 use punctual_contract::{
     Error as BackendError,
@@ -13,7 +13,7 @@ use punctual_contract::{
     schedules::{Advance, ScheduleKey, StoredSchedule},
     store::Applied,
 };
-use punctual_engine::Verdict;
+use punctual_engine::EvaluationVerdict;
 use std::collections::BTreeMap;
 
 pub(crate) fn subject(stored: &StoredSchedule) -> Subject {
@@ -22,19 +22,20 @@ pub(crate) fn subject(stored: &StoredSchedule) -> Subject {
 }
 
 /// What becomes of each, in order. Of what is not evaluated now: [`Made::NotNow`].
-pub(crate) async fn make_some(inner: &Inner, runs: &[OwnedRun]) -> Result<Vec<Made>, BackendError> {
+pub(crate) async fn make_some(inner: &PlannerState, runs: &[OwnedRun]) -> Result<Vec<Made>, BackendError> {
     let subjects: BTreeMap<i64, Subject> =
         runs.iter().map(|(stored, _)| (stored.id, subject(stored))).collect();
     let subjects: Vec<Subject> = subjects.into_values().collect();
     let begun = inner.engine.begin_evaluations(&*inner.store, EvaluationKind::Schedule, &subjects);
     let (evaluating, verdicts) = begun.await?;
-    let of: BTreeMap<i64, &Verdict> = subjects.iter().map(|subject| subject.id).zip(&verdicts).collect();
+    let of: BTreeMap<i64, &EvaluationVerdict> =
+        subjects.iter().map(|subject| subject.id).zip(&verdicts).collect();
     let mut answers: Vec<Made> = runs.iter().map(|_| Made::NotNow).collect();
-    let go = |(stored, _): &OwnedRun| of.get(&stored.id) == Some(&&Verdict::Go);
+    let go = |(stored, _): &OwnedRun| of.get(&stored.id) == Some(&&EvaluationVerdict::Go);
     let done = fill_in(inner, runs, &go, &mut answers).await;
     evaluating.cleared(&*inner.store).await;
     done?;
-    for (subject, _) in subjects.iter().zip(&verdicts).filter(|pair| *pair.1 == Verdict::Alone) {
+    for (subject, _) in subjects.iter().zip(&verdicts).filter(|pair| *pair.1 == EvaluationVerdict::Alone) {
         let begun = inner.engine.begin_alone(&*inner.store, EvaluationKind::Schedule, subject).await?;
         let Ok(evaluating) = begun else { continue };
         let done = fill_in(inner, runs, &|(stored, _)| stored.id == subject.id, &mut answers).await;
@@ -45,7 +46,7 @@ pub(crate) async fn make_some(inner: &Inner, runs: &[OwnedRun]) -> Result<Vec<Ma
 }
 
 async fn fill_in(
-    inner: &Inner,
+    inner: &PlannerState,
     runs: &[OwnedRun],
     is_one: &(dyn Fn(&OwnedRun) -> bool + Send + Sync),
     answers: &mut [Made],
@@ -94,10 +95,10 @@ impl Planner {
     /// It may have been put off since.
     async fn wake(&self, key: &ScheduleKey) -> Result<(), Error> {
         for _ in 0..TRIES {
-            let stands = self.inner.store.schedule(key).await.map_err(BackendError::after_a_change)?;
-            let Some(stands) = stands else { return Ok(()) };
+            let current = self.inner.store.schedule(key).await.map_err(BackendError::after_a_change)?;
+            let Some(current) = current else { return Ok(()) };
             let now = self.inner.engine.now();
-            let (id, step, progress) = (stands.id, stands.step, stands.progress);
+            let (id, step, progress) = (current.id, current.step, current.progress);
             let advance =
                 Advance { id, step, progress, wake_at: Some(now), runs: Vec::new(), takes_back: None };
             let applied = self.inner.store.advance_schedules(vec![advance], now).await;

@@ -7,7 +7,7 @@ use crate::{
     make::{self, OwnedRun},
     marked,
     options::Options,
-    recover, take_back,
+    recover, revoke,
 };
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
@@ -24,7 +24,7 @@ use punctual_domain::{
     schedule::{Budget, Facts, Fills, LastRun, Outcome, PlannedRun, RunKind, Timing, step},
     time::Millis,
 };
-use punctual_engine::{Engine, NotEvaluated, SET_ASIDE_LOOK_MS, Verdict};
+use punctual_engine::{Engine, EvaluationVerdict, NotEvaluated, SET_ASIDE_LOOK_MS};
 use punctual_expressions::REQUEST_STEPS;
 use std::{
     cell::Cell,
@@ -35,13 +35,13 @@ use std::{
     },
 };
 
-/// Batches of one run: the next one goes on.
+/// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 1_000;
 /// A schedule whose document cannot be read (a newer program wrote it), or whose namespace is being deleted, is looked at
 /// again then.
 const AGAIN_AFTER_MS: i64 = 60_000;
 
-/// One whose last run cannot be looked at, or whose runs cannot be taken back, is tried again then.
+/// One whose last run cannot be looked at, or whose runs cannot be revoked, is tried again then.
 const AFTER_FAILURE_MS: i64 = 1_000;
 
 /// Between two looks for what is set aside.
@@ -63,7 +63,7 @@ const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
 /// Cheap to clone; all clones are the same planner.
 #[derive(Clone, Debug)]
 pub struct Planner {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<PlannerState>,
     pub(crate) eyes: Eyes,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for Eyes {
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct PlannerState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn ScheduleStore>,
     pub(crate) options: Options,
@@ -140,7 +140,7 @@ impl Planner {
     #[must_use]
     pub fn new(engine: Engine, store: Arc<dyn ScheduleStore>, options: Options) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(PlannerState {
                 engine,
                 store,
                 options,
@@ -197,7 +197,7 @@ impl Planner {
     }
 }
 
-impl Inner {
+impl PlannerState {
     /// Those of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);
@@ -228,7 +228,7 @@ impl Inner {
             due.into_iter().partition(|schedule| schedule.progress.takes_back);
         let mut decided = Vec::with_capacity(due.len());
         for schedule in changed {
-            if let Err(error) = take_back::finish(self, &schedule, now).await {
+            if let Err(error) = revoke::finish(self, &schedule, now).await {
                 pass.note(Err(error));
                 decided.push(later(Arc::new(schedule), now, AFTER_FAILURE_MS));
             }
@@ -268,9 +268,9 @@ impl Inner {
         let (mut together, mut alone) = (Vec::new(), Vec::new());
         for (one, verdict) in to_decide.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Go => together.push(one),
-                Verdict::Alone => alone.push(one),
-                Verdict::Not(not) => decided.push(later(one.0, now, after(&not))),
+                EvaluationVerdict::Go => together.push(one),
+                EvaluationVerdict::Alone => alone.push(one),
+                EvaluationVerdict::Not(not) => decided.push(later(one.0, now, after(&not))),
             }
         }
         let (panicked, done) = self.decide_and_carry_out(together, decided, now).await;
@@ -472,7 +472,7 @@ fn later(stored: Arc<StoredSchedule>, now: Millis, after_ms: i64) -> Decided {
     Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
 }
 
-/// As it is stored. What somebody has asked for belongs to the document that it was asked of: asked for again after a change, it
+/// As it is stored. What a caller has asked for belongs to the document that it was asked of: asked for again after a change, it
 /// is made again.
 pub(crate) fn new_run(revision: i64, run: PlannedRun) -> NewRun {
     NewRun {

@@ -1,12 +1,12 @@
-//! Finds what an engine left behind that died, or could not go on: runs that stand in the history and whose task was not
+//! Finds what an engine left behind that died, or could not continue: runs that stand in the history and whose task was not
 //! made. What is late by then is judged as its schedule says of missed runs. And forgets old history. What cannot be made now is
-//! put off, so that it stands in nobody's way.
+//! put off, so that it is in nobody's way.
 
 use crate::{
     make::{self, Made, OwnedRun},
     marked,
-    planner::{Inner, has_passed},
-    take_back,
+    planner::{PlannerState, has_passed},
+    revoke,
 };
 use punctual_contract::{
     Error as BackendError,
@@ -21,19 +21,19 @@ use std::{collections::HashMap, sync::Arc};
 const MISSED: &str = "its task could not be made in time";
 const AT_REST: &str = "the schedule was paused or disabled before its task could be made";
 /// Whoever has taken it back has died before its line said why.
-const TAKEN_BACK: &str = "it was taken back before its task was made";
+const TAKEN_BACK: &str = "it was revoked before its task was created";
 /// Lines after a late run that are looked at for a later one.
 const LATER_MAX: usize = 100;
 
 const FORGET_BATCH: usize = 1_000;
-/// Batches of one run: the next one goes on.
+/// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 50;
 
 /// A run that gets no task that fires, and what became of it.
 type Withdrawn = (Arc<StoredSchedule>, Run, Outcome);
 
 /// How many were made.
-pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
+pub(crate) async fn run_once(inner: &PlannerState, now: Millis) -> Result<usize, BackendError> {
     if !has_passed(&inner.recovered_at, inner.options.recover_interval_ms, now) {
         return Ok(0);
     }
@@ -42,13 +42,13 @@ pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, Backen
     made
 }
 
-async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
+async fn make_left(inner: &PlannerState, now: Millis) -> Result<usize, BackendError> {
     let (before, batch) = (now.plus(-inner.options.recover_after_ms), inner.options.batch);
     let (mut made, mut failed) = (0, None);
     for _ in 0..BATCHES_MAX {
         let found = inner.store.unsettled_runs(None, before, batch).await?;
         let is_last = found.len() < batch;
-        // What is to be taken back is made by whoever takes it back, so that nobody makes it later.
+        // What is to be revoked is made by whoever takes it back, so that nobody makes it later.
         let (left, waiting): (Vec<_>, Vec<_>) = found.into_iter().partition(|(stored, _)| {
             !stored.progress.takes_back && inner.engine.closed(&stored.key.namespace).is_none()
         });
@@ -70,7 +70,7 @@ async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
                 left.iter().map(|_| Made::NotNow).collect()
             }
         };
-        made += make::settle(inner, &left, &answers).await?;
+        made += make::record_made(inner, &left, &answers).await?;
         let taken_back =
             left.iter().zip(&answers).filter(|taken_back| matches!(taken_back.1, Made::TakenBack(_)));
         let taken_back: Vec<RunKey> = taken_back.map(|((stored, run), _)| run.key(stored.id)).collect();
@@ -92,7 +92,7 @@ async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
 
 /// What is to be made, and what is not, with what became of it.
 async fn judged(
-    inner: &Inner,
+    inner: &PlannerState,
     found: Vec<(StoredSchedule, Run)>,
     now: Millis,
 ) -> Result<(Vec<OwnedRun>, Vec<Withdrawn>), BackendError> {
@@ -116,7 +116,7 @@ async fn judged(
 
 /// By the rule for runs that no engine made in time.
 async fn is_missed(
-    inner: &Inner,
+    inner: &PlannerState,
     stored: &StoredSchedule,
     run: &Run,
     now: Millis,
@@ -139,12 +139,12 @@ async fn is_missed(
 /// Its task is cancelled, so that whoever still wants to make it finds it so, and then the line says what became of it. One that
 /// has fired all the same stays.
 async fn withdraw(
-    inner: &Inner,
+    inner: &PlannerState,
     stored: &Arc<StoredSchedule>,
     run: &Run,
     outcome: Outcome,
 ) -> Result<(), BackendError> {
-    let cancelled = take_back::cancel(inner, stored, &[run]).await?;
+    let cancelled = revoke::cancel(inner, stored, &[run]).await?;
     if !cancelled.is_empty() {
         inner.count(outcome, cancelled.len());
         let reason = if outcome == Outcome::Missed { MISSED } else { AT_REST };
@@ -153,7 +153,7 @@ async fn withdraw(
     Ok(())
 }
 
-async fn forget(inner: &Inner, now: Millis) -> Result<(), BackendError> {
+async fn forget(inner: &PlannerState, now: Millis) -> Result<(), BackendError> {
     for _ in 0..BATCHES_MAX {
         let before = now.plus(-inner.options.keep_runs_ms);
         if inner.store.forget_runs(before, FORGET_BATCH).await? < FORGET_BATCH {

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::tls::Tls;
-use crate::transport::{Call, Failure, Http, Reply, Transport};
+use crate::transport::{Failure, Http, HttpRequest, Reply, Transport};
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7450";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -37,11 +37,11 @@ const TRIES: u32 = 5;
 /// Calls a Punctual server. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ClientState {
     transport: Arc<dyn Transport>,
     /// Sent with every call.
     headers: Vec<(&'static str, String)>,
@@ -86,11 +86,17 @@ impl Client {
         self.call(self.new_call(Method::POST, path, body), repeat).await
     }
 
-    fn new_call(&self, method: Method, path: String, body: Bytes) -> Call {
-        Call { method, path, headers: self.inner.headers.clone(), body, timeout: self.inner.request_timeout }
+    fn new_call(&self, method: Method, path: String, body: Bytes) -> HttpRequest {
+        HttpRequest {
+            method,
+            path,
+            headers: self.inner.headers.clone(),
+            body,
+            timeout: self.inner.request_timeout,
+        }
     }
 
-    async fn call<T: DeserializeOwned>(&self, call: Call, repeat: Repeat) -> Result<T, Error> {
+    async fn call<T: DeserializeOwned>(&self, call: HttpRequest, repeat: Repeat) -> Result<T, Error> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         loop {
             let (error, after) = match self.once(call.clone()).await {
@@ -118,7 +124,7 @@ impl Client {
         }
     }
 
-    async fn once<T: DeserializeOwned>(&self, call: Call) -> Result<T, (Error, Option<Duration>)> {
+    async fn once<T: DeserializeOwned>(&self, call: HttpRequest) -> Result<T, (Error, Option<Duration>)> {
         match self.inner.transport.send(call).await {
             Ok(reply) if (200..300).contains(&reply.status) => serde_json::from_slice(&reply.body)
                 .map_err(|e| (Error::Indeterminate { source: e.into() }, None)),
@@ -273,7 +279,7 @@ impl ClientBuilder {
             None => Arc::new(http(&self.url, self.connect_timeout, &self.tls)?),
         };
         let (request_timeout, tries) = (self.request_timeout, self.tries);
-        Ok(Client { inner: Arc::new(Inner { transport, headers, request_timeout, tries }) })
+        Ok(Client { inner: Arc::new(ClientState { transport, headers, request_timeout, tries }) })
     }
 
     fn headers(&self) -> Result<Vec<(&'static str, String)>, Error> {

@@ -31,7 +31,7 @@
 //! ```
 //!
 //! What has no type of its own is put together by [`NewTask`] and run by [`Worker::handle`]. Several engines of one cluster stand in
-//! `PUNCTUAL_URL` with commas between; when one is away, the next is asked.
+//! `PUNCTUAL_URL` with commas between; when one is unavailable, the next is asked.
 //!
 //! `https://` is spoken with rustls; `PUNCTUAL_CA_FILE` names an authority that the system does not know, and
 //! `PUNCTUAL_CLIENT_CERT` with `PUNCTUAL_CLIENT_KEY` what is shown to a server that wants a client certificate.
@@ -65,7 +65,7 @@ pub use job::Job;
 pub use new_task::NewTask;
 pub use task::{Control, Task};
 pub use tokio_util::sync::CancellationToken;
-pub use transport::{Call, Failure, Reply, Transport};
+pub use transport::{Failure, HttpRequest, Reply, Transport};
 pub use worker::{Worked, Worker};
 
 /// A payload of anything that can be serialised.

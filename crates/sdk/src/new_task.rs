@@ -67,7 +67,7 @@ impl NewTask {
         self
     }
 
-    /// What becomes of a task that stands under the same identity.
+    /// What becomes of a task that is stored under the same identity.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.0.on_conflict = Some(on_conflict);
@@ -152,7 +152,7 @@ impl NewTask {
         self
     }
 
-    /// W3C trace context of whoever inserts it: what becomes of the task is told below this span. One that is not well-formed
+    /// W3C trace context of the caller that inserts it: what becomes of the task is told below this span. One that is not well-formed
     /// is dropped by the server.
     #[must_use]
     pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {

@@ -1,4 +1,4 @@
-//! A task in the hands of a handler, and the other end of it, by which whoever runs the handler tells it to stop and
+//! A task in the hands of a handler, and the other end of it, by which the executor that runs the handler tells it to stop and
 //! learns how far it is.
 
 use std::borrow::Cow;

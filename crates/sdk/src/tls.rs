@@ -113,8 +113,7 @@ fn of_certificate(fault: &CertificateError, host: &str) -> String {
              authority, PUNCTUAL_CA_FILE or --ca"
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => format!(
-            "the certificate of the server is not for the name {host}: call the server by a name that stands in its \
-             certificate, or let it have one for this name ({fault})"
+            "the certificate of the server is not for the name {host}: use a name from its certificate, or issue a certificate for this name ({fault})"
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => format!(
             "the certificate of {host} has expired: the server needs a new one, unless the clock of this machine is \

@@ -17,7 +17,7 @@ use crate::{
 
 /// One HTTP request.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct HttpRequest {
     pub method: Method,
     /// Path and query, beginning with `/v1/`.
     pub path: String,
@@ -50,7 +50,7 @@ pub enum Failure {
 /// Carries calls to a server.
 pub trait Transport: Debug + Send + Sync + 'static {
     /// Sends one request, once, and waits for the answer.
-    fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>>;
+    fn send(&self, call: HttpRequest) -> BoxFuture<'_, Result<Reply, Failure>>;
 }
 
 /// HTTP with a pool of connections that are kept open, to one server or to several of one cluster.
@@ -86,7 +86,7 @@ impl Http {
     }
 
     /// To each server until one takes it: what was not sent to one may be sent to the next.
-    async fn send_to_any(&self, call: Call) -> Result<Reply, Failure> {
+    async fn send_to_any(&self, call: HttpRequest) -> Result<Reply, Failure> {
         let first = self.current.load(Ordering::Relaxed);
         let mut not_sent = None;
         for (nth, base) in self.bases.iter().enumerate().cycle().skip(first).take(self.bases.len()) {
@@ -116,7 +116,7 @@ impl Http {
         let _ = self.current.compare_exchange(nth, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    async fn exchange(&self, base: &str, call: Call) -> Result<Reply, reqwest::Error> {
+    async fn exchange(&self, base: &str, call: HttpRequest) -> Result<Reply, reqwest::Error> {
         let mut request =
             self.http.request(call.method, format!("{base}{}", call.path)).timeout(call.timeout);
         for (name, value) in call.headers {
@@ -135,7 +135,7 @@ impl Http {
 }
 
 impl Transport for Http {
-    fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
+    fn send(&self, call: HttpRequest) -> BoxFuture<'_, Result<Reply, Failure>> {
         Box::pin(self.send_to_any(call))
     }
 }

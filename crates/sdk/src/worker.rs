@@ -33,9 +33,9 @@ use crate::error::Error;
 use crate::handlers::{HandlerError, Handlers, Next};
 use crate::job::Job;
 use crate::task::Task;
-use held::Held;
-use report::{Report, Tally};
-use slots::Line;
+use held::HeldLeases;
+use report::{OutcomeTally, PendingOutcome};
+use slots::WorkerQueue;
 
 /// How long handlers may take to end after the grace is over, and the last outcomes to be reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -111,15 +111,15 @@ impl Default for Options {
 
 /// What the services of a worker share.
 #[derive(Debug)]
-struct Shared {
+struct WorkerContext {
     client: Client,
     handlers: Handlers,
     options: Options,
-    queues: Vec<Line>,
+    queues: Vec<WorkerQueue>,
     slots: Arc<Semaphore>,
-    held: Held,
+    held: HeldLeases,
     running: TaskTracker,
-    tally: Tally,
+    tally: OutcomeTally,
     /// No new leases: a shutdown, or a drain.
     stop: CancellationToken,
     shutdown: CancellationToken,
@@ -135,8 +135,8 @@ struct Shared {
     guard: Option<crate::bus::Guard>,
 }
 
-impl Shared {
-    /// Asks the server only while the bus is away.
+impl WorkerContext {
+    /// Asks the server only while the bus is unavailable.
     #[cfg(feature = "redis")]
     fn is_from_bus(&self) -> bool {
         self.source.is_some()
@@ -166,7 +166,7 @@ impl Worker {
 
     /// Asks the guard before each execution of a task that came from the server; [`crate::bus::BusSource::guard`] is that of
     /// tasks from the bus. A task that it cannot say anything about is executed, and those that the server hands out while the bus
-    /// is away are not asked about: the fence refuses the outcome of a second one.
+    /// is unavailable are not asked about: the fence refuses the outcome of a second one.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn guard(mut self, guard: crate::bus::Guard) -> Self {
@@ -413,16 +413,16 @@ impl Worker {
         Ok(())
     }
 
-    fn share(self) -> Arc<Shared> {
-        let shared = Shared {
-            queues: self.queues.into_iter().map(|(name, most)| Line::new(name, most)).collect(),
+    fn share(self) -> Arc<WorkerContext> {
+        let shared = WorkerContext {
+            queues: self.queues.into_iter().map(|(name, most)| WorkerQueue::new(name, most)).collect(),
             slots: Arc::new(Semaphore::new(self.options.concurrency)),
             client: self.client,
             handlers: self.handlers,
             options: self.options,
-            held: Held::default(),
+            held: HeldLeases::default(),
             running: TaskTracker::new(),
-            tally: Tally::default(),
+            tally: OutcomeTally::default(),
             stop: self.shutdown.child_token(),
             shutdown: self.shutdown,
             wish: watch::Sender::default(),
@@ -437,7 +437,11 @@ impl Worker {
 }
 
 /// Brings tasks of one queue until the shutdown.
-async fn fetch(shared: Arc<Shared>, queue: Line, reports: mpsc::UnboundedSender<Report>) {
+async fn fetch(
+    shared: Arc<WorkerContext>,
+    queue: WorkerQueue,
+    reports: mpsc::UnboundedSender<PendingOutcome>,
+) {
     #[cfg(feature = "redis")]
     if let Some(source) = shared.source.clone() {
         return subscribing::run(shared, source, queue, reports).await;
@@ -446,7 +450,11 @@ async fn fetch(shared: Arc<Shared>, queue: Line, reports: mpsc::UnboundedSender<
 }
 
 /// Lets handlers finish, hands back what does not, and reports all of it.
-async fn wind_down(shared: &Shared, reports: mpsc::UnboundedSender<Report>, mut reporting: JoinSet<()>) {
+async fn wind_down(
+    shared: &WorkerContext,
+    reports: mpsc::UnboundedSender<PendingOutcome>,
+    mut reporting: JoinSet<()>,
+) {
     shared.running.close();
     if !shared.shutdown.is_cancelled() {
         // Drained: there is time.

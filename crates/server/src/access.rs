@@ -1,6 +1,6 @@
-//! Who calls, and whether they may. Every request passes here before anything is read of its body: its token is looked up
-//! in memory, and what its route needs is held against what the token permits. What lies in a queue or namespace that a
-//! token does not reach is hidden by the handlers, which ask `Who`.
+//! Authentication and authorization. Every request passes here before its body is read: the token is looked up in memory, and
+//! the permission of the route is compared with those of the token. Handlers hide queues and namespaces that the token may
+//! not see; they ask `Who`.
 
 mod address;
 mod attempts;
@@ -11,7 +11,7 @@ mod who;
 pub use address::{Cidr, ClientAddress, TrustedProxies};
 pub(crate) use attempts::Attempts;
 pub(crate) use audited::Changed;
-pub(crate) use needs::{Guarded, Needs, Reach, Recorded, SCHEME};
+pub(crate) use needs::{Guarded, Needs, Recorded, SCHEME, ScopeCheck};
 pub(crate) use who::Who;
 
 use crate::{
@@ -76,8 +76,9 @@ async fn unregistered(app: &App, who: Who, mut request: Request, next: Next) -> 
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allow)]).into_response();
     }
     let (method, route) = (request.method(), route.as_str());
-    tracing::error!(%method, route, "a route says no permission, and is served to nobody");
-    let refusal = Refusal::new(Code::AuthDenied, "the route says no permission, and is served to nobody");
+    tracing::error!(%method, route, "a route declares no permission, so every call is refused");
+    let refusal =
+        Refusal::new(Code::AuthDenied, "the route declares no permission, so every call is refused");
     audited::refused(app, &who, None, &request, refusal)
 }
 
@@ -103,7 +104,7 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
 
 /// Of a call that anybody may make, and that tells more to some. A token that is not good is refused as everywhere: nobody finds
 /// out here faster than elsewhere which ones are good. Without one, and with a good one, nothing is asked of the store: it is for
-/// when that is away.
+/// when that is unavailable.
 pub(crate) async fn may_read_metrics(
     app: &App,
     headers: &HeaderMap,
@@ -116,7 +117,7 @@ pub(crate) async fn may_read_metrics(
     Ok(who.permits(Permission::ReadMetrics) && who.reaches_everything())
 }
 
-/// What stands behind `Bearer`, whose case does not matter.
+/// What is behind `Bearer`, whose case does not matter.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -127,14 +128,14 @@ fn permitted(who: &Who, need: &Need, headers: &HeaderMap) -> Result<(), Refusal>
         let detail = format!("its roles do not have the permission `{}`", need.permission.word());
         return Err(Refusal::new(Code::AuthDenied, detail));
     }
-    match need.reach {
-        Reach::Own => Ok(()),
-        Reach::Namespace => {
+    match need.scope_check {
+        ScopeCheck::Own => Ok(()),
+        ScopeCheck::Namespace => {
             let namespace = extract::namespace(headers)?;
             if who.reaches_namespace(&namespace) { Ok(()) } else { Err(who::beyond_namespace(&namespace)) }
         }
-        Reach::Everything if who.reaches_everything() => Ok(()),
-        Reach::Everything => {
+        ScopeCheck::Everything if who.reaches_everything() => Ok(()),
+        ScopeCheck::Everything => {
             let detail = "it is of all namespaces and queues, and the token reaches only some of them";
             Err(Refusal::new(Code::AuthDenied, detail))
         }

@@ -1,15 +1,15 @@
-//! What can be asked of a task that is there. Every answer is definite: done, or a problem with the task as it stands.
+//! Actions on an existing task. Every answer is definite: done, or a problem document with the task in its current state.
 
 use crate::{
     answer,
     app::{App, Shared},
     ask::{self, Context},
     etag,
-    extract::{Body, Caller, Place},
+    extract::{Body, Caller, TaskPath},
     insert,
     lookup::task_of,
     refusal::Refusal,
-    told::{self, Found},
+    reported::{self, TaskBefore},
 };
 use axum::{
     extract::State,
@@ -41,13 +41,13 @@ use punctual_workflows::Expected;
 pub(crate) async fn patch_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let asked = PatchTask::from_json(&body)?;
     let before = task_of(&app, &caller, place).await?;
-    let (condition, found) = (etag::condition(&headers), Found::default());
+    let (condition, found) = (etag::condition(&headers), TaskBefore::default());
     let noting = found.noting();
     let expected = move |task: &Task| {
         noting(task);
@@ -74,7 +74,7 @@ pub(crate) async fn patch_task(
             let tag = [(header::ETAG, etag::header(&task))];
             let changed = found.became_with(&task, replaces);
             let response = (tag, answer::json(StatusCode::OK, &answer::task(*task))).into_response();
-            Ok(changed.told_with(response))
+            Ok(changed.reported_with(response))
         }
         Some(Changed::Refused(task)) => Err(already_fired(&task, "it can be changed no more")),
         None => Err(precondition_failed(task_of(&app, &caller, place).await?)),
@@ -123,9 +123,9 @@ fn already_fired(task: &Task, consequence: &str) -> Refusal {
     Problem::new(Code::TaskAlreadyFired, detail).with_existing(answer::brief(task.clone())).into()
 }
 
-fn done(outcome: ActionOutcome, task: Task, found: &Found) -> Response {
+fn done(outcome: ActionOutcome, task: Task, found: &TaskBefore) -> Response {
     let changed = found.became(&task);
-    changed.told_with(bare_done(outcome, task))
+    changed.reported_with(bare_done(outcome, task))
 }
 
 fn bare_done(outcome: ActionOutcome, task: Task) -> Response {
@@ -134,7 +134,7 @@ fn bare_done(outcome: ActionOutcome, task: Task) -> Response {
     (tag, answer::json(StatusCode::OK, &answer)).into_response()
 }
 
-/// A task that may be ended by hand: if it is one of a workflow, that goes on at once.
+/// A task that may be ended manually: if it is one of a workflow, that continues at once.
 struct Ending {
     expected: Option<Expected>,
     workflow: Option<WorkflowId>,
@@ -170,13 +170,13 @@ impl Ending {
 pub(crate) async fn cancel_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let request = CancelRequest::from_json(&body)?;
     let before = task_of(&app, &caller, place).await?;
     let ending = Ending::of(&app, &before).await;
-    let found = Found::default();
+    let found = TaskBefore::default();
     let by = caller.who.by();
     match app.engine.cancel_noting(place, request.stop_if_fired, by, found.noting()).await? {
         Cancelled::Cancelled(task) => {
@@ -197,12 +197,12 @@ pub(crate) async fn cancel_task(
 pub(crate) async fn run_task_now(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     bare(&app, &caller, place, &body).await?;
     let refuse = |task: Task| already_fired(&task, "there is nothing to bring forward");
-    let found = Found::default();
+    let found = TaskBefore::default();
     let run = app.engine.run_now_noting(place, caller.who.by(), found.noting()).await?;
     changed(run, ActionOutcome::Scheduled, &found, refuse)
 }
@@ -220,7 +220,7 @@ pub(crate) async fn run_task_now(
 pub(crate) async fn redrive_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let asked = PatchTask::from_json_of_redrive(&body)?;
@@ -232,11 +232,11 @@ pub(crate) async fn redrive_task(
             return Err(insert::too_many_bytes(&refused).into());
         }
     }
-    let (found, replaces) = (Found::default(), changes.iter().any(|change| change.payload().is_some()));
+    let (found, replaces) = (TaskBefore::default(), changes.iter().any(|change| change.payload().is_some()));
     match app.engine.redrive_noting(place, changes, caller.who.by(), found.noting()).await? {
         Changed::Changed(task) => {
-            let told = found.became_with(&task, replaces);
-            Ok(told.told_with(bare_done(ActionOutcome::Redriven, *task)))
+            let reported = found.became_with(&task, replaces);
+            Ok(reported.reported_with(bare_done(ActionOutcome::Redriven, *task)))
         }
         Changed::Refused(task) => Err(not_dead(*task)),
     }
@@ -254,12 +254,12 @@ pub(crate) async fn redrive_task(
 pub(crate) async fn bury_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let request = BuryRequest::from_json(&body)?;
     let ending = Ending::of(&app, &task_of(&app, &caller, place).await?).await;
-    let found = Found::default();
+    let found = TaskBefore::default();
     let (reason, by) = (request.reason.as_deref(), caller.who.by());
     let buried = app.engine.bury_noting(place, reason, by, found.noting()).await?;
     if matches!(buried, Changed::Changed(_)) {
@@ -279,13 +279,13 @@ pub(crate) async fn bury_task(
 pub(crate) async fn delete_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
 ) -> Result<Response, Refusal> {
     task_of(&app, &caller, place).await?;
     match app.engine.delete(place, |_| true).await?.ok_or(punctual_engine::Error::Contended)? {
         Deleted::Deleted(task) => {
-            let told = told::gone(&task);
-            Ok(told.told_with(bare_done(ActionOutcome::Deleted, *task)))
+            let reported = reported::gone(&task);
+            Ok(reported.reported_with(bare_done(ActionOutcome::Deleted, *task)))
         }
         Deleted::Refused(task) => {
             let detail = match task.state.is_finished() {
@@ -306,7 +306,7 @@ async fn bare(app: &App, caller: &Caller, place: TaskRef, body: &[u8]) -> Result
 fn changed(
     changed: Changed,
     outcome: ActionOutcome,
-    found: &Found,
+    found: &TaskBefore,
     refuse: impl FnOnce(Task) -> Refusal,
 ) -> Result<Response, Refusal> {
     match changed {

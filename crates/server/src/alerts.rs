@@ -1,9 +1,9 @@
-//! What a human should look at: as the engine that answers sees it, and as the others have reported it. Must never show an
-//! alert of a queue that the token does not reach.
+//! Alerts for operators: of the engine that answers, and as other engines reported them. Must never show an alert of a queue
+//! that the token may not see.
 
 mod folded;
 
-pub(crate) use folded::Report;
+pub(crate) use folded::AlertReport;
 
 use crate::{
     access::Who,
@@ -80,8 +80,8 @@ pub(crate) fn remembered(app: &App, who: &Who) -> Vec<Alert> {
     items
 }
 
-fn report(app: &App, alert: EngineAlert) -> Report {
-    Report {
+fn report(app: &App, alert: EngineAlert) -> AlertReport {
+    AlertReport {
         name: alert.kind.name().to_owned(),
         is_critical: alert.kind.is_critical(),
         since: alert.since,

@@ -2,7 +2,7 @@
 
 use crate::{
     access::{Attempts, Needs},
-    listener::{Certificates, Connections, Limits, TlsMeters},
+    listener::{Certificates, ConnectionLimits, Connections, TlsMeters},
     metrics::HttpMeters,
     options::ServerOptions,
 };
@@ -52,7 +52,7 @@ impl App {
         certificates: Option<Arc<Certificates>>,
         shutdown: CancellationToken,
     ) -> Shared {
-        let connections = Connections::new(Limits::of_this_process(&options.listener));
+        let connections = Connections::new(ConnectionLimits::of_this_process(&options.listener));
         Arc::new(Self {
             started_at: engine.now(),
             slots: Semaphore::new(options.in_flight_max.min(Semaphore::MAX_PERMITS)),

@@ -1,5 +1,5 @@
-//! How much memory the bodies of all requests take together: counted from their first byte until nobody holds them, and
-//! bounded, so that many who send slowly or much are refused before memory grows.
+//! Bounds the memory of all request bodies together. A body counts from its first byte until it is dropped. Many callers that
+//! send slowly or much are refused before memory grows.
 
 use bytes::Bytes;
 use std::sync::{
@@ -9,12 +9,12 @@ use std::sync::{
 
 /// What is kept of one body.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct BodyBytes {
     all: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Kept {
+impl BodyBytes {
     pub(crate) fn of(all: &Arc<AtomicUsize>) -> Self {
         Self { all: Arc::clone(all), bytes: 0 }
     }
@@ -32,7 +32,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for BodyBytes {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Relaxed);
     }
@@ -40,7 +40,7 @@ impl Drop for Kept {
 
 struct Owner {
     whole: Bytes,
-    _kept: Kept,
+    _kept: BodyBytes,
 }
 
 impl AsRef<[u8]> for Owner {
@@ -56,9 +56,9 @@ mod tests {
     #[test]
     fn a_body_counts_until_its_last_holder_is_gone() {
         let all = Arc::new(AtomicUsize::new(0));
-        let mut one = Kept::of(&all);
+        let mut one = BodyBytes::of(&all);
         assert!(one.grow(6, 10) && one.grow(4, 10));
-        let mut other = Kept::of(&all);
+        let mut other = BodyBytes::of(&all);
         assert!(!other.grow(1, 10));
         drop(other);
         let bytes = one.bytes(Bytes::from_static(b"0123456789"));

@@ -1,5 +1,5 @@
-//! Bulk operations: previewed, confirmed, paused, and how far each has come. A token sees and makes those whose filter names a
-//! queue that it reaches; whoever reaches all queues, all. What an operation does is the runner's and the domain's.
+//! Bulk operations: preview, confirm, pause, progress. A token sees and creates operations whose filter names a queue that it
+//! may see; a token for all queues sees all. The runner and the domain define what an operation does.
 
 mod wire;
 
@@ -112,7 +112,7 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
 }
 
 /// For the audit: who, why, which tasks, how many.
-fn told(
+fn reported(
     before: Option<&StoredBulk>,
     after: &StoredBulk,
     reason: Option<String>,
@@ -120,11 +120,11 @@ fn told(
 ) -> Response {
     let json = |bulk: &StoredBulk| serde_json::to_string(&wire::for_the_audit(bulk)).ok();
     let reason = reason.or_else(|| after.bulk.reason.clone());
-    Changed { before: before.and_then(json), after: json(after), reason }.told_with(response)
+    Changed { before: before.and_then(json), after: json(after), reason }.reported_with(response)
 }
 
 fn changed(Change { before, after }: &Change, reason: Option<String>) -> Response {
-    told(Some(before), after, reason, one(StatusCode::OK, &wire::shown(after)))
+    reported(Some(before), after, reason, one(StatusCode::OK, &wire::shown(after)))
 }
 
 /// Preview a bulk operation.
@@ -159,7 +159,7 @@ pub(crate) async fn create_bulk(
     let mut shown = wire::shown(&previewed.stored);
     shown.sample = Some(previewed.sample.into_iter().map(answer::brief).collect());
     let response = one(StatusCode::CREATED, &shown);
-    Ok(told(None, &previewed.stored, None, response))
+    Ok(reported(None, &previewed.stored, None, response))
 }
 
 /// The bulk operations of the namespace.
@@ -256,7 +256,7 @@ pub(crate) async fn pause_bulk(
     Ok(changed(&change, reason))
 }
 
-/// Let a paused bulk operation go on.
+/// Let a paused bulk operation continue.
 ///
 /// The body may be left out.
 #[utoipa::path(

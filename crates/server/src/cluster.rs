@@ -1,8 +1,8 @@
-//! What an operator asks of all engines together: events, engines, partitions, databases, rates, what falls due. Of everything,
-//! and therefore for those who reach everything. What is answered is the watcher's; here it is turned into JSON.
+//! Answers about all engines together: events, engines, partitions, databases, rates, due tasks. They cover everything, so only
+//! tokens for everything may ask. The watcher answers; this module turns answers into JSON.
 
 use crate::{
-    alerts::Report,
+    alerts::AlertReport,
     answer,
     app::{App, Shared},
     cursor,
@@ -11,8 +11,8 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_cluster::{
-    Counts, DatabaseView, EngineView, HotStanding, HourView, PartitionView, QueueRates,
-    Rates as CountedRates, Stats as Counted, ToldAlert, Watcher,
+    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, PartitionView, QueueRates,
+    Rates as CountedRates, ReportedAlert, Stats as Counted, Watcher,
 };
 use punctual_contract::cluster::{Event as Noticed, EventQuery, Slice};
 use punctual_domain::{
@@ -45,7 +45,7 @@ fn as_u64(number: usize) -> u64 {
 /// What happened to the cluster.
 ///
 /// The newest first: engines that start, stop, die and come back, partitions that are taken over or moved, Redis and databases
-/// that are away and back. Kept for `retention.events_ms`, and 10,000 at most.
+/// that are unavailable and back. Kept for `retention.events_ms`, and 10,000 at most.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "list_events", tag = "operation", params(SearchEvents),
     responses((status = 200, description = "A page of events.", body = Page<Event>)),
@@ -170,7 +170,7 @@ fn partition(view: PartitionView) -> Partition {
 
 /// The databases of the store.
 ///
-/// By number. One that is away is shown without its sizes.
+/// By number. One that is unavailable is shown without its sizes.
 #[utoipa::path(
     get, path = "/v1/shards", operation_id = "list_shards", tag = "operation",
     responses((status = 200, description = "All of them.", body = Page<Shard>)),
@@ -207,7 +207,7 @@ fn bucket(slice: Slice) -> Bucket {
 
 /// The whole cluster in numbers.
 ///
-/// Rates, lateness, what stands in the store, and the last hour in steps of a minute. Engines tell what they have counted
+/// Rates, lateness, what is in the store, and the last hour in steps of a minute. Engines tell what they have counted
 /// every ten seconds.
 #[utoipa::path(
     get, path = "/v1/stats", operation_id = "get_stats", tag = "operation",
@@ -246,7 +246,7 @@ pub(crate) fn rates_of(all: Option<&QueueRates>, queue: &QueueKey) -> Option<Rat
 }
 
 fn hour(hour_view: HourView) -> QueueStats {
-    let step = |step: punctual_cluster::Step| StatsStep {
+    let step = |step: punctual_cluster::CountsSample| StatsStep {
         at: At::from_ms(step.at.0),
         at_ms: step.at.0,
         inserted: step.counts.inserted,
@@ -269,7 +269,7 @@ fn hour(hour_view: HourView) -> QueueStats {
     }
 }
 
-pub(crate) fn lateness(counts: &Counts) -> Lateness {
+pub(crate) fn lateness(counts: &EngineCounts) -> Lateness {
     Lateness {
         p50_ms: counts.lateness_ms(500),
         p99_ms: counts.lateness_ms(990),
@@ -280,13 +280,13 @@ pub(crate) fn lateness(counts: &Counts) -> Lateness {
     }
 }
 
-fn hot_set(hot_standing: &HotStanding) -> HotSet {
+fn hot_set(hot_status: &HotStatus) -> HotSet {
     HotSet {
-        due: as_u64(hot_standing.due),
-        firing: as_u64(hot_standing.firing),
-        ready: as_u64(hot_standing.ready),
-        parked: as_u64(hot_standing.parked),
-        fullness: f64::from(hot_standing.fullness) / 1_000.0,
+        due: as_u64(hot_status.due),
+        firing: as_u64(hot_status.firing),
+        ready: as_u64(hot_status.ready),
+        parked: as_u64(hot_status.parked),
+        fullness: f64::from(hot_status.fullness) / 1_000.0,
     }
 }
 
@@ -303,7 +303,7 @@ fn backlog(account: &Account) -> Backlog {
 
 /// What falls due in each minute of the next hour.
 ///
-/// Counted at most every 15 seconds, whoever asks. Where more falls due than may be looked at, some partitions are counted and
+/// Counted at most every 15 seconds, regardless of the caller. Where more falls due than may be looked at, some partitions are counted and
 /// stand for all: then it is an estimate.
 #[utoipa::path(
     get, path = "/v1/stats/due", operation_id = "get_due", tag = "operation",
@@ -327,19 +327,19 @@ pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refus
     Ok(answer::json(StatusCode::OK, &due))
 }
 
-/// What the other engines reported. What cannot be read is left out: this engine says by itself that a database is away.
-pub(crate) async fn alerts_elsewhere(app: &App, max_age: MaxAge) -> Vec<Report> {
+/// What the other engines reported. What cannot be read is left out: this engine says by itself that a database is unavailable.
+pub(crate) async fn alerts_elsewhere(app: &App, max_age: MaxAge) -> Vec<AlertReport> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
     let reported = watcher.alerts_elsewhere(max_age.0).await;
     let reported =
         reported.inspect_err(|error| tracing::warn!(%error, "alerts of other engines cannot be read"));
-    let report = |(engine, alert): (String, ToldAlert)| {
+    let report = |(engine, alert): (String, ReportedAlert)| {
         let queue = match &alert.queue {
             // Of a name that this release does not take: left out.
             Some((namespace, queue)) => Some(queue_key(namespace, queue)?),
             None => None,
         };
-        Some(Report {
+        Some(AlertReport {
             name: alert.name,
             is_critical: alert.is_critical,
             since: Millis(alert.since_ms),

@@ -1,10 +1,10 @@
-//! The opaque cursor of a list: the id below or above which the next page goes on, or, along due times, the task behind which.
+//! The opaque cursor of a list: the id below or above which the next page continues, or, along due times, the task behind which.
 
 use crate::refusal::Refusal;
 use punctual_contract::store::DuePosition;
 use punctual_domain::time::Millis;
 
-/// Where a search for tasks goes on.
+/// Where a search for tasks continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     BelowId(i64),
@@ -54,7 +54,7 @@ pub(crate) fn before_id(cursor: Option<&str>) -> Result<Option<i64>, Refusal> {
     cursor.map(|cursor| read(cursor).ok_or_else(refused)).transpose()
 }
 
-/// Where a search goes on that a caller's cursor is of.
+/// Where a search continues that a caller's cursor is of.
 pub(crate) fn position(cursor: Option<&str>) -> Result<Option<Position>, Refusal> {
     cursor.map(|cursor| Position::read(cursor).ok_or_else(refused)).transpose()
 }

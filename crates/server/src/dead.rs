@@ -1,5 +1,5 @@
-//! Dead letters: tasks whose attempts are exhausted, or that were refused for good. Looked for, and redriven many at a
-//! time; one alone is redriven as any other change of a task.
+//! Dead letters: tasks whose attempts are exhausted, or that were refused for good. Search, and redrive of many at a time. A
+//! single dead task is redriven like any other change of a task.
 
 use crate::{
     access::Changed,
@@ -47,7 +47,7 @@ pub(crate) async fn list_dead(
 ///
 /// Without a filter only with `all: true`. Each gets all its attempts again and an `execute_at` of its own, so that they come back at the wished rate. Safe to
 /// repeat: what is not dead any more is left alone, and under an `Idempotency-Key` the first answer is given again. To
-/// go on after `limit`, send `next_cursor` as `cursor` and `until_ms` as `start_at_ms`.
+/// continue after `limit`, send `next_cursor` as `cursor` and `until_ms` as `start_at_ms`.
 #[utoipa::path(
     post, path = "/v1/dead-letters/redrive", operation_id = "redrive_dead_letters", tag = "dead letters",
     request_body(content = Option<RedriveDead>, example = json!({
@@ -98,7 +98,7 @@ pub(crate) async fn redrive_dead(
         next_cursor: done.next_before_id.map(cursor::write),
     };
     let after = serde_json::to_string(&serde_json::json!({ "filter": filters, "redriven": answer })).ok();
-    Ok(Changed { after, ..Changed::default() }.told_with(answer::json(StatusCode::OK, &answer)))
+    Ok(Changed { after, ..Changed::default() }.reported_with(answer::json(StatusCode::OK, &answer)))
 }
 
 fn store_query(search: &SearchDead, namespace: &Name) -> Result<StoreQuery, Refusal> {

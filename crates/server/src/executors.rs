@@ -11,7 +11,7 @@ use crate::{
     namespaces,
     refusal::Refusal,
     reports::{
-        Barred, go_with_reports, held_by, nothing_is_known, say_settled, say_unavailable, wait_with_reports,
+        Barred, go_with_reports, held_by, nothing_is_known, say_unavailable, set_receipt, wait_with_reports,
         workflow_of,
     },
     roster,
@@ -23,12 +23,12 @@ use punctual_contract::{
     workflows::WorkflowId,
 };
 use punctual_domain::{
-    executor::Wish,
+    executor::DesiredState,
     name::{Name, QueueKey},
     place::TaskRef,
     task::Task,
 };
-use punctual_engine::{LeaseRequest as EngineLease, Only, OutcomeReport, Seen, Settled, Submission};
+use punctual_engine::{Heartbeat, LeaseRequest as EngineLease, Only, OutcomeReport, Reported, Submission};
 use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
@@ -104,8 +104,9 @@ pub(crate) async fn lease_tasks_from_several(
 async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -> Result<Response, Refusal> {
     let lease_ms = i64::try_from(ask.lease_ms).unwrap_or(i64::MAX);
     let executor = roster::asks(&queues, &ask);
-    let wish = executor.as_ref().map_or(Wish::Serve, |executor| app.engine.executor_seen(executor.clone()));
-    if let (Some(executor), Wish::Quiet | Wish::Drain) = (&executor, wish) {
+    let wish =
+        executor.as_ref().map_or(DesiredState::Serve, |executor| app.engine.executor_seen(executor.clone()));
+    if let (Some(executor), DesiredState::Quiet | DesiredState::Drain) = (&executor, wish) {
         return nothing_for(app, who, executor, wish, ask.wait_ms).await;
     }
     let is_held = ask.concurrency.is_some();
@@ -170,15 +171,15 @@ fn traced(app: &App, mut assignment: Assignment) -> Assignment {
 }
 
 /// An executor that is to get no tasks waits as long as it would for a task, so that it does not ask in a circle. One
-/// that is to end hears of it soon.
+/// that is to end learns of it soon.
 async fn nothing_for(
     app: &App,
     who: &Who,
-    executor: &Seen,
-    wish: Wish,
+    executor: &Heartbeat,
+    wish: DesiredState,
     wait_ms: u64,
 ) -> Result<Response, Refusal> {
-    let wait_ms = if wish == Wish::Drain { wait_ms.min(DRAIN_WAIT_MS) } else { wait_ms };
+    let wait_ms = if wish == DesiredState::Drain { wait_ms.min(DRAIN_WAIT_MS) } else { wait_ms };
     tokio::select! {
         refusal = who.until_refused(app) => return Err(refusal),
         () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
@@ -192,7 +193,7 @@ async fn nothing_for(
 /// Report what became of up to 10,000 attempts.
 ///
 /// Each is decided on its own. `stale`: the lease was not, or no longer, this executor's, or the attempt has an
-/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on. `accepted_for_later`: the
+/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease continues. `accepted_for_later`: the
 /// task's database does not answer; the outcome is durable in this engine's journal and counts when the database is back, if the
 /// attempt holds its task then. `unavailable`: the database does not answer, and the outcome was not taken for later either;
 /// whether it counts is not known; report it again. Where no outcome can be answered the call is refused as a whole. To an
@@ -246,7 +247,7 @@ pub(crate) async fn report_outcomes(
             Err(receipt) => *receipt,
         });
     }
-    // Whatever name an executor gives itself: whose token it was stands beside it.
+    // Whatever name an executor gives itself: whose token it was is beside it.
     let by = &*caller.who.by_as(Some(batch.executor.as_deref().unwrap_or(BY)));
     let asked = reports.len() + unknown.len();
     let heard = hear(&app, said, &mut reports, &mut unknown).await?;
@@ -255,21 +256,21 @@ pub(crate) async fn report_outcomes(
     // What is of no workflow does not wait for the marks of the others.
     let with_marks = async {
         let expected = expect(&app, &of_workflows).await;
-        Ok::<_, Refusal>((expected, settle(&app, marked, by).await?))
+        Ok::<_, Refusal>((expected, record_outcomes(&app, marked, by).await?))
     };
-    let (plain, with_marks) = tokio::join!(settle(&app, plain, by), with_marks);
+    let (plain, with_marks) = tokio::join!(record_outcomes(&app, plain, by), with_marks);
     let (expected, marked) = with_marks?;
     let (mut ended, mut given_up) = (Vec::new(), Vec::new());
-    for (nth, task, settled) in plain?.into_iter().chain(marked) {
-        if matches!(settled, Ok(Settled::Accepted))
+    for (nth, task, recorded) in plain?.into_iter().chain(marked) {
+        if matches!(recorded, Ok(Reported::Accepted))
             && let Some(of) = of_workflows.get(&nth)
         {
             ended.push((*of, task));
         }
-        if matches!(settled, Ok(Settled::Accepted | Settled::ForLater)) {
+        if matches!(recorded, Ok(Reported::Accepted | Reported::ForLater)) {
             given_up.extend(holds.get(&nth));
         }
-        let error = say_settled(receipts.get_mut(nth), settled, heard.contains(&nth));
+        let error = set_receipt(receipts.get_mut(nth), recorded, heard.contains(&nth));
         unknown.extend(error.map(|error| (nth, error)));
     }
     app.engine.give_up_places(given_up).await?;
@@ -312,18 +313,18 @@ async fn hear(
 }
 
 /// What became of each, by its place in the request.
-async fn settle(
+async fn record_outcomes(
     app: &App,
     reports: Vec<(usize, Submission)>,
     by: &str,
-) -> Result<Vec<(usize, TaskRef, Result<Settled, BackendError>)>, Refusal> {
+) -> Result<Vec<(usize, TaskRef, Result<Reported, BackendError>)>, Refusal> {
     if reports.is_empty() {
         return Ok(Vec::new());
     }
     let (places, reports): (Vec<usize>, Vec<Submission>) = reports.into_iter().unzip();
     let tasks: Vec<TaskRef> = reports.iter().map(|submission| submission.report.place).collect();
-    let settled = app.engine.settle_submitted(reports, by).await?;
-    Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), result)| (nth, task, result)).collect())
+    let recorded = app.engine.record_submitted(reports, by).await?;
+    Ok(places.into_iter().zip(tasks).zip(recorded).map(|((nth, task), result)| (nth, task, result)).collect())
 }
 
 /// None: nothing is of a workflow. What is of none has nothing to wait for.
@@ -421,7 +422,7 @@ async fn read_in_time(
     }
 }
 
-/// Signs of life: extend leases, learn which were lost or should stop.
+/// Heartbeats: extend leases, learn which were lost or should stop.
 ///
 /// Each lease is extended by as much as it was asked for. `unavailable`: one of several databases does not answer, and
 /// nothing is known of the lease. Where nothing is known of any the call is refused as a whole.

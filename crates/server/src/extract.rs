@@ -1,7 +1,7 @@
 //! What handlers take from a request: caller, task reference, query, body. Every refusal is a problem document; axum's
 //! own extractors answer plain text and are therefore not used bare.
 
-use crate::{access::Who, app::Shared, bodies::Kept, refusal::Refusal};
+use crate::{access::Who, app::Shared, bodies::BodyBytes, refusal::Refusal};
 use axum::{
     body::Body as HttpBody,
     extract::{FromRequest, FromRequestParts, Path, Request},
@@ -110,12 +110,12 @@ pub(crate) fn well_formed(text: &str) -> Option<String> {
 /// The task that the path names, by its reference or, behind `key:`, by its key: that is the highest version of it. What is
 /// neither names no task. Whose it is, is looked at by who takes it.
 #[derive(Debug)]
-pub(crate) struct Place(pub(crate) TaskRef);
+pub(crate) struct TaskPath(pub(crate) TaskRef);
 
 /// No reference begins with it.
 const KEY_PREFIX: &str = "key:";
 
-impl FromRequestParts<Shared> for Place {
+impl FromRequestParts<Shared> for TaskPath {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
         let text = segment(parts, app).await?;
@@ -276,7 +276,7 @@ fn not_utf8(pair: &str) -> Option<String> {
     str::from_utf8(&decoded(pair)).is_err().then_some(name)
 }
 
-/// `%41` is a byte; any other `%` stands for itself.
+/// `%41` is a byte; any other `%` represents itself.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -388,7 +388,7 @@ const ANNOUNCED_MAX_BYTES: usize = 256 << 10;
 async fn collect(app: &Shared, body: HttpBody, announced: usize) -> Result<Bytes, Refusal> {
     let limit = app.options.batch_body_max_bytes;
     let all_max = app.options.bodies_max_bytes.max(limit);
-    let mut kept = Kept::of(&app.bodies_bytes);
+    let mut kept = BodyBytes::of(&app.bodies_bytes);
     let mut chunks = body.into_data_stream();
     let mut whole = BytesMut::with_capacity(announced.min(ANNOUNCED_MAX_BYTES));
     let mut heard = 0_usize;

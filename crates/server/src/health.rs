@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can serve. Cheap: asked every few seconds by whoever watches it.
+//! Liveness and readiness of the process. Cheap: monitors ask every few seconds.
 
 use crate::{
     access::{self, Who},
@@ -31,8 +31,8 @@ pub(crate) struct Liveness {
 /// Whether requests can be served, and each part that this rests on.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Readiness {
-    /// `ready`; or `degraded`, while the hot set is away (tasks are accepted and kept, and fire from the store), or one
-    /// database of several (what it has waits, everything else goes on).
+    /// `ready`; or `degraded`, while the hot set is unavailable (tasks are accepted and kept, and fire from the store), or one
+    /// database of several (what it has waits, everything else continues).
     #[schema(example = "ready")]
     status: &'static str,
     parts: Vec<Part>,
@@ -50,7 +50,7 @@ pub(crate) struct Part {
     detail: String,
 }
 
-const NOT_TOLD: &str = "not ready; a token that may read the metrics is told why, and the log says it";
+const NOT_TOLD: &str = "not ready; the reason is in the log, and is shown to tokens that may read metrics";
 
 impl Part {
     fn without_detail(self) -> Self {
@@ -79,7 +79,7 @@ pub(crate) async fn livez() -> Response {
 }
 
 /// The server can serve: its store answers and can be written, all that makes tasks fire is at work, and it is not
-/// stopping. A hot set that is away is no reason to send nobody
+/// stopping. A hot set that is unavailable is no reason to send nobody
 /// here any more, because all engines share it: what is due fires from the store meanwhile. It needs no token; one that is not
 /// good is refused as everywhere.
 #[utoipa::path(
@@ -112,7 +112,7 @@ pub(crate) async fn readyz(
     if !may_know {
         parts = parts.into_iter().map(Part::without_detail).collect();
     }
-    // All engines share them: who sends nobody here any more because one of them is away stops what is well, too.
+    // All engines share them: who sends nobody here any more because one of them is unavailable stops what is well, too.
     let some_write = app.engine.can_write().is_ok() && app.engine.store().parts() > 1;
     let may_be_away = |name| name == HOT || (some_write && (name == STORE || name == WRITERS));
     if parts.iter().all(|part| part.ok || may_be_away(part.name)) {

@@ -42,14 +42,14 @@ const RESERVE_AGAIN: Duration = Duration::from_secs(10);
 
 /// One request under its key.
 #[derive(Clone, Debug)]
-struct Turn {
+struct KeyReservation {
     app: Shared,
     key: ReplyKey,
     /// Another one for each request of each process.
     owner: String,
 }
 
-impl Turn {
+impl KeyReservation {
     fn new(app: &Shared, key: ReplyKey) -> Self {
         let nth = app.keyed.fetch_add(1, Relaxed);
         let owner = format!("{}/{nth}", app.engine.name());
@@ -110,11 +110,11 @@ pub(crate) async fn keep_replies(State(app): State<Shared>, request: Request, ne
         Ok(_) => return next.run(request).await,
         Err(refusal) => return refusal.into_response(),
     };
-    let turn = Turn::new(&app, key);
-    match app.detached.spawn(once(turn.clone(), request, next)).await {
+    let key_reservation = KeyReservation::new(&app, key);
+    match app.detached.spawn(once(key_reservation.clone(), request, next)).await {
         Ok(answered) => answered.unwrap_or_else(|refusal| refusal.into_response()),
         Err(_) => {
-            turn.release().await;
+            key_reservation.release().await;
             Refusal::new(Code::Internal, "the work panicked").into_response()
         }
     }
@@ -132,25 +132,32 @@ fn keeps_no_secret() -> Refusal {
     Refusal::new(Code::RequestInvalid, detail)
 }
 
-async fn once(turn: Turn, request: Request, next: Next) -> Result<Response, Refusal> {
+async fn once(key_reservation: KeyReservation, request: Request, next: Next) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let body = read_body(&turn.app, &parts, body).await?;
+    let body = read_body(&key_reservation.app, &parts, body).await?;
     let hashes = Hashes::of(&parts, &body);
-    match turn.reserve(hashes.canonical).await? {
+    match key_reservation.reserve(hashes.canonical).await? {
         Reserved::Ours => {}
         Reserved::Answered(reply) => {
             let Some(earlier) = unfinished(&reply, &hashes) else { return replay(reply, &hashes) };
-            return go_on(&turn, &hashes, earlier, Request::from_parts(parts, Body::from(body)), next).await;
+            return go_on(
+                &key_reservation,
+                &hashes,
+                earlier,
+                Request::from_parts(parts, Body::from(body)),
+                next,
+            )
+            .await;
         }
-        Reserved::Theirs => return Err(in_progress(&turn)),
+        Reserved::Theirs => return Err(in_progress(&key_reservation)),
     }
     let work = next.run(Request::from_parts(parts, Body::from(body)));
-    let response = turn.working(hashes.canonical, work).await;
-    Ok(keep(&turn, hashes.canonical, response).await)
+    let response = key_reservation.working(hashes.canonical, work).await;
+    Ok(keep(&key_reservation, hashes.canonical, response).await)
 }
 
-fn in_progress(turn: &Turn) -> Refusal {
-    let key = turn.key.key.trim_end_matches('\u{2}');
+fn in_progress(key_reservation: &KeyReservation) -> Refusal {
+    let key = key_reservation.key.key.trim_end_matches('\u{2}');
     Refusal::new(Code::IdempotencyInProgress, format!("key {key:?}"))
 }
 
@@ -165,7 +172,7 @@ impl Earlier {
     }
 }
 
-/// Refused as long as there is no room, or the store is away: it was told to come again.
+/// Refused as long as there is no room, or the store is unavailable: it was told to come again.
 fn is_for_now(item: &BatchItem) -> bool {
     matches!(item.status, 429 | 500..)
 }
@@ -181,20 +188,20 @@ fn unfinished(reply: &Reply, hashes: &Hashes) -> Option<Earlier> {
 
 /// Works on what is left of a batch; one request at a time does.
 async fn go_on(
-    turn: &Turn,
+    key_reservation: &KeyReservation,
     hashes: &Hashes,
     earlier: Earlier,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let rest = turn.of_rest();
+    let rest = key_reservation.of_rest();
     if rest.reserve(hashes.canonical).await? != Reserved::Ours {
         return Err(in_progress(&rest));
     }
     let done = async {
-        // Another one may have gone on with it since.
-        let store = turn.app.engine.store();
-        let reply = store.load_reply(&turn.key, turn.app.engine.now()).await?;
+        // Another one may have continued it since.
+        let store = key_reservation.app.engine.store();
+        let reply = store.load_reply(&key_reservation.key, key_reservation.app.engine.now()).await?;
         let earlier = match reply.map(|reply| (unfinished(&reply, hashes), reply)) {
             Some((None, reply)) => return replay(reply, hashes),
             Some((Some(earlier), _)) => earlier,
@@ -202,7 +209,7 @@ async fn go_on(
         };
         request.extensions_mut().insert(earlier);
         let response = rest.working(hashes.canonical, next.run(request)).await;
-        Ok(keep(turn, hashes.canonical, response).await)
+        Ok(keep(key_reservation, hashes.canonical, response).await)
     };
     let done = done.await;
     rest.release().await;
@@ -249,10 +256,10 @@ fn replay(reply: Reply, hashes: &Hashes) -> Result<Response, Refusal> {
     Ok(response)
 }
 
-async fn keep(turn: &Turn, request_hash: u64, response: Response) -> Response {
-    let app = &turn.app;
+async fn keep(key_reservation: &KeyReservation, request_hash: u64, response: Response) -> Response {
+    let app = &key_reservation.app;
     if !is_worth_keeping(response.status()) {
-        turn.release().await;
+        key_reservation.release().await;
         return response;
     }
     let (parts, body) = response.into_parts();
@@ -262,7 +269,7 @@ async fn keep(turn: &Turn, request_hash: u64, response: Response) -> Response {
     };
     let keep_until = app.engine.now().plus(app.options.keep_replies_ms);
     let reply = Reply { request_hash, status: parts.status.as_u16(), body: body.to_vec(), keep_until };
-    if let Err(error) = app.engine.store().save_reply(&turn.key, &reply).await {
+    if let Err(error) = app.engine.store().save_reply(&key_reservation.key, &reply).await {
         tracing::warn!(%error, "an answer could not be kept under its idempotency key");
     }
     Response::from_parts(parts, Body::from(body))

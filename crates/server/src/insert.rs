@@ -1,4 +1,4 @@
-//! Insert, single and in batches. A batch is one call of the engine; items that are not valid never reach it.
+//! Inserts, single and in batches. A batch is one call of the engine; invalid items never reach the engine.
 
 use crate::{
     answer,
@@ -124,7 +124,7 @@ pub(crate) async fn insert_batch(
     Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
 }
 
-/// Told at once that it would wait for long: whoever waits holds a connection, a place and a body.
+/// Told at once that it would wait for long: a caller that waits holds a connection, a place and a body.
 fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
     let Some(wait) = app.engine.insert_backlog(&caller.namespace) else { return Ok(()) };
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -172,7 +172,7 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Res
     Ok(known.into_iter().filter_map(|task| task.map(existing).or_else(|| new.next())).collect())
 }
 
-/// Which of the tasks have an id that stands in a queue beyond the token, and may be neither shown nor replaced. Ids are
+/// Which of the tasks have an id that is in a queue beyond the token, and may be neither shown nor replaced. Ids are
 /// of the whole namespace: whoever reaches all of its queues is asked nothing. Costs a look-up for each id that a caller
 /// has chosen. Of two who give one id to two queues in the same instant, the store decides; what it answers is looked at
 /// again, so that nothing is shown.
@@ -182,13 +182,13 @@ async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<
         return Ok(refused);
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
-        let standing = app.engine.standing(task, VERSIONS_LOOKED_AT).await?;
-        *refused = standing.iter().find_map(|task| seen(caller, task).err());
+        let stored_task = app.engine.stored_task(task, VERSIONS_LOOKED_AT).await?;
+        *refused = stored_task.iter().find_map(|task| seen(caller, task).err());
     }
     Ok(refused)
 }
 
-/// Whether a task that stands under an id is within the token's queues.
+/// Whether a task that is stored under an id is within the token's queues.
 fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
     if caller.who.sees(task) {
         return Ok(());
@@ -258,14 +258,14 @@ fn verdict(inserted: &Inserted) -> Result<(u16, InsertOutcome), Refusal> {
     }
 }
 
-fn exists(standing: &Task) -> Problem {
+fn exists(stored_task: &Task) -> Problem {
     let detail = format!(
         "{} is {}, with version {}",
-        called(standing),
-        standing.state.word(),
-        standing.ask.task_version
+        called(stored_task),
+        stored_task.state.word(),
+        stored_task.ask.task_version
     );
-    Problem::new(Code::TaskExists, detail).with_existing(answer::brief(standing.clone()))
+    Problem::new(Code::TaskExists, detail).with_existing(answer::brief(stored_task.clone()))
 }
 
 /// As its caller calls it.
@@ -274,9 +274,9 @@ fn called(task: &Task) -> String {
     key.map_or_else(|| format!("task {}", task.task_id()), |key| format!("task {key:?}"))
 }
 
-fn superseded(standing: &Task) -> Problem {
-    let detail = format!("{} is known with version {}", called(standing), standing.ask.task_version);
-    Problem::new(Code::TaskVersionSuperseded, detail).with_existing(answer::brief(standing.clone()))
+fn superseded(stored_task: &Task) -> Problem {
+    let detail = format!("{} is known with version {}", called(stored_task), stored_task.ask.task_version);
+    Problem::new(Code::TaskVersionSuperseded, detail).with_existing(answer::brief(stored_task.clone()))
 }
 
 fn item(inserted: Inserted) -> BatchItem {

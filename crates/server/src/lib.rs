@@ -38,13 +38,13 @@ mod lookup;
 mod me;
 mod namespaces;
 mod queues;
+mod reported;
 mod reports;
 mod roster;
 mod schedules;
 mod set_aside;
 mod settings;
 mod tokens;
-mod told;
 mod workflows;
 
 // What operators look at.

@@ -1,31 +1,32 @@
-//! The door: takes connections, as many as there are places, over TLS or not, and gives each request to the router.
-//! What is half-sent, not taken or not asked for is ended in time, so that nobody can keep others out. Knows no route.
+//! The listener: accepts connections up to a limit, with or without TLS, and passes each request to the router. Ends
+//! connections that send half a request, do not read an answer, or stay idle too long, so that no client can block others.
+//! Knows no route.
 
+mod activity;
 mod body;
 mod certificates;
 mod connection;
 mod connections;
 mod framing;
 mod limits;
-mod pulse;
 mod refuse;
 mod stream;
 
-pub(crate) use certificates::{Certificates, ENDS_SOON_MS, Reloaded, told};
+pub(crate) use activity::Reason;
+pub(crate) use certificates::{Certificates, ENDS_SOON_MS, Reloaded, reported};
 pub use certificates::{TlsError, TlsFiles};
 pub(crate) use connection::TlsFailure;
-pub(crate) use connections::{Connections, Refused};
-pub(crate) use limits::Limits;
-pub(crate) use pulse::Reason;
+pub(crate) use connections::{Connections, RefusedConnection};
+pub(crate) use limits::ConnectionLimits;
 
 use crate::{app::Shared, options::ListenerOptions};
+use activity::Order;
 use axum::Router;
 use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
     server::conn::auto,
 };
 use limits::REFUSALS_MAX;
-use pulse::Order;
 use punctual_protocol::Code;
 use socket2::SockRef;
 use std::{
@@ -43,7 +44,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// A system that gives no descriptor is asked again after this; what waits at the port goes on waiting.
+/// A system that gives no descriptor is asked again after this; what waits at the port continues waiting.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 /// Connections that wait to be taken; the system bounds it by `net.core.somaxconn`. The runtime asks for so few that a few
 /// hundred callers who come at one instant are more: the system drops what is beyond, and whoever it meets begins again
@@ -70,7 +71,7 @@ impl TlsMeters {
 }
 
 /// What all connections share.
-struct Door {
+struct ListenerContext {
     app: Shared,
     router: Router,
     options: ListenerOptions,
@@ -84,7 +85,7 @@ pub(crate) async fn run(listener: TcpListener, app: &Shared, router: Router, shu
         tracing::warn!(%error, "the port keeps its short line: callers who come together may wait for a second");
     }
     let options = app.options.listener.clone();
-    let door = Arc::new(Door {
+    let context = Arc::new(ListenerContext {
         http: http(&options),
         certificates: app.certificates.clone(),
         app: Arc::clone(app),
@@ -94,7 +95,7 @@ pub(crate) async fn run(listener: TcpListener, app: &Shared, router: Router, shu
     let (tasks, connections) = (TaskTracker::new(), &app.connections);
     let looks = look_after(connections);
     let serving = async {
-        door.accept_all(listener, &tasks, shutdown).await;
+        context.accept_all(listener, &tasks, shutdown).await;
         connections.end_all(Order::Finish);
         tasks.close();
         if tokio::time::timeout(app.options.drain_timeout, tasks.wait()).await.is_err() {
@@ -130,7 +131,7 @@ fn http(options: &ListenerOptions) -> auto::Builder<TokioExecutor> {
     http
 }
 
-impl Door {
+impl ListenerContext {
     async fn accept_all(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -178,19 +179,24 @@ impl Door {
         self.app.connections.counts.refuse(refused);
         tracing::warn!(%peer, reason = refused.word(), "a connection was refused; see docs/http.md");
         // Whoever speaks TLS would have to be shaken hands with before anything can be said.
-        if refused != Refused::NotAProxy && self.certificates.is_none() && refusals.len() < REFUSALS_MAX {
+        if refused != RefusedConnection::NotAProxy
+            && self.certificates.is_none()
+            && refusals.len() < REFUSALS_MAX
+        {
             let detail = match refused {
-                Refused::Address => "one address has as many connections as it may have",
-                Refused::Full | Refused::NotAProxy => "all places for connections are taken",
+                RefusedConnection::Address => "one address has as many connections as it may have",
+                RefusedConnection::Full | RefusedConnection::NotAProxy => {
+                    "all places for connections are taken"
+                }
             };
             refusals.spawn(refuse::answer(stream, Code::ConnectionsFull, detail));
         }
     }
 
-    fn admit(&self, peer: IpAddr) -> Result<connections::Pass, Refused> {
+    fn admit(&self, peer: IpAddr) -> Result<connections::Pass, RefusedConnection> {
         let is_proxy = self.options.trusted_proxies.contains(peer);
         if self.options.only_proxies && !is_proxy && !peer.is_loopback() {
-            return Err(Refused::NotAProxy);
+            return Err(RefusedConnection::NotAProxy);
         }
         self.app.connections.admit(peer, is_proxy)
     }

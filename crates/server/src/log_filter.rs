@@ -1,5 +1,5 @@
-//! What this process logs, looked at and changed while it runs. Of the one that is asked, and of no other; whoever holds the
-//! process (the command line) does it.
+//! Reads and changes the log filter of this process while it runs. It applies to the engine that is asked, and to no other.
+//! The process owner (the command line) applies it.
 
 use crate::{
     access::Changed,
@@ -29,11 +29,11 @@ pub struct LogFilters(Arc<Inner>);
 struct Inner {
     log: Box<dyn Log>,
     started_with: String,
-    standing: Mutex<Standing>,
+    current: Mutex<CurrentFilter>,
 }
 
 #[derive(Clone, Debug)]
-struct Standing {
+struct CurrentFilter {
     filter: String,
     until: Option<Millis>,
     /// How often it was set: what was to end an earlier one leaves a later one alone.
@@ -43,37 +43,41 @@ struct Standing {
 impl LogFilters {
     #[must_use]
     pub fn new(log: Box<dyn Log>, started_with: String) -> Self {
-        let standing = Standing { filter: started_with.clone(), until: None, sets: 0 };
-        Self(Arc::new(Inner { log, started_with, standing: Mutex::new(standing) }))
+        let current = CurrentFilter { filter: started_with.clone(), until: None, sets: 0 };
+        Self(Arc::new(Inner { log, started_with, current: Mutex::new(current) }))
     }
 
     /// What it took the place of, and what stands since.
-    fn set(&self, filter: Option<&str>, until: Option<Millis>) -> Result<(Standing, Standing), String> {
-        let mut standing = self.0.standing.lock();
-        let before = standing.clone();
-        self.put(&mut standing, filter, until)?;
-        Ok((before, standing.clone()))
+    fn set(
+        &self,
+        filter: Option<&str>,
+        until: Option<Millis>,
+    ) -> Result<(CurrentFilter, CurrentFilter), String> {
+        let mut current = self.0.current.lock();
+        let before = current.clone();
+        self.put(&mut current, filter, until)?;
+        Ok((before, current.clone()))
     }
 
     fn put(
         &self,
-        standing: &mut Standing,
+        current: &mut CurrentFilter,
         filter: Option<&str>,
         until: Option<Millis>,
     ) -> Result<(), String> {
         let filter = filter.unwrap_or(&self.0.started_with);
         self.0.log.set_filter(filter)?;
-        *standing = Standing { filter: filter.to_owned(), until, sets: standing.sets + 1 };
+        *current = CurrentFilter { filter: filter.to_owned(), until, sets: current.sets + 1 };
         Ok(())
     }
 
     /// Back to what it was started with, unless it was set again.
     fn end(&self, set: u64) {
-        let mut standing = self.0.standing.lock();
-        if standing.sets != set {
+        let mut current = self.0.current.lock();
+        if current.sets != set {
             return;
         }
-        match self.put(&mut standing, None, None) {
+        match self.put(&mut current, None, None) {
             Ok(()) => {
                 tracing::info!(filter = self.0.started_with, "what is logged is as at the start again");
             }
@@ -81,11 +85,11 @@ impl LogFilters {
         }
     }
 
-    fn stands(&self) -> LogFilter {
-        self.shown(self.0.standing.lock().clone())
+    fn current(&self) -> LogFilter {
+        self.shown(self.0.current.lock().clone())
     }
 
-    fn shown(&self, Standing { filter, until, .. }: Standing) -> LogFilter {
+    fn shown(&self, CurrentFilter { filter, until, .. }: CurrentFilter) -> LogFilter {
         LogFilter {
             filter,
             started_with: self.0.started_with.clone(),
@@ -108,7 +112,7 @@ fn filters(app: &App) -> Result<&LogFilters, Refusal> {
     responses((status = 200, description = "What is logged, and until when.", body = LogFilter)),
 )]
 pub(crate) async fn get_log_filter(State(app): State<Shared>) -> Result<Response, Refusal> {
-    Ok(answer::json(StatusCode::OK, &filters(&app)?.stands()))
+    Ok(answer::json(StatusCode::OK, &filters(&app)?.current()))
 }
 
 /// Change what this engine logs.
@@ -145,7 +149,7 @@ pub(crate) async fn put_log_filter(State(app): State<Shared>, Body(body): Body) 
         after: Some(json!({ "filter": after.filter, "until_ms": after.until_ms }).to_string()),
         reason: None,
     };
-    Ok(changed.told_with(answer::json(StatusCode::OK, &after)))
+    Ok(changed.reported_with(answer::json(StatusCode::OK, &after)))
 }
 
 #[cfg(test)]
@@ -154,9 +158,9 @@ mod tests {
 
     /// What it was told, and a fault for one filter.
     #[derive(Debug, Default)]
-    struct Told(Arc<Mutex<Vec<String>>>);
+    struct RecordingLog(Arc<Mutex<Vec<String>>>);
 
-    impl Log for Told {
+    impl Log for RecordingLog {
         fn set_filter(&self, filter: &str) -> Result<(), String> {
             if filter == "bad" {
                 return Err("no level".to_owned());
@@ -168,18 +172,18 @@ mod tests {
 
     #[test]
     fn one_that_ends_leaves_a_later_one_alone() {
-        let log = Told::default();
-        let told = Arc::clone(&log.0);
+        let log = RecordingLog::default();
+        let reported = Arc::clone(&log.0);
         let filters = LogFilters::new(Box::new(log), "info".to_owned());
         let (_, first) = filters.set(Some("debug"), Some(Millis(5))).unwrap();
         let (before, second) = filters.set(Some("trace"), None).unwrap();
         assert_eq!((before.filter, second.filter.as_str()), ("debug".to_owned(), "trace"));
         filters.end(first.sets);
-        assert_eq!((filters.stands().filter, filters.stands().until_ms), ("trace".to_owned(), None));
+        assert_eq!((filters.current().filter, filters.current().until_ms), ("trace".to_owned(), None));
         assert!(filters.set(Some("bad"), None).is_err());
-        assert_eq!(filters.stands().filter, "trace", "nothing has changed");
+        assert_eq!(filters.current().filter, "trace", "nothing has changed");
         filters.end(second.sets);
-        assert_eq!(filters.stands().filter, "info");
-        assert_eq!(*told.lock(), ["debug", "trace", "info"]);
+        assert_eq!(filters.current().filter, "info");
+        assert_eq!(*reported.lock(), ["debug", "trace", "info"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading: one task, the versions of an id, a search, and why a task has not run. Changes nothing.
+//! Reads: one task, the versions of an id, a search, and why a task has not run. Changes nothing.
 
 use crate::{
     answer,
@@ -6,7 +6,7 @@ use crate::{
     ask,
     cursor::{self, Position},
     etag,
-    extract::{Caller, Place, Query},
+    extract::{Caller, Query, TaskPath},
     pages::{self, Numbered},
     refusal::Refusal,
 };
@@ -58,7 +58,7 @@ pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Resul
 pub(crate) async fn get_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let task = task_of(&app, &caller, place).await?;
@@ -79,7 +79,7 @@ pub(crate) async fn get_task(
 pub(crate) async fn why_task(
     State(app): State<Shared>,
     caller: Caller,
-    Place(place): Place,
+    TaskPath(place): TaskPath,
 ) -> Result<Response, Refusal> {
     task_of(&app, &caller, place).await?;
     let (task, why) = app.engine.why(place).await?;
@@ -90,7 +90,7 @@ pub(crate) async fn why_task(
 ///
 /// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that, or as `sort` says; with
 /// `task_id` or `key`, the highest version first. What no key answers is looked through until the page is full, nothing more matches, or two seconds are over: then
-/// `search.is_complete` is false, `search` says how far it was looked, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
+/// `search.is_complete` is false, `search` says how far it was looked, and `next_cursor` continues from there. Histories are left out of a search. Payloads and results that are kept outside of
 /// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
 #[utoipa::path(
     get, path = "/v1/tasks", operation_id = "search_tasks", tag = "tasks", params(SearchTasks),
@@ -206,21 +206,21 @@ fn percent(newest: i64, next: i64) -> f64 {
 }
 
 /// What a caller calls a task.
-enum Identity {
+enum TaskIdentity {
     Id(i64),
     Key(Key),
 }
 
-fn identity(search: &SearchTasks) -> Result<Option<Identity>, Refusal> {
+fn identity(search: &SearchTasks) -> Result<Option<TaskIdentity>, Refusal> {
     let key = search.key.as_deref().map(ask::key).transpose()?;
-    Ok(key.map(Identity::Key).or_else(|| search.task_id.map(|task_id| Identity::Id(task_id.0))))
+    Ok(key.map(TaskIdentity::Key).or_else(|| search.task_id.map(|task_id| TaskIdentity::Id(task_id.0))))
 }
 
 async fn versions(
     app: &App,
     caller: &Caller,
     search: &SearchTasks,
-    identity: Identity,
+    identity: TaskIdentity,
     query: &StoreQuery,
 ) -> Result<FoundTasks, Refusal> {
     if search.cursor.is_some() {
@@ -229,8 +229,8 @@ async fn versions(
     }
     let (namespace, version) = (&caller.namespace, search.task_version.map(i64::from));
     let mut tasks = match identity {
-        Identity::Id(id) => app.engine.versions(namespace, id, version, query.limit).await?,
-        Identity::Key(key) => app.engine.versions_of_key(namespace, &key, version, query.limit).await?,
+        TaskIdentity::Id(id) => app.engine.versions(namespace, id, version, query.limit).await?,
+        TaskIdentity::Key(key) => app.engine.versions_of_key(namespace, &key, version, query.limit).await?,
     };
     let phase = search.phase.map(answer::domain_phase);
     let is_of_phase = |task: &Task| phase.is_none_or(|phase| task.state.phase() == phase);

@@ -1,4 +1,4 @@
-//! Who asks: so that a client can say beforehand what the caller may not do. It is not told to whoever may not read.
+//! The caller's own permissions, so that a client knows beforehand what is refused. Callers without permission to read get none.
 
 use crate::{access::Who, answer, refusal::Refusal, tokens::wire_role};
 use axum::{http::StatusCode, response::Response};

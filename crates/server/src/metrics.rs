@@ -1,5 +1,5 @@
 //! The one list of metrics: names, labels, meanings. `docs/metrics.md` is written from it. A name is never given another
-//! meaning. Labels are bounded: beyond [`QUEUES_TOLD_APART`] queues, the rest is counted together.
+//! meaning. Labels are bounded: beyond [`QUEUES_REPORTED_SEPARATELY`] queues, the rest is counted together.
 
 mod connections;
 mod databases;
@@ -11,7 +11,7 @@ mod queues;
 pub(crate) use http::HttpMeters;
 pub(crate) mod render;
 
-use punctual_engine::QUEUES_TOLD_APART;
+use punctual_engine::QUEUES_REPORTED_SEPARATELY;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -175,7 +175,7 @@ metrics! {
     HOT_FULLNESS Gauge "punctual_hot_fullness_ratio" []
         "How full the hot set is, of what it may hold, where it is fullest; 0 without a bound. From 0.8 on only what is due within 30 s is preloaded."
     HOT_AWAY Gauge "punctual_hot_away" []
-        "1 while the hot set does not answer and firing goes on from the store; 0 where none is set."
+        "1 while the hot set does not answer and firing continues from the store; 0 where none is set."
     CLOCK_WALL_AHEAD Gauge "punctual_clock_wall_ahead_seconds" []
         "How far the wall clock of this machine is ahead of the time that the engine goes by."
     CLOCK_DATABASE_AHEAD Gauge "punctual_clock_database_ahead_seconds" []
@@ -185,7 +185,7 @@ metrics! {
     CLOCK_STEPS Counter "punctual_clock_steps_total" []
         "How often the engine's time was set, after a step of the wall clock that the database confirmed, or that stood."
     HOT_OF_ANOTHER Gauge "punctual_hot_of_another_cluster" []
-        "1 while Redis belongs to another cluster: nothing of it is used, and firing goes on from the store. Alert on it."
+        "1 while Redis belongs to another cluster: nothing of it is used, and firing continues from the store. Alert on it."
     TERMS_RAISED Counter "punctual_terms_raised_total" []
         "Terms of partitions that were raised because the hot set had seen newer ones than the store gives: the store was restored, or has lost its last writes. Alert on it."
     IDENTITY_CONFLICTS Counter "punctual_identity_conflicts_total" []
@@ -201,7 +201,7 @@ metrics! {
     TERMS_LOST Counter "punctual_terms_lost_total" []
         "Partitions that another engine took while this one held them, or whose lease ended unrenewed."
     OFFERED_AGAIN Counter "punctual_offered_again_total" []
-        "Tasks that had fired and were with nobody when their partition was taken over."
+        "Tasks that had fired and had no executor when their partition was taken over."
     PUBLISH_FAILURES Counter "punctual_publish_failures_total" []
         "Messages that the bus did not take, or of which it did not say so; each try counts."
     TASKS_UNSENT Gauge "punctual_tasks_unsent" []
@@ -269,7 +269,7 @@ metrics! {
     TRACE_SPANS Counter "punctual_trace_spans_exported_total" []
         "Spans that a collector of traces has taken; 0 where none is set."
     TRACES_DROPPED Counter "punctual_traces_dropped_total" []
-        "Ended attempts of which no collector was told, because it was away or too much waited; no task waits for it."
+        "Ended attempts that were not exported to a collector, because it was unavailable or the queue was full; no task waits for it."
     TRACE_FAILURES Counter "punctual_trace_export_failures_total" []
         "Requests to the collector that failed."
     PANICS Counter "punctual_panics_total" []
@@ -293,7 +293,7 @@ pub fn page() -> String {
         "# Metrics\n\n<!-- Written from crates/server/src/metrics.rs by its test; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
         For operators. `GET /metrics` answers in the Prometheus text format, or in OpenMetrics 1.0 on request (`Accept: application/openmetrics-text`), \
         with traces as exemplars. Counters count since the process began, unless their text says otherwise.\n\
-        Up to {QUEUES_TOLD_APART} queues have series of their own, the first that the engine counted; the rest share the queue `(other)`.\n\n",
+        Up to {QUEUES_REPORTED_SEPARATELY} queues have series of their own, the first that the engine counted; the rest share the queue `(other)`.\n\n",
     );
     for metric in METRICS {
         let labels =

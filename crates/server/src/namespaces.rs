@@ -1,5 +1,5 @@
-//! Namespaces: what is set for each, what it holds (counts of the running account), and its deletion. What a namespace
-//! means is the engine's.
+//! Namespaces: their settings, their contents (counts of the running account), and their deletion. The engine defines what a
+//! namespace means.
 
 use crate::{
     access::Who,
@@ -15,7 +15,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::settings::Standing;
+use punctual_contract::settings::StoredSetting;
 use punctual_domain::{
     name::Name,
     settings::{Deletion, Scope, ScopeSettings, Setting},
@@ -64,11 +64,11 @@ pub(crate) async fn list_namespaces(
     asked.check()?;
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let account = account(&app, max_age).await;
-    let mut found: BTreeMap<Name, Option<Standing>> = BTreeMap::new();
-    for standing in app.engine.settings().await?.all {
-        match standing.scope.clone() {
+    let mut found: BTreeMap<Name, Option<StoredSetting>> = BTreeMap::new();
+    for stored in app.engine.settings().await?.all {
+        match stored.scope.clone() {
             Scope::Namespace(name) => {
-                found.insert(name, Some(standing));
+                found.insert(name, Some(stored));
             }
             Scope::Queue(queue) if who.reaches(&queue) => {
                 found.entry(queue.namespace).or_default();
@@ -77,8 +77,8 @@ pub(crate) async fn list_namespaces(
         }
     }
     let mut last = None;
-    let standing = account.iter().flat_map(|account| &account.books().standing);
-    for queue in standing.map(|tally| &tally.queue).filter(|queue| who.reaches(queue)) {
+    let stored = account.iter().flat_map(|account| &account.books().tallies);
+    for queue in stored.map(|tally| &tally.queue).filter(|queue| who.reaches(queue)) {
         if last.replace(&queue.namespace) != Some(&queue.namespace) {
             found.entry(queue.namespace.clone()).or_default();
         }
@@ -94,8 +94,8 @@ pub(crate) async fn list_namespaces(
             && asked.cursor.as_deref().is_none_or(|from| name.as_str() >= from)
             && asked.prefix.as_deref().is_none_or(|prefix| name.as_str().starts_with(prefix))
     };
-    let shown = |(name, stands): (Name, Option<Standing>)| {
-        let known = Known { stands: stands.as_ref(), is_there: true, account: account.as_deref() };
+    let shown = |(name, current): (Name, Option<StoredSetting>)| {
+        let known = NamespaceFacts { current: current.as_ref(), is_there: true, account: account.as_deref() };
         shown(&who, &name, known).map(|namespace| (name, namespace))
     };
     let is_wanted = |pair: &Result<(Name, Namespace), Refusal>| {
@@ -112,7 +112,7 @@ pub(crate) async fn list_namespaces(
 #[utoipa::path(
     get, path = "/v1/namespaces/{namespace}", operation_id = "get_namespace", tag = "namespaces",
     params(("namespace" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The namespace; of one that nobody has made or used, `state` is `absent`.",
+    responses((status = 200, description = "The namespace; `state` is `absent` if it was never created or used.",
         body = Namespace, headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_namespace(
@@ -125,18 +125,18 @@ pub(crate) async fn get_namespace(
     if !who.reaches_namespace(&name) {
         // As one that there is not.
         let nothing = Account::default();
-        let known = Known { stands: None, is_there: false, account: Some(&nothing) };
-        return Ok(told(StatusCode::OK, &shown(&who, &name, known)?));
+        let known = NamespaceFacts { current: None, is_there: false, account: Some(&nothing) };
+        return Ok(reported(StatusCode::OK, &shown(&who, &name, known)?));
     }
     let all = app.engine.settings().await?.all;
-    let is_of_queue = |standing: &Standing| matches!(&standing.scope, Scope::Queue(of) if of.namespace == name && who.reaches(of));
+    let is_of_queue = |stored: &StoredSetting| matches!(&stored.scope, Scope::Queue(of) if of.namespace == name && who.reaches(of));
     let is_there = all.iter().any(is_of_queue)
         || who.reaches_all_queues() && app.engine.store().namespaces_with_schedules().await?.contains(&name);
     let scope = Scope::Namespace(name.clone());
-    let stands = all.into_iter().find(|standing| standing.scope == scope);
+    let current = all.into_iter().find(|stored| stored.scope == scope);
     let account = account(&app, max_age).await;
-    let known = Known { stands: stands.as_ref(), is_there, account: account.as_deref() };
-    Ok(told(StatusCode::OK, &shown(&who, &name, known)?))
+    let known = NamespaceFacts { current: current.as_ref(), is_there, account: account.as_deref() };
+    Ok(reported(StatusCode::OK, &shown(&who, &name, known)?))
 }
 
 /// Make a namespace, or set its limits.
@@ -168,15 +168,15 @@ pub(crate) async fn put_namespace(
     let condition = etag::condition(&headers);
     let fits =
         move |revision| condition.as_ref().is_none_or(|condition| etag::is_revision(condition, revision));
-    let stands = match app.engine.put_namespace(name.clone(), wanted, who.by(), fits).await? {
-        NamespacePut::Done(stands) => stands,
+    let current = match app.engine.put_namespace(name.clone(), wanted, who.by(), fits).await? {
+        NamespacePut::Done(current) => current,
         NamespacePut::Otherwise(revision) => return Err(has_changed(revision)),
         NamespacePut::Deleting => return Err(deleting(&name)),
     };
     let account = account(&app, MaxAge::NONE).await;
-    let known = Known { stands: Some(&stands), is_there: true, account: account.as_deref() };
-    let response = told(StatusCode::OK, &shown(&who, &name, known)?);
-    Ok(recorded(&app, &stands.scope, Some(stands.revision)).await.told_with(response))
+    let known = NamespaceFacts { current: Some(&current), is_there: true, account: account.as_deref() };
+    let response = reported(StatusCode::OK, &shown(&who, &name, known)?);
+    Ok(recorded(&app, &current.scope, Some(current.revision)).await.reported_with(response))
 }
 
 /// Delete a namespace with all that it holds.
@@ -209,38 +209,38 @@ pub(crate) async fn delete_namespace(
     }
     // Counted before the deletion begins: the answer says what it is to delete.
     let account = account(&app, MaxAge::NONE).await;
-    let Some(Stood { stands, written }) = app.engine.delete_namespace(name.clone(), who.by()).await? else {
+    let Some(Stood { current, written }) = app.engine.delete_namespace(name.clone(), who.by()).await? else {
         return Err(not_found(&name, "has no settings and holds nothing"));
     };
-    let known = Known { stands: stands.as_ref(), is_there: true, account: account.as_deref() };
-    let response = told(StatusCode::ACCEPTED, &shown(&who, &name, known)?);
-    Ok(recorded(&app, &Scope::Namespace(name), written).await.told_with(response))
+    let known = NamespaceFacts { current: current.as_ref(), is_there: true, account: account.as_deref() };
+    let response = reported(StatusCode::ACCEPTED, &shown(&who, &name, known)?);
+    Ok(recorded(&app, &Scope::Namespace(name), written).await.reported_with(response))
 }
 
 fn named(name: &str) -> Result<Name, Refusal> {
     Name::chosen(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
 }
 
-/// None: a database is away.
+/// None: a database is unavailable.
 async fn account(app: &App, MaxAge(max_age): MaxAge) -> Option<Arc<Account>> {
     let account = app.engine.account(max_age).await;
     account.inspect_err(|error| tracing::warn!(%error, "what namespaces hold cannot be counted")).ok()
 }
 
 /// What is known of one.
-struct Known<'a> {
-    stands: Option<&'a Standing>,
+struct NamespaceFacts<'a> {
+    current: Option<&'a StoredSetting>,
     is_there: bool,
     account: Option<&'a Account>,
 }
 
-fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal> {
-    let settings = match known.stands.map(|standing| &standing.setting) {
+fn shown(who: &Who, name: &Name, known: NamespaceFacts<'_>) -> Result<Namespace, Refusal> {
+    let settings = match known.current.map(|stored| &stored.setting) {
         Some(Setting::Scope(set)) => set.clone(),
         _ => ScopeSettings::default(),
     };
     let usage = known.account.map(|account| usage(who, name, account));
-    let is_there = known.is_there || known.stands.is_some() || usage.is_none_or(|usage| usage.tasks > 0);
+    let is_there = known.is_there || known.current.is_some() || usage.is_none_or(|usage| usage.tasks > 0);
     let deletion =
         settings.deletion.as_deref().map(|this_deletion| deletion(name, this_deletion, known.account));
     let state = match (&deletion, is_there) {
@@ -252,14 +252,14 @@ fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal>
     let mut limits: punctual_protocol::Limits =
         turned(&ScopeSettings { description: None, deletion: None, ..settings })?;
     limits.namespace = Some(name.as_str().to_owned());
-    limits.revision = known.stands.map_or(0, |standing| standing.revision);
+    limits.revision = known.current.map_or(0, |stored| stored.revision);
     Ok(Namespace {
         limits,
         state,
         description,
-        updated_at: known.stands.map(|standing| At::from_ms(standing.updated_at.0)),
-        updated_at_ms: known.stands.map(|standing| standing.updated_at.0),
-        updated_by: known.stands.map(|standing| standing.updated_by.clone()),
+        updated_at: known.current.map(|stored| At::from_ms(stored.updated_at.0)),
+        updated_at_ms: known.current.map(|stored| stored.updated_at.0),
+        updated_by: known.current.map(|stored| stored.updated_by.clone()),
         usage,
         deletion,
     })
@@ -284,8 +284,8 @@ fn usage(who: &Who, name: &Name, account: &Account) -> Usage {
 /// Of all of its queues.
 fn deletion(name: &Name, deletion: &Deletion, account: Option<&Account>) -> NamespaceDeletion {
     let left = account.map(|account| {
-        let standing = account.of_namespace(name).iter();
-        standing.map(|tally| tally.tasks).sum::<i64>().max(0).cast_unsigned()
+        let stored = account.of_namespace(name).iter();
+        stored.map(|tally| tally.tasks).sum::<i64>().max(0).cast_unsigned()
     });
     NamespaceDeletion {
         since: At::from_ms(deletion.since.0),
@@ -296,7 +296,7 @@ fn deletion(name: &Name, deletion: &Deletion, account: Option<&Account>) -> Name
     }
 }
 
-fn told(status: StatusCode, shown: &Namespace) -> Response {
+fn reported(status: StatusCode, shown: &Namespace) -> Response {
     let tag = [(header::ETAG, etag::of_revision(shown.limits.revision))];
     (tag, answer::json(status, shown)).into_response()
 }

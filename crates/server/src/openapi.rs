@@ -79,7 +79,7 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
 }
 
 /// Generators take a property with a default for one that is always there, and then ask their callers for it. What holds
-/// where nothing is given stands in the descriptions.
+/// where nothing is given is in the descriptions.
 fn without_defaults(schema: &mut RefOr<Schema>) {
     let RefOr::T(schema) = schema else { return };
     match schema {

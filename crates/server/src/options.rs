@@ -35,7 +35,7 @@ pub struct ServerOptions {
     pub bulk: Option<Runner>,
     /// The same for what is asked of the whole cluster.
     pub cluster: Option<Watcher>,
-    /// None: no collector is told of traces.
+    /// None: no collector is informed of traces.
     pub traces: Option<Traces>,
     /// None: what is logged cannot be changed.
     pub log: Option<LogFilters>,

@@ -1,4 +1,4 @@
-//! The queues of a namespace: what is set, what stands in them (counts of the running account: cheap, whatever the number
+//! The queues of a namespace: what is set, what is in them (counts of the running account: cheap, whatever the number
 //! of tasks), who changed what; pause and resume. What a setting means is the engine's.
 
 use crate::{
@@ -16,8 +16,8 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_cluster::Counts;
-use punctual_contract::{hot::Lane, limiter::Held, settings::Standing};
+use punctual_cluster::EngineCounts;
+use punctual_contract::{hot::ParkReason, limiter::Held, settings::StoredSetting};
 use punctual_domain::{
     limits::Scope as Scoped,
     name::QueueKey,
@@ -48,13 +48,13 @@ pub(crate) async fn list_queues(
     Query(asked): Query<ListQueues>,
 ) -> Result<Response, Refusal> {
     asked.check()?;
-    let mut queues: BTreeMap<QueueKey, Option<Standing>> = BTreeMap::new();
-    for standing in app.engine.settings().await?.all {
-        if let Scope::Queue(queue) = &standing.scope
+    let mut queues: BTreeMap<QueueKey, Option<StoredSetting>> = BTreeMap::new();
+    for stored in app.engine.settings().await?.all {
+        if let Scope::Queue(queue) = &stored.scope
             && queue.namespace == caller.namespace
             && caller.who.reaches(queue)
         {
-            queues.insert(queue.clone(), Some(standing));
+            queues.insert(queue.clone(), Some(stored));
         }
     }
     let numbers = Numbers::read(&app, max_age).await?;
@@ -65,23 +65,23 @@ pub(crate) async fn list_queues(
             queues.entry(queue.clone()).or_default();
         }
     }
-    queues.retain(|queue, standing| is_asked_for(&asked, queue, standing.as_ref()));
+    queues.retain(|queue, stored| is_asked_for(&asked, queue, stored.as_ref()));
     let limit = asked.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let next_cursor = queues.keys().nth(limit).map(|key| key.queue.as_str().to_owned());
     let page = queues.iter().take(limit);
     let rates = cluster::queue_rates(&app).await;
-    let shown = |(queue, standing): (&QueueKey, &Option<Standing>)| -> Result<Queue, Refusal> {
+    let shown = |(queue, stored): (&QueueKey, &Option<StoredSetting>)| -> Result<Queue, Refusal> {
         let rates = cluster::rates_of(rates.as_deref(), queue);
-        Ok(Queue { counted: counted(&app, queue), rates, ..numbers.shown(queue, standing.as_ref())? })
+        Ok(Queue { counted: counted(&app, queue), rates, ..numbers.shown(queue, stored.as_ref())? })
     };
     let items = page.map(shown).collect::<Result<_, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
 /// From the cursor on: it is the name of the first queue of its page.
-fn is_asked_for(asked: &ListQueues, queue: &QueueKey, stands: Option<&Standing>) -> bool {
+fn is_asked_for(asked: &ListQueues, queue: &QueueKey, current: Option<&StoredSetting>) -> bool {
     let name = queue.queue.as_str();
-    let is_paused = stands.is_some_and(|standing| standing.setting.is_paused());
+    let is_paused = current.is_some_and(|stored| stored.setting.is_paused());
     asked.cursor.as_deref().is_none_or(|from| name >= from)
         && asked.prefix.as_deref().is_none_or(|prefix| name.starts_with(prefix))
         && asked.paused.is_none_or(|paused| paused == is_paused)
@@ -99,8 +99,8 @@ pub(crate) async fn get_queue(
     max_age: MaxAge,
     QueueOf(queue): QueueOf,
 ) -> Result<Response, Refusal> {
-    let (numbers, stands) = there(&app, &who, max_age, &queue).await?;
-    one(&app, &numbers, &queue, stands.as_ref()).await
+    let (numbers, current) = there(&app, &who, max_age, &queue).await?;
+    one(&app, &numbers, &queue, current.as_ref()).await
 }
 
 /// Rates and lateness of a queue: the last hour.
@@ -127,18 +127,18 @@ async fn there(
     who: &Who,
     max_age: MaxAge,
     queue: &QueueKey,
-) -> Result<(Numbers, Option<Standing>), Refusal> {
-    let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
+) -> Result<(Numbers, Option<StoredSetting>), Refusal> {
+    let current = app.engine.setting(&Scope::Queue(queue.clone())).await?;
     let mut numbers = Numbers::read(app, max_age).await?;
-    if stands.is_none() && !numbers.0.knows(queue) && max_age != MaxAge::NONE {
+    if current.is_none() && !numbers.0.knows(queue) && max_age != MaxAge::NONE {
         // Its first task may have come since then: that there is no such queue is never said from what is older than the question.
         numbers = Numbers::read(app, MaxAge::NONE).await?;
     }
-    if !who.reaches(queue) || (stands.is_none() && !numbers.0.knows(queue)) {
+    if !who.reaches(queue) || (current.is_none() && !numbers.0.knows(queue)) {
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));
     }
-    Ok((numbers, stands))
+    Ok((numbers, current))
 }
 
 fn holder(held: &Held) -> SlotHolder {
@@ -161,12 +161,12 @@ fn scope(scope: &Scoped) -> String {
     }
 }
 
-fn put_aside((lane, tasks): (Lane, usize)) -> Parked {
+fn put_aside((lane, tasks): (ParkReason, usize)) -> Parked {
     let (waits_for, name) = match lane {
-        Lane::Key(key) => (ParkedFor::Key, Some(key)),
-        Lane::Retries => (ParkedFor::Retries, None),
-        Lane::Version(range) => (ParkedFor::HandlerVersions, Some(range)),
-        Lane::Kind(kind) => (ParkedFor::Kind, Some(kind)),
+        ParkReason::Key(key) => (ParkedFor::Key, Some(key)),
+        ParkReason::Retries => (ParkedFor::Retries, None),
+        ParkReason::Version(range) => (ParkedFor::HandlerVersions, Some(range)),
+        ParkReason::Kind(kind) => (ParkedFor::Kind, Some(kind)),
     };
     Parked { waits_for, name, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) }
 }
@@ -227,12 +227,12 @@ pub(crate) async fn patch_queue(
     let PutQueue { .. } = parse_settings(&body)?;
     let condition = etag::condition(&headers);
     for _ in 0..PATCH_TRIES {
-        let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
-        let revision = stands.as_ref().map_or(0, |standing| standing.revision);
+        let current = app.engine.setting(&Scope::Queue(queue.clone())).await?;
+        let revision = current.as_ref().map_or(0, |stored| stored.revision);
         if condition.as_deref().is_some_and(|condition| !etag::is_revision(condition, revision)) {
             return Err(settings::has_changed(revision));
         }
-        let asked = PutQueue::from_json(&settings::patched(stands.as_ref(), &patch)?)?;
+        let asked = PutQueue::from_json(&settings::patched(current.as_ref(), &patch)?)?;
         must_be_pushable(&app, &asked)?;
         let wanted = (settings::of_wire(&asked)?, pause_of(&app, &who, &asked));
         let reason = reason_of(&wanted.1);
@@ -282,7 +282,7 @@ pub(crate) async fn reset_queue(
     put(&app, &who, queue, (QueueSettings::default(), None), &headers).await
 }
 
-/// Published to where nobody reads them, tasks would lose their attempts and die.
+/// Published to where no reader reads them, tasks would lose their attempts and die.
 fn must_be_pushable(app: &App, asked: &PutQueue) -> Result<(), Refusal> {
     if asked.mode != Some(Mode::Push) || app.engine.can_push() {
         return Ok(());
@@ -338,7 +338,7 @@ pub(crate) async fn list_queue_changes(
 /// Pause a queue.
 ///
 /// When this is answered, nothing of it starts any more, at any engine; what is with an executor, or on the bus already,
-/// goes on. Inserts, cancels and changes go on too. A queue that is paused stays as it was paused first. The body may be
+/// continues. Inserts, cancels and changes continue too. A queue that is paused stays as it was paused first. The body may be
 /// left out.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
@@ -361,7 +361,7 @@ pub(crate) async fn pause_queue(
 
 /// Resume a queue.
 ///
-/// What waits goes on in its order. The body may be left out; a `reason` is not kept.
+/// What waits continues in its order. The body may be left out; a `reason` is not kept.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
     params(("queue" = String, Path, description = "Its name.")),
@@ -416,7 +416,7 @@ pub(crate) async fn scan_queue(
     Ok(answer::json(StatusCode::OK, &report))
 }
 
-/// After a change. What stands in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
+/// After a change. What is in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
 /// was done.
 async fn changed(
     app: &App,
@@ -425,19 +425,19 @@ async fn changed(
     reason: Option<String>,
 ) -> Result<Response, Refusal> {
     let numbers = Numbers::read(app, MaxAge::NONE).await.map_err(Refusal::after_a_change)?;
-    let response = one(app, &numbers, queue, stood.stands.as_ref()).await?;
+    let response = one(app, &numbers, queue, stood.current.as_ref()).await?;
     let changed = settings::recorded(app, &Scope::Queue(queue.clone()), stood.written).await;
-    Ok(Changed { reason, ..changed }.told_with(response))
+    Ok(Changed { reason, ..changed }.reported_with(response))
 }
 
 async fn one(
     app: &App,
     numbers: &Numbers,
     queue: &QueueKey,
-    stands: Option<&Standing>,
+    current: Option<&StoredSetting>,
 ) -> Result<Response, Refusal> {
-    let mut shown = numbers.shown(queue, stands)?;
-    // While the limiter is away nobody knows, and nothing of the queue starts.
+    let mut shown = numbers.shown(queue, current)?;
+    // While the limiter is unavailable nobody knows, and nothing of the queue starts.
     if let Some((limit, holders)) = app.engine.holders(queue, SHOWN_MAX).await.ok().flatten() {
         let held = u64::try_from(holders.count).unwrap_or(u64::MAX);
         shown.slots = Some(Slots { limit, held, holders: holders.first.iter().map(holder).collect() });
@@ -449,13 +449,13 @@ async fn one(
     shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
     shown.counted = counted(app, queue);
     shown.rates = cluster::rates_of(cluster::queue_rates(app).await.as_deref(), queue);
-    let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |standing| standing.revision)))];
+    let tag = [(header::ETAG, etag::of_revision(current.map_or(0, |stored| stored.revision)))];
     Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }
 
 /// By this engine.
 fn counted(app: &App, queue: &QueueKey) -> Option<QueueCounts> {
-    let counts = Counts::of_queue(&app.engine.meters().queue_numbers(queue)?);
+    let counts = EngineCounts::of_queue(&app.engine.meters().queue_numbers(queue)?);
     Some(QueueCounts {
         inserted: counts.inserted,
         fired: counts.fired,
@@ -466,7 +466,7 @@ fn counted(app: &App, queue: &QueueKey) -> Option<QueueCounts> {
     })
 }
 
-/// What stands in all queues.
+/// What is in all queues.
 struct Numbers(Arc<Account>);
 
 impl Numbers {
@@ -474,8 +474,8 @@ impl Numbers {
         Ok(Self(app.engine.account(max_age).await?))
     }
 
-    fn shown(&self, queue: &QueueKey, stands: Option<&Standing>) -> Result<Queue, Refusal> {
-        let mut shown = settings::queue(stands)?;
+    fn shown(&self, queue: &QueueKey, current: Option<&StoredSetting>) -> Result<Queue, Refusal> {
+        let mut shown = settings::queue(current)?;
         shown.queue = queue.queue.as_str().to_owned();
         shown.namespace = queue.namespace.as_str().to_owned();
         for tally in self.0.of_queue(queue) {

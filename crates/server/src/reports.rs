@@ -6,7 +6,7 @@ use punctual_contract::{
     Error as BackendError, Happened, limiter::Member, store::Beat, workflows::WorkflowId,
 };
 use punctual_domain::place::TaskRef;
-use punctual_engine::{Settled, Submission};
+use punctual_engine::{Reported, Submission};
 use punctual_protocol::{Outcome, OutcomeReceipt, OutcomeStatus, Token};
 use std::collections::HashMap;
 
@@ -61,14 +61,14 @@ impl Barred {
 
 /// Puts what became of a report into its receipt. Answers the error where that is not known. `is_heard`: the lines that came with
 /// the report are kept already.
-pub(crate) fn say_settled(
+pub(crate) fn set_receipt(
     receipt: Option<&mut OutcomeReceipt>,
-    settled: Result<Settled, BackendError>,
+    recorded: Result<Reported, BackendError>,
     is_heard: bool,
 ) -> Option<BackendError> {
-    match (settled, receipt) {
-        (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
-        (Ok(Settled::ForLater), Some(receipt)) => receipt.status = OutcomeStatus::AcceptedForLater,
+    match (recorded, receipt) {
+        (Ok(Reported::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
+        (Ok(Reported::ForLater), Some(receipt)) => receipt.status = OutcomeStatus::AcceptedForLater,
         (Err(error), _) => return Some(if is_heard { error.after_a_change() } else { error }),
         _ => {}
     }

@@ -12,13 +12,13 @@ use crate::{
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::Error as BackendError;
 use punctual_domain::{
-    executor::{self, HOLDS_MAX, Profile, Standing, Wish},
+    executor::{self, DesiredState, ExecutorStatus, HOLDS_MAX, Profile},
     log::{self, LogLine},
     name::{Name, QueueKey},
     task::Task,
     time::Millis,
 };
-use punctual_engine::{Engine, Seen};
+use punctual_engine::{Engine, Heartbeat};
 use punctual_protocol::{
     At, Code, Executor, ExecutorState, HeartbeatRequest, HeldLease, LeaseRequest, ListExecutors, NewLogLine,
     Page, Token, Wish as WireWish, limits,
@@ -30,7 +30,7 @@ const ALIVE_MS: i64 = 30_000;
 const ALIVE_MAX_MS: i64 = 300_000;
 
 /// An executor that asks for work; None: it has no name of its own.
-pub(crate) fn asks(queues: &[QueueKey], request: &LeaseRequest) -> Option<Seen> {
+pub(crate) fn asks(queues: &[QueueKey], request: &LeaseRequest) -> Option<Heartbeat> {
     let namespace = &queues.first()?.namespace;
     let profile = Profile {
         version: request.version.clone(),
@@ -46,8 +46,8 @@ pub(crate) fn asks(queues: &[QueueKey], request: &LeaseRequest) -> Option<Seen> 
     seen(namespace, &request.executor, profile, i64::try_from(silence_ms).unwrap_or(i64::MAX))
 }
 
-/// An executor that gives a sign of life.
-pub(crate) fn beats(namespace: &Name, request: &HeartbeatRequest) -> Option<Seen> {
+/// An executor that gives a heartbeat.
+pub(crate) fn beats(namespace: &Name, request: &HeartbeatRequest) -> Option<Heartbeat> {
     let profile = Profile {
         version: request.version.clone(),
         host: request.host.clone(),
@@ -66,15 +66,15 @@ pub(crate) fn beats(namespace: &Name, request: &HeartbeatRequest) -> Option<Seen
         .map(|token| token.lease_ms)
         .max();
     let seen = seen(namespace, &request.executor, profile, lease_ms.unwrap_or_default())?;
-    Some(Seen { leaving: request.leaving, ..seen })
+    Some(Heartbeat { leaving: request.leaving, ..seen })
 }
 
-fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Option<Seen> {
+fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Option<Heartbeat> {
     if name == limits::DEFAULT_EXECUTOR {
         return None;
     }
     let alive_for_ms = silence_ms.saturating_add(ALIVE_MS / 3).clamp(ALIVE_MS, ALIVE_MAX_MS);
-    Some(Seen {
+    Some(Heartbeat {
         namespace: namespace.clone(),
         name: Name::chosen(name).ok()?,
         profile,
@@ -84,18 +84,18 @@ fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Opti
 }
 
 /// Done when an executor that asks for work is to get none any more.
-pub(crate) async fn told_otherwise(engine: &Engine, who: Option<&Seen>) {
+pub(crate) async fn told_otherwise(engine: &Engine, who: Option<&Heartbeat>) {
     match who {
         Some(seen) => engine.until_executor(&seen.namespace, &seen.name, false).await,
         None => std::future::pending().await,
     }
 }
 
-pub(crate) const fn wish(wish: Wish) -> Option<WireWish> {
+pub(crate) const fn wish(wish: DesiredState) -> Option<WireWish> {
     match wish {
-        Wish::Serve => None,
-        Wish::Quiet => Some(WireWish::Quiet),
-        Wish::Drain => Some(WireWish::Drain),
+        DesiredState::Serve => None,
+        DesiredState::Quiet => Some(WireWish::Quiet),
+        DesiredState::Drain => Some(WireWish::Drain),
     }
 }
 
@@ -212,7 +212,7 @@ fn nobody(name: &Name) -> Refusal {
 
 /// Send an executor home.
 ///
-/// It gets no new tasks: from before the answer on at this instance, within three seconds at every other. It hears of
+/// It gets no new tasks: from before the answer on at this instance, within three seconds at every other. It learns of
 /// it with its next heartbeat or lease, finishes what it has, and ends. Takes back a `quiet`.
 #[utoipa::path(
     post, path = "/v1/executors/{executor}/drain", operation_id = "drain_executor", tag = "executors",
@@ -224,7 +224,7 @@ pub(crate) async fn drain_executor(
     caller: Caller,
     name: ExecutorName,
 ) -> Result<Response, Refusal> {
-    set(&app.engine, &caller, name, Wish::Drain).await
+    set(&app.engine, &caller, name, DesiredState::Drain).await
 }
 
 /// Give an executor no new tasks until it is resumed.
@@ -238,7 +238,7 @@ pub(crate) async fn quiet_executor(
     caller: Caller,
     name: ExecutorName,
 ) -> Result<Response, Refusal> {
-    set(&app.engine, &caller, name, Wish::Quiet).await
+    set(&app.engine, &caller, name, DesiredState::Quiet).await
 }
 
 /// Give an executor new tasks again.
@@ -252,42 +252,42 @@ pub(crate) async fn resume_executor(
     caller: Caller,
     name: ExecutorName,
 ) -> Result<Response, Refusal> {
-    set(&app.engine, &caller, name, Wish::Serve).await
+    set(&app.engine, &caller, name, DesiredState::Serve).await
 }
 
 async fn set(
     engine: &Engine,
     caller: &Caller,
     ExecutorName(name): ExecutorName,
-    wish: Wish,
+    wish: DesiredState,
 ) -> Result<Response, Refusal> {
     // One that has called only just now is written down with the wish.
     let sees_all = caller.who.reaches_namespace(&caller.namespace) && caller.who.reaches_all_queues();
     if !sees_all && known(engine, caller, &name).await?.is_none() {
         return Err(nobody(&name));
     }
-    let Some(stood) = engine.wish_of_executor(&caller.namespace, &name, wish).await? else {
+    let Some(stood) = engine.desired_state_of_executor(&caller.namespace, &name, wish).await? else {
         return Err(nobody(&name));
     };
     let found = known(engine, caller, &name).await.map_err(|error| Refusal::from(error).after_a_change())?;
     let now = engine.now();
     // What was changed is what is wished.
-    let with = |wish: Wish| {
-        let executor = executor::Executor { wish, ..found.clone()? };
+    let with = |wish: DesiredState| {
+        let executor = executor::Executor { desired: wish, ..found.clone()? };
         let queues = &executor.profile.queues;
-        let told = serde_json::json!({ "executor": executor.name.as_str(), "state": state(&executor, now), "queues": queues });
-        Some(told.to_string())
+        let reported = serde_json::json!({ "executor": executor.name.as_str(), "state": state(&executor, now), "queues": queues });
+        Some(reported.to_string())
     };
     let changed = Changed { before: with(stood), after: with(wish), reason: None };
-    Ok(changed.told_with(one(engine, caller, &name).await.map_err(Refusal::after_a_change)?))
+    Ok(changed.reported_with(one(engine, caller, &name).await.map_err(Refusal::after_a_change)?))
 }
 
 fn state(executor: &executor::Executor, now: Millis) -> ExecutorState {
-    match executor.standing(now) {
-        Standing::Alive => ExecutorState::Alive,
-        Standing::Quiet => ExecutorState::Quiet,
-        Standing::Draining => ExecutorState::Draining,
-        Standing::Dead => ExecutorState::Dead,
+    match executor.status(now) {
+        ExecutorStatus::Alive => ExecutorState::Alive,
+        ExecutorStatus::Quiet => ExecutorState::Quiet,
+        ExecutorStatus::Draining => ExecutorState::Draining,
+        ExecutorStatus::Dead => ExecutorState::Dead,
     }
 }
 

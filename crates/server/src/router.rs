@@ -2,7 +2,7 @@
 //! not part of the interface.
 
 use crate::{
-    access::{self, Guarded, Needs, Reach, Recorded},
+    access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
     audit, bulk, cluster, console, dead, docs, executors, health, idempotency, insert, log_filter, lookup,
@@ -45,7 +45,7 @@ pub(crate) fn routes(app: &Shared) -> Router {
     layered(console, app)
 }
 
-/// The interface, and what stands beside it, with what every request passes.
+/// The interface, and what is beside it, with what every request passes.
 fn layered(beside: Router, app: &Shared) -> Router {
     let interface = REGISTERED
         .interface
@@ -99,8 +99,8 @@ fn of_tasks() -> Guarded {
         ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, ManageSchedules, Operate, Read,
         ReadAudit, Redrive,
     };
-    use Reach::{Everything, Namespace, Own};
     use Recorded::{Beside, InHistories, Nowhere};
+    use ScopeCheck::{Everything, Namespace, Own};
     Guarded::new()
         .recording(InHistories, Insert, Namespace, routes!(insert::insert_task))
         .needing(Read, Own, routes!(lookup::search_tasks))
@@ -162,8 +162,8 @@ fn of_tasks() -> Guarded {
 
 fn of_queues() -> Guarded {
     use Permission::{Operate, Read};
-    use Reach::{Namespace, Own};
     use Recorded::InHistories;
+    use ScopeCheck::{Namespace, Own};
     Guarded::new()
         .needing(Read, Own, routes!(queues::list_queues))
         .needing(Read, Own, routes!(queues::get_queue))
@@ -178,8 +178,8 @@ fn of_queues() -> Guarded {
 /// The part of workflows.
 fn of_workflows() -> Guarded {
     use Permission::{ChangeTasks, Insert, Read};
-    use Reach::{Namespace, Own};
     use Recorded::InHistories;
+    use ScopeCheck::{Namespace, Own};
     Guarded::new()
         .recording(InHistories, Insert, Namespace, routes!(workflows::create_workflow))
         .needing(Read, Own, routes!(workflows::list_workflows))
@@ -194,7 +194,7 @@ fn of_workflows() -> Guarded {
 /// The part of what all engines are together.
 fn of_the_cluster() -> Guarded {
     use Permission::{Operate, Read};
-    use Reach::{Everything, Own};
+    use ScopeCheck::{Everything, Own};
     Guarded::new()
         .needing(Read, Own, routes!(queues::get_queue_stats))
         .needing(Read, Everything, routes!(cluster::list_events))
@@ -211,7 +211,7 @@ fn operation() -> Guarded {
     Guarded::new()
         .open(routes!(health::livez))
         .open(routes!(health::readyz))
-        .needing(Permission::ReadMetrics, Reach::Everything, routes!(metrics::render::get_metrics))
+        .needing(Permission::ReadMetrics, ScopeCheck::Everything, routes!(metrics::render::get_metrics))
         .open(routes!(get_openapi))
 }
 

@@ -1,4 +1,4 @@
-//! Schedules: stored, changed, paused, run by hand, and what became of their runs. A token sees and changes those whose
+//! Schedules: stored, changed, paused, run manually, and what became of their runs. A token sees and changes those whose
 //! tasks go to queues that it reaches. What a schedule means is the planner's and the domain's.
 
 mod wire;
@@ -91,7 +91,7 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
     (tag, answer::json(status, shown)).into_response()
 }
 
-/// After a change: with what was taken back, and for the audit.
+/// After a change: with what was revoked, and for the audit.
 async fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result<Response, Refusal> {
     let before = taken.before.as_ref();
     let mut after = shown(app, &taken.schedule).await?;
@@ -105,7 +105,7 @@ async fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result
         after: json(&taken.schedule.schedule),
         reason,
     };
-    Ok(audited.told_with(one(status, &after)))
+    Ok(audited.reported_with(one(status, &after)))
 }
 
 /// The schedules of the namespace.
@@ -162,10 +162,10 @@ pub(crate) async fn get_schedule(
     Ok(one(StatusCode::OK, &shown(&app, &stored).await?))
 }
 
-/// Store a schedule, in the place of what stands under its name.
+/// Store a schedule, in the place of what is stored under its name.
 ///
 /// What is left out has its default from then on; only a pause stays. Runs that were made ahead by what stood before and
-/// have not fired are taken back: `taken_back` counts them. `If-Match: "0"` stores only a new one.
+/// have not fired are revoked: `taken_back` counts them. `If-Match: "0"` stores only a new one.
 #[utoipa::path(
     put, path = "/v1/schedules/{schedule}", operation_id = "put_schedule", tag = "schedules",
     params(
@@ -196,7 +196,7 @@ pub(crate) async fn put_schedule(
         |revision: i64| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     for _ in 0..RACES_MAX {
         // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
-        let stood = standing(&app, &who, &key).await?.map_or(0, |schedule| schedule.revision);
+        let stood = stored_schedule(&app, &who, &key).await?.map_or(0, |schedule| schedule.revision);
         let fits = |revision: i64| revision == stood && is_meant(revision);
         match planner(&app)?.put(&key, schedule.clone(), who.by(), fits).await {
             Err(Error::Otherwise(_)) if condition.is_none() => {}
@@ -206,8 +206,8 @@ pub(crate) async fn put_schedule(
     Err(Error::Contended.into())
 }
 
-/// What stands under a name, if it may be replaced by this token.
-async fn standing(app: &App, who: &Who, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Refusal> {
+/// What is stored under a name, if it may be replaced by this token.
+async fn stored_schedule(app: &App, who: &Who, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Refusal> {
     match planner(app)?.get(key).await {
         Ok(stored) => {
             who.must_reach(&queue_of(key, &stored.schedule))?;
@@ -221,7 +221,7 @@ async fn standing(app: &App, who: &Who, key: &ScheduleKey) -> Result<Option<Stor
 /// Change what is named, and nothing else.
 ///
 /// A JSON merge patch (RFC 7396) of the schedule; `payload` is replaced as a whole. As with `PUT`, what was made ahead is
-/// taken back.
+/// revoked.
 #[utoipa::path(
     patch, path = "/v1/schedules/{schedule}", operation_id = "patch_schedule", tag = "schedules",
     params(
@@ -305,7 +305,7 @@ fn merge(into: &mut Map<String, Value>, patch: Map<String, Value>) {
 
 /// Forget a schedule.
 ///
-/// Runs that were made ahead and have not fired are taken back first. Its history is kept for a while, and shown no more.
+/// Runs that were made ahead and have not fired are revoked first. Its history is kept for a while, and shown no more.
 #[utoipa::path(
     delete, path = "/v1/schedules/{schedule}", operation_id = "delete_schedule", tag = "schedules",
     params(
@@ -464,14 +464,14 @@ pub(crate) async fn backfill_schedule(
         last_at_ms: made.last_at.map(|last_at| last_at.0),
         until_ms: made.until.map(|at| at.0),
     };
-    let told =
+    let reported =
         serde_json::to_value(&answer).map(|answer| serde_json::json!({ "asked": range, "made": answer }));
-    Ok(self::made(told, answer::json(StatusCode::OK, &answer)))
+    Ok(self::made(reported, answer::json(StatusCode::OK, &answer)))
 }
 
 /// For the audit: what is there now, and was not before.
 fn made(what: serde_json::Result<Value>, response: Response) -> Response {
-    Changed { after: what.ok().map(|value| value.to_string()), ..Changed::default() }.told_with(response)
+    Changed { after: what.ok().map(|value| value.to_string()), ..Changed::default() }.reported_with(response)
 }
 
 /// What became of the instants of a schedule.

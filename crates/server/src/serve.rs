@@ -2,7 +2,7 @@
 
 use crate::{
     app::{App, Shared},
-    listener::{self, Certificates, ENDS_SOON_MS, Reloaded, told},
+    listener::{self, Certificates, ENDS_SOON_MS, Reloaded, reported},
     options::ServerOptions,
     router,
 };
@@ -30,7 +30,7 @@ pub fn serve(
     Box::pin(async move {
         let drain_timeout = options.drain_timeout;
         let certificates = options.listener.tls.clone().map(Certificates::load).transpose();
-        let certificates = certificates.map_err(|error| std::io::Error::other(told(&error)))?;
+        let certificates = certificates.map_err(|error| std::io::Error::other(reported(&error)))?;
         let app = App::new(engine, options, certificates.clone(), shutdown.clone());
         // Ends with this.
         let mut beside = JoinSet::new();
@@ -52,12 +52,12 @@ async fn keep_current(app: Shared, certificates: Arc<Certificates>) {
     loop {
         tokio::time::sleep(app.options.listener.tls_look_every).await;
         let (looked_at, now) = (Arc::clone(&certificates), app.engine.now());
-        // Files may be on a disk that is away.
+        // Files may be on a disk that is unavailable.
         match tokio::task::spawn_blocking(move || looked_at.reload(now)).await {
             Ok(Reloaded::Unchanged) => {}
             Ok(Reloaded::Changed) => tracing::info!("new certificates are in use"),
             Ok(Reloaded::Failed(error)) => {
-                let error = told(&error);
+                let error = reported(&error);
                 tracing::error!(error, "the new certificates cannot be used, and the old ones still are");
             }
             Err(error) => {

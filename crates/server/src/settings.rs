@@ -14,7 +14,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, Standing};
+use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, StoredSetting};
 use punctual_domain::settings::{Choice, Keep, QueueSettings, Retries, Scope, ScopeSettings, Setting};
 use punctual_protocol::{At, Code, Limits, Pause, PutLimits, PutQueue, Queue, SettingChange};
 use serde::{Serialize, de::DeserializeOwned};
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub(crate) fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Refusal> {
     let value = serde_json::to_value(from).and_then(serde_json::from_value);
-    value.map_err(|error| Refusal::new(Code::Internal, format!("settings cannot be told: {error}")))
+    value.map_err(|error| Refusal::new(Code::Internal, format!("settings cannot be encoded: {error}")))
 }
 
 /// Without the pause.
@@ -31,9 +31,9 @@ pub(crate) fn of_wire(asked: &PutQueue) -> Result<QueueSettings, Refusal> {
 }
 
 /// Settings and pause of a queue; its names and counts are the caller's to fill in.
-pub(crate) fn queue(stands: Option<&Standing>) -> Result<Queue, Refusal> {
-    let Some(stands) = stands else { return Ok(Queue::default()) };
-    let Setting::Queue(settings) = &stands.setting else { return Ok(Queue::default()) };
+pub(crate) fn queue(current: Option<&StoredSetting>) -> Result<Queue, Refusal> {
+    let Some(current) = current else { return Ok(Queue::default()) };
+    let Setting::Queue(settings) = &current.setting else { return Ok(Queue::default()) };
     let pause = settings.pause.as_ref().map(|pause| Pause {
         at: At::from_ms(pause.at.0),
         at_ms: pause.at.0,
@@ -47,10 +47,10 @@ pub(crate) fn queue(stands: Option<&Standing>) -> Result<Queue, Refusal> {
     queue.keep = queue.keep.filter(|_| settings.keep != Keep::default());
     Ok(Queue {
         pause,
-        revision: stands.revision,
-        updated_at: Some(At::from_ms(stands.updated_at.0)),
-        updated_at_ms: Some(stands.updated_at.0),
-        updated_by: Some(stands.updated_by.clone()),
+        revision: current.revision,
+        updated_at: Some(At::from_ms(current.updated_at.0)),
+        updated_at_ms: Some(current.updated_at.0),
+        updated_by: Some(current.updated_by.clone()),
         ..queue
     })
 }
@@ -72,10 +72,10 @@ impl Bare {
 /// The settings of a queue as a put would ask for them, with those that are named in their place. What is answered of a
 /// queue beside its settings is passed over by a put.
 pub(crate) fn patched(
-    stands: Option<&Standing>,
+    current: Option<&StoredSetting>,
     patch: &serde_json::Map<String, Value>,
 ) -> Result<Vec<u8>, Refusal> {
-    let mut asked: serde_json::Map<String, Value> = turned(&queue(stands)?)?;
+    let mut asked: serde_json::Map<String, Value> = turned(&queue(current)?)?;
     // A pause stays unless the patch says otherwise.
     asked.remove("pause");
     for (name, value) in patch {
@@ -124,8 +124,8 @@ pub(crate) fn has_changed(revision: i64) -> Refusal {
         headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let stands = app.engine.setting(&Scope::Everything).await?;
-    told(stands.map(|standing| (standing.setting, standing.revision)))
+    let current = app.engine.setting(&Scope::Everything).await?;
+    reported(current.map(|stored| (stored.setting, stored.revision)))
 }
 
 /// Set the limits of everything.
@@ -150,11 +150,11 @@ pub(crate) async fn put_limits(
     }
     let mut expected = None;
     if let Some(condition) = etag::condition(&headers) {
-        let stands = app.engine.setting(&scope).await?.map_or(0, |setting| setting.revision);
-        if !etag::is_revision(&condition, stands) {
-            return Err(has_changed(stands));
+        let current = app.engine.setting(&scope).await?.map_or(0, |setting| setting.revision);
+        if !etag::is_revision(&condition, current) {
+            return Err(has_changed(current));
         }
-        expected = Some(stands);
+        expected = Some(current);
     }
     let setting = (wanted != ScopeSettings::default()).then_some(Setting::Scope(wanted));
     let by = who.by().to_owned();
@@ -162,8 +162,8 @@ pub(crate) async fn put_limits(
     match app.engine.save_setting(asked).await? {
         // From what was committed: a look that fails now must not say that nothing was done.
         Saved::Done(revision) => {
-            let response = told(setting.map(|setting| (setting, revision)))?;
-            Ok(recorded(&app, &scope, Some(revision)).await.told_with(response))
+            let response = reported(setting.map(|setting| (setting, revision)))?;
+            Ok(recorded(&app, &scope, Some(revision)).await.reported_with(response))
         }
         Saved::Conflict(revision) => Err(has_changed(revision)),
     }
@@ -187,9 +187,9 @@ pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> 
 }
 
 /// With its revision; None: nothing is set.
-fn told(stands: Option<(Setting, i64)>) -> Result<Response, Refusal> {
-    let revision = stands.as_ref().map_or(0, |pair| pair.1);
-    let mut limits = match stands {
+fn reported(current: Option<(Setting, i64)>) -> Result<Response, Refusal> {
+    let revision = current.as_ref().map_or(0, |pair| pair.1);
+    let mut limits = match current {
         Some((Setting::Scope(settings), _)) => turned(&settings)?,
         _ => Limits::default(),
     };

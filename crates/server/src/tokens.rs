@@ -59,7 +59,7 @@ pub(crate) async fn create_token(
     };
     let after = json_of(&shown(&issued.token, app.engine.now()));
     let response = answer::json(StatusCode::CREATED, &revealed(issued, app.engine.now()));
-    Ok(Changed { after, ..Changed::default() }.told_with(response))
+    Ok(Changed { after, ..Changed::default() }.reported_with(response))
 }
 
 /// The tokens.
@@ -124,7 +124,7 @@ pub(crate) async fn revoke_token(
     match app.engine.revoke_token(token.id, who.by()).await? {
         Turned::Done { before, after } => {
             let now = app.engine.now();
-            Ok(turned(&app, &before, &after).told_with(answer::json(StatusCode::OK, &shown(&after, now))))
+            Ok(turned(&app, &before, &after).reported_with(answer::json(StatusCode::OK, &shown(&after, now))))
         }
         Turned::NotFound | Turned::Revoked(_) => Err(no_token(&id)),
     }
@@ -151,7 +151,7 @@ pub(crate) async fn rotate_token(
     match app.engine.rotate_token(token.id, asked.overlap_ms()).await? {
         Turned::Done { before, after: issued } => {
             let changed = turned(&app, &before, &issued.token);
-            Ok(changed.told_with(answer::json(StatusCode::OK, &revealed(issued, app.engine.now()))))
+            Ok(changed.reported_with(answer::json(StatusCode::OK, &revealed(issued, app.engine.now()))))
         }
         Turned::NotFound => Err(no_token(&id)),
         Turned::Revoked(_) => Err(Refusal::new(Code::TokenRevoked, format!("token {id} was revoked"))),

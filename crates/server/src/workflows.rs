@@ -1,4 +1,4 @@
-//! Workflows: begun, seen, ended and gone on with. A token sees and changes those all of whose tasks go to queues that it
+//! Workflows: begun, seen, ended and continued. A token sees and changes those all of whose tasks go to queues that it
 //! reaches. What a workflow means is the runner's and the domain's.
 
 mod wire;
@@ -28,7 +28,7 @@ use punctual_protocol::{
     CancelWorkflow, Code, CreateWorkflow, DrawWorkflow, GraphFormat, ListWorkflows, Page, RerunWorkflow,
     Workflow as Shown, limits::PAGE_DEFAULT,
 };
-use punctual_workflows::{Error, Moved, Plan, Runner, Submission, dot, mermaid};
+use punctual_workflows::{Error, MovedRows, Plan, Runner, Submission, dot, mermaid};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl From<Error> for Refusal {
@@ -95,23 +95,23 @@ fn state_of(id: WorkflowId, word: &str) -> String {
     format!("{{\"ref\":\"{id}\",\"state\":\"{word}\"}}")
 }
 
-/// After a change: as it stands then, and for the audit.
+/// After a change: in its current state then, and for the audit.
 async fn changed(
     app: &App,
     namespace: &Name,
     id: WorkflowId,
-    moved: Moved,
+    moved: MovedRows,
     reason: Option<String>,
 ) -> Result<Response, Refusal> {
     let after = shown(app, namespace, id).await.map_err(Refusal::after_a_change)?;
     let state = |state: WorkflowState| Some(state_of(id, state.word()));
     let audited = Changed { before: state(moved.before), after: state(moved.after), reason };
-    Ok(audited.told_with(answer::json(StatusCode::OK, &after)))
+    Ok(audited.reported_with(answer::json(StatusCode::OK, &after)))
 }
 
 /// Begin a workflow.
 ///
-/// The whole document is checked first; a mistake is told with the path to it. With an `Idempotency-Key` it is begun once,
+/// The whole document is checked first; a mistake is reported with the path to it. With an `Idempotency-Key` it is begun once,
 /// whoever dies meanwhile.
 #[utoipa::path(
     post, path = "/v1/workflows", operation_id = "create_workflow", tag = "workflows",
@@ -186,7 +186,7 @@ async fn begin(
     let shown = shown(app, &stored.namespace, stored.id).await.map_err(Refusal::after_a_change)?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let after = Some(state_of(stored.id, stored.state.word()));
-    Ok(Changed { after, ..Changed::default() }.told_with(answer::json(status, &shown)))
+    Ok(Changed { after, ..Changed::default() }.reported_with(answer::json(status, &shown)))
 }
 
 /// The workflows of the namespace, newest first.
@@ -247,7 +247,7 @@ pub(crate) async fn get_workflow(
     post, path = "/v1/workflows/{workflow}/cancel", operation_id = "cancel_workflow", tag = "workflows",
     params(("workflow" = String, Path, description = "Its `ref`.")),
     request_body(content = Option<CancelWorkflow>, example = json!({"reason": "ordered twice"})),
-    responses((status = 200, description = "The workflow as it stands then.", body = Shown)),
+    responses((status = 200, description = "The workflow after the change.", body = Shown)),
 )]
 pub(crate) async fn cancel_workflow(
     State(app): State<Shared>,
@@ -270,7 +270,7 @@ pub(crate) async fn cancel_workflow(
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/retry", operation_id = "retry_workflow", tag = "workflows",
     params(("workflow" = String, Path, description = "Its `ref`.")),
-    responses((status = 200, description = "The workflow as it stands then.", body = Shown)),
+    responses((status = 200, description = "The workflow after the change.", body = Shown)),
 )]
 pub(crate) async fn retry_workflow(
     State(app): State<Shared>,
@@ -285,7 +285,7 @@ pub(crate) async fn retry_workflow(
 
 /// Skip a node of a workflow.
 ///
-/// It is taken for done, without a result: what comes after it goes on. What runs of it is stopped first. Of a workflow that has
+/// It is taken for done, without a result: what comes after it continues. What runs of it is stopped first. Of a workflow that has
 /// failed, the nodes that failed can be skipped before it is retried.
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/nodes/{node}/skip", operation_id = "skip_node", tag = "workflows",
@@ -293,7 +293,7 @@ pub(crate) async fn retry_workflow(
         ("workflow" = String, Path, description = "Its `ref`."),
         ("node" = String, Path, description = "The name of the node."),
     ),
-    responses((status = 200, description = "The workflow as it stands then.", body = Shown)),
+    responses((status = 200, description = "The workflow after the change.", body = Shown)),
 )]
 pub(crate) async fn skip_node(
     State(app): State<Shared>,

@@ -9,7 +9,7 @@ use punctual_domain::{
     task::{Content, NewTask, Task, TaskResult},
     time::Millis,
 };
-use punctual_store::{ColdOptions, ColdSource, ColdStorage, Written};
+use punctual_store::{ArchiveSource, ArchiveStorage, ArchiveStorageOptions, Written};
 use std::time::Instant;
 
 const DAY: i64 = 86_400_000;
@@ -80,7 +80,7 @@ struct MadeUp {
     end: i64,
 }
 
-impl ColdSource for MadeUp {
+impl ArchiveSource for MadeUp {
     async fn next(&mut self) -> Result<Vec<Task>, Box<dyn std::error::Error + Send + Sync>> {
         let from = self.next;
         self.next = (from + BATCH).min(self.end);
@@ -122,11 +122,11 @@ async fn main() -> Done {
 type Done = Result<(), Box<dyn std::error::Error>>;
 
 async fn write(url: &str, archives: i64, tasks: i64) -> Done {
-    let cold = ColdStorage::open(url, ColdOptions::default()).await?;
+    let archive_storage = ArchiveStorage::open(url, ArchiveStorageOptions::default()).await?;
     let (began, mut all) = (now(), Written::default());
     for nth in 0..archives {
         let mut source = MadeUp { next: nth * tasks, end: (nth + 1) * tasks };
-        let written = cold.write_bucket(0, Millis(0), &mut source).await?;
+        let written = archive_storage.write_bucket(0, Millis(0), &mut source).await?;
         all.tasks += written.tasks;
         all.bytes += written.bytes;
     }
@@ -145,23 +145,23 @@ async fn write(url: &str, archives: i64, tasks: i64) -> Done {
 
 async fn read(url: &str, archives: i64, tasks: i64) -> Done {
     let began = now();
-    let cold = ColdStorage::open(url, ColdOptions::default()).await?;
+    let archive_storage = ArchiveStorage::open(url, ArchiveStorageOptions::default()).await?;
     say(&format!("open {archives} archives: {:.1} ms", per(began.elapsed().as_micros(), 1_000)));
     let namespace = Name::default_namespace();
     for (what, known) in
         [("unknown id, cold", false), ("unknown id, warm", false), ("known id", true), ("reference", true)]
     {
-        let (pages, began, count) = (cold.pages_read(), now(), 500);
+        let (pages, began, count) = (archive_storage.pages_read(), now(), 500);
         for nth in 0..count {
             let task = task((nth * 7_919 * tasks / 1_000) % (archives * tasks));
             let found = match what {
-                "reference" => cold.read(task.place).await?.into_iter().collect(),
-                _ if known => cold.find(None, &namespace, task.task_id(), 1).await?,
-                _ => cold.find(None, &namespace, -1 - nth, 1).await?,
+                "reference" => archive_storage.read(task.place).await?.into_iter().collect(),
+                _ if known => archive_storage.find(None, &namespace, task.task_id(), 1).await?,
+                _ => archive_storage.find(None, &namespace, -1 - nth, 1).await?,
             };
             assert_eq!(found.len(), usize::from(known), "{what}");
         }
-        let read = i64::try_from(cold.pages_read() - pages)?;
+        let read = i64::try_from(archive_storage.pages_read() - pages)?;
         let us = per(began.elapsed().as_micros(), count);
         say(&format!(
             "{what}: {us:.0} us, {:.2} pages of 16 KiB read",

@@ -56,12 +56,12 @@ fn main() {
 }
 
 /// A stopwatch that also counts the processor time of all threads: what remains comparable on a busy machine.
-struct Watch {
+struct BenchWatch {
     started: Instant,
     cpu: Duration,
 }
 
-impl Watch {
+impl BenchWatch {
     fn start() -> Self {
         Self { started: Instant::now(), cpu: cpu() }
     }
@@ -128,7 +128,7 @@ async fn lives(dir: &Path, bytes: usize, tasks: usize) {
     let store = SqliteStore::open(&file.0, &Options::default()).unwrap();
     life(&store, bytes, tasks).await;
     println!("  {:?}", store.activity());
-    let closing = Watch::start();
+    let closing = BenchWatch::start();
     store.close();
     println!(
         "  closed in {:?}, file {} MB",
@@ -140,7 +140,7 @@ async fn lives(dir: &Path, bytes: usize, tasks: usize) {
 async fn life(store: &SqliteStore, bytes: usize, tasks: usize) {
     let asks: Vec<NewTask> = (0..tasks).map(|nth| ask(bytes, nth)).collect();
     let batches: Vec<Vec<NewTask>> = asks.chunks(BATCH).map(<[NewTask]>::to_vec).collect();
-    let whole = Watch::start();
+    let whole = BenchWatch::start();
     let mut rows: Vec<Task> = Vec::with_capacity(tasks);
     for batch in batches {
         rows.extend(
@@ -150,7 +150,7 @@ async fn life(store: &SqliteStore, bytes: usize, tasks: usize) {
     whole.line(&format!("insert, {BATCH} a call, {bytes} bytes"), tasks);
     // As an engine meets them.
     rows.sort_by_key(|task| task.due_at);
-    let scanned = Watch::start();
+    let scanned = BenchWatch::start();
     scan_all(store, tasks).await;
     scanned.line("  scan for what is due, all partitions", tasks);
     let scanning = scanned.started.elapsed();
@@ -175,7 +175,7 @@ async fn scan_all(store: &SqliteStore, tasks: usize) {
 }
 
 async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
-    let started = Watch::start();
+    let started = BenchWatch::start();
     for batch in rows.chunks(BATCH) {
         let note = Note { by: "bench".to_owned(), ..Note::default() };
         let step = |task: &Task| Step {
@@ -192,7 +192,7 @@ async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
 }
 
 async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
-    let started = Watch::start();
+    let started = BenchWatch::start();
     let mut tokens = Vec::with_capacity(rows.len());
     for batch in rows.chunks(BATCH) {
         let grant = |task: &Task| Grant {
@@ -213,7 +213,7 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
 }
 
 async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
-    let started = Watch::start();
+    let started = BenchWatch::start();
     let result = TaskResult { status_code: 200, status_msg: "ok".to_owned(), content: None };
     let change = Change::Succeed { result, keep_until: NOW.plus(86_400_000) };
     let paired: Vec<_> = rows.iter().zip(tokens).collect();
@@ -235,7 +235,7 @@ async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
 async fn singles(dir: &Path, tasks: usize) {
     let file = Scratch::new(dir);
     let store = Arc::new(SqliteStore::open(&file.0, &Options::default()).unwrap());
-    let started = Watch::start();
+    let started = BenchWatch::start();
     let caller = |nth: usize| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
@@ -249,7 +249,7 @@ async fn singles(dir: &Path, tasks: usize) {
         caller.await.unwrap();
     }
     started.line(&format!("insert, 1 a call, {CALLERS} callers"), tasks);
-    let alone = Watch::start();
+    let alone = BenchWatch::start();
     for nth in 0..2_000 {
         store.insert(vec![ask(200, nth)], "bench", NOW).await.unwrap();
     }
@@ -277,10 +277,10 @@ fn bare_statements(dir: &Path) {
         statement.execute([i64::try_from(id).unwrap()]).unwrap();
     };
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let started = Watch::start();
+    let started = BenchWatch::start();
     (0..ROWS).for_each(|nth| insert(&conn, nth));
     started.line("bare insert, direct call", ROWS);
-    let started = Watch::start();
+    let started = BenchWatch::start();
     (0..ROWS).for_each(|nth| update(&conn, nth));
     started.line("bare guarded update, direct call", ROWS);
     conn.execute_batch("COMMIT; UPDATE t SET state = 1; BEGIN IMMEDIATE").unwrap();
@@ -293,7 +293,7 @@ fn bare_statements(dir: &Path) {
         conn.execute_batch("COMMIT").unwrap();
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let started = Watch::start();
+    let started = BenchWatch::start();
     let (send, hops) = (ask, ROWS / 5);
     let awaiting = async move {
         for id in 0..hops {
@@ -308,7 +308,7 @@ fn bare_statements(dir: &Path) {
 }
 
 fn open_in_memory() {
-    let started = Watch::start();
+    let started = BenchWatch::start();
     for _ in 0..500 {
         drop(SqliteStore::in_memory(&Options::default()).unwrap());
     }

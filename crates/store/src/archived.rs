@@ -1,7 +1,7 @@
-//! What both back ends do to read tasks that may be archived: the database is asked first, and cold storage for what was
-//! not found there. Must never answer "no such task" for an archive that cannot be read.
+//! Reads of tasks that may be archived, for both back ends: the database first, then archive storage for what is missing there.
+//! Must never answer "no such task" for an archive that cannot be read.
 
-use crate::{ColdError, ColdStorage};
+use crate::{ArchiveError, ArchiveStorage};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use hashbrown::HashMap;
 use punctual_domain::{
@@ -33,13 +33,16 @@ pub(crate) fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Ta
     }
 }
 
-pub(crate) async fn tasks(cold: &ColdStorage, places: Vec<TaskRef>) -> Result<Vec<Task>, ColdError> {
-    let reads: Vec<_> = places.into_iter().map(|place| cold.read(place)).collect();
+pub(crate) async fn tasks(
+    archive_storage: &ArchiveStorage,
+    places: Vec<TaskRef>,
+) -> Result<Vec<Task>, ArchiveError> {
+    let reads: Vec<_> = places.into_iter().map(|place| archive_storage.read(place)).collect();
     let tasks = stream::iter(reads).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await;
     Ok(tasks?.into_iter().flatten().collect())
 }
 
-/// The highest versions first. Of one version, the task that stands first counts: it is nearer to the present.
+/// The highest versions first. Of one version, the task that is first counts: it is nearer to the present.
 pub(crate) fn versions(mut found: Vec<Task>, version: Option<i64>, limit: usize) -> Vec<Task> {
     found.retain(|task| version.is_none_or(|wanted| task.ask.task_version == wanted));
     // Stable.

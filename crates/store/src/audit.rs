@@ -36,7 +36,7 @@ pub(crate) fn range(query: &AuditQuery, (min, max): (i64, i64), first: Option<Op
     Some(Range { from: lowest.max(below.saturating_sub(LOOKED_AT_MAX)), below, lowest })
 }
 
-/// Where the next page goes on.
+/// Where the next page continues.
 pub(crate) fn page(query: &AuditQuery, range: Range, mut page: AuditPage) -> AuditPage {
     page.next_before_id = if page.entries.len() >= query.limit {
         page.entries.last().map(|entry| entry.0).filter(|entry| *entry > range.lowest)

@@ -3,8 +3,8 @@
 
 use crate::{
     Error as StoreError,
-    cold::{
-        Error as ColdError,
+    archive_storage::{
+        Error as ArchiveError,
         objects::{self, Objects},
         place::PAYLOADS,
     },
@@ -34,8 +34,8 @@ impl ObjectBlobs {
     ///
     /// # Errors
     /// When the address names neither, or the directory cannot be made.
-    pub fn open(url: &str) -> Result<Self, ColdError> {
-        let refused = |problem| ColdError::Address { url: url.to_owned(), problem };
+    pub fn open(url: &str) -> Result<Self, ArchiveError> {
+        let refused = |problem| ArchiveError::Address { url: url.to_owned(), problem };
         objects::at(url).map(|store| Self { store, owner: None }).map_err(refused)
     }
 
@@ -43,7 +43,7 @@ impl ObjectBlobs {
     ///
     /// # Errors
     /// As `open`.
-    pub fn open_with(url: &str, variables: &[(&str, &str)]) -> Result<Self, ColdError> {
+    pub fn open_with(url: &str, variables: &[(&str, &str)]) -> Result<Self, ArchiveError> {
         Ok(Self { store: Objects::open_with(url, variables)?.into_store(), owner: None })
     }
 

@@ -1,5 +1,5 @@
 //! Chunks of ids, by which the tasks of a queue are found among those of all others: ids ascend and are given out once, so a queue has
-//! its tasks in few chunks, or a row of the index stands for many of its tasks. Knows no store.
+//! its tasks in few chunks, or a row of the index represents many of its tasks. Knows no store.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ pub(crate) const IDS: i64 = 1_024;
 pub(crate) const ROWS_MAX: usize = 200;
 /// The queue of that row. No name.
 pub(crate) const ANY: &str = "*";
-/// Chunks that one look goes through.
+/// Chunks that one look passes through.
 pub(crate) const LOOK: usize = 20;
 
 /// The chunk of an id.

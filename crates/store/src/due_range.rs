@@ -1,5 +1,4 @@
-//! A range in the order of due times, in which a search is looked through from one of its ends, and how far it came. Knows no
-//! store.
+//! A range of due times that a search reads from one of its ends, and the position it has reached. Knows no store.
 
 use punctual_contract::store::{DuePosition, Query};
 use punctual_domain::{task::Task, time::Millis};

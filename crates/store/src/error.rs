@@ -34,7 +34,7 @@ pub enum Error {
     Closed,
     #[error("the database has not answered yet, and is not waited for")]
     Late,
-    #[error("the lease was not made: a third of it would have been over, or nobody waited for it any more")]
+    #[error("the lease was not made: a third of it would have elapsed, or its caller was gone")]
     LeaseOver,
     #[error("{at}: {source}{way_out}", way_out = crate::mysql::way_out(.source))]
     Database { at: String, source: sqlx::Error },
@@ -57,10 +57,10 @@ pub enum Error {
          program that made this database, or an empty database"
     )]
     AlteredMigration { at: String, name: String, found: String, known: String },
-    #[error("{at}: somebody else has been migrating it for {waited_s} s; wait until that is done")]
+    #[error("{at}: another process has been migrating it for {waited_s} s; wait until that is done")]
     Migrating { at: String, waited_s: i32 },
     #[error(
-        "{at}: is database {found} of a cluster, and stands in place {named} of the list; order the list by number"
+        "{at}: is database {found} of a cluster, and is in place {named} of the list; order the list by number"
     )]
     WrongPlace { at: String, found: i64, named: i64 },
     #[error(
@@ -92,7 +92,7 @@ pub enum Error {
     )]
     OtherPayloads { at: String, store: i64, found: Option<i64> },
     #[error(transparent)]
-    Cold(#[from] crate::ColdError),
+    Cold(#[from] crate::ArchiveError),
     #[error(transparent)]
     Call(punctual_contract::Error),
     #[error("these databases have no cluster yet; run `punctual migrate` with them")]
@@ -125,7 +125,7 @@ pub enum Error {
          this version of the program, then move"
     )]
     EnginesBehind { engines: String },
-    #[error("{at}: its buckets are being changed by somebody else for {waited_s} s; try again later")]
+    #[error("{at}: another process has been changing its buckets for {waited_s} s; try again later")]
     BucketsBusy { at: String, waited_s: u64 },
     #[error(
         "{at}: transactions were under way in partition {partition} all the time, so it could not be closed; look for \
@@ -135,10 +135,10 @@ pub enum Error {
     #[error(
         "the move of partition {partition} was taken over by another mover, or by engines, while it waited; run it again"
     )]
-    Overtaken { partition: u16 },
+    NewerTerm { partition: u16 },
     #[error("{at}: a copy of partition {partition} does not become like its original; nothing was moved")]
     CopyDiffers { at: String, partition: u16 },
-    #[error("the mover was stopped after {after:?}; run it again, and it goes on")]
+    #[error("the mover was stopped after {after:?}; run it again to continue")]
     MoverStopped { after: String },
     #[error("the writer panicked while it had this work")]
     WriterPanicked,

@@ -30,4 +30,4 @@ mod tests;
 
 pub use file::FileJournal;
 pub use frame::Owner;
-pub use place::{Found, JournalOptions};
+pub use place::{JournalFindings, JournalOptions};

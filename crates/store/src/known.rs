@@ -1,5 +1,5 @@
-//! Which facts of a caller a move may rest on. Facts that a move cannot use are as good as none: the row is looked at. Must keep
-//! nothing from one call to the next.
+//! Decides which facts of a caller a move may use. A move without usable facts reads the row. Must keep nothing from one call
+//! to the next.
 
 use punctual_contract::store::{Assignment, Change, Facts, Grant, LeaseFacts, Step};
 use punctual_domain::time::Millis;

@@ -1,11 +1,11 @@
-//! The durable truth. Decides nothing by itself: which move is legal stands in `domain::state`, and every
-//! statement that moves a task is held against it by a test. Statements lie in files of SQL beside the Rust that uses them.
+//! The durable truth. Decides nothing by itself: `domain::state` has the legal moves, and a test compares every statement that
+//! moves a task with them. Statements are in SQL files beside the Rust code that uses them.
 
+mod archive_storage;
 mod archived;
 mod audit;
 mod blobs;
 mod chunks;
-mod cold;
 mod columns;
 mod due_range;
 mod error;
@@ -24,10 +24,12 @@ mod workflows;
 /// Whether `s3://` is in this build.
 pub const HAS_OBJECT_STORES: bool = cfg!(feature = "s3");
 
+pub use archive_storage::{
+    ArchiveInfo, ArchiveSource, ArchiveStorage, ArchiveStorageOptions, Error as ArchiveError, Written,
+};
 pub use blobs::ObjectBlobs;
-pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
-pub use journal::{FileJournal, Found as JournalFound, JournalOptions, Owner as JournalOwner};
+pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, Owner as JournalOwner};
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, MoveProgress, MoveStep,
     Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls,

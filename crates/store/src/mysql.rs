@@ -72,9 +72,9 @@ pub use durability::Weakness;
 use futures_util::future::BoxFuture;
 use ids::Ids;
 use insert::Context;
-use job::{Caller, Job, Refused, Retire, Work};
+use job::{Caller, Job, JobKind, RefusedJob, Retire};
 use limits::LONG;
-use line::Lane;
+use line::WriterKind;
 pub use migrate::Schema;
 pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
@@ -88,7 +88,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Wish},
+    executor::{DesiredState, Executor, Roll, Sign},
     name::Name,
     place::{Partition, TaskRef},
     task::{NewTask, Task},
@@ -97,7 +97,7 @@ use punctual_domain::{
 pub use repair::ShardRepair;
 use reply::Keeping;
 use routing::{Patience, Routing};
-use session::Door;
+use session::DatabaseAddress;
 use shards::Cluster;
 pub use stats::{ShardCheck, ShardStats};
 use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, task::Poll};
@@ -115,7 +115,7 @@ const RETIRE_CHUNK_ROWS: usize = 500;
 const SLOTS: i64 = 64;
 /// Connections to the catalog besides those of its tasks: ids, settings, executors.
 const CATALOG_CONNECTIONS: u32 = 2;
-/// Connections that nothing but ownership uses: a sign of life never waits behind anything else.
+/// Connections that nothing but ownership uses: a heartbeat never waits behind anything else.
 const OWNERSHIP_CONNECTIONS: u32 = 3;
 /// Connections to the catalog for tokens and the audit: a flood of changes by callers holds up nobody's ids.
 const ACCESS_CONNECTIONS: u32 = 2;
@@ -140,17 +140,17 @@ impl Default for MysqlOptions {
 
 /// See `Store` for what it promises. Dropping it finishes what was begun, in the background; `close` waits for that.
 pub struct MysqlStore {
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     migrated: Vec<String>,
     running: parking_lot::Mutex<Vec<JoinHandle<()>>>,
     archive: Option<Archive>,
 }
 
-struct Inner {
+struct MySqlState {
     cluster: Cluster,
     routing: Arc<Routing>,
     /// All databases that are named; the cluster may not have the last of them yet.
-    doors: Vec<Door>,
+    addresses: Vec<DatabaseAddress>,
     shards: Vec<Shard>,
     catalog: Connections,
     access: Connections,
@@ -186,9 +186,9 @@ impl MysqlStore {
     /// When one cannot be reached, is no database of ours or of another cluster, or is newer than this program.
     pub fn open<'a>(urls: &'a [String], options: MysqlOptions) -> BoxFuture<'a, Result<Self, Error>> {
         Box::pin(async move {
-            let (doors, mut cluster) = shards::found_at(urls, options.partitions).await?;
+            let (addresses, mut cluster) = shards::found_at(urls, options.partitions).await?;
             let placement = std::mem::take(&mut cluster.placement);
-            let first = doors.first().ok_or(Error::NoDatabase)?;
+            let first = addresses.first().ok_or(Error::NoDatabase)?;
             let catalog = first.connections(CATALOG_CONNECTIONS);
             let access_connections = first.connections(ACCESS_CONNECTIONS);
             let writers = options.writers_per_database.clamp(1, 8);
@@ -200,15 +200,16 @@ impl MysqlStore {
             let ids = Ids::new(catalog.clone());
             let context = Arc::new(Context { partitions: cluster.partitions, ids, late: Arc::default() });
             let mut running = Vec::new();
-            let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
+            let shards =
+                addresses.iter().map(|address| Shard::start(address, &options, slot, &context, &mut running));
             let shards: Vec<Shard> = shards.collect();
             let migrated = std::mem::take(&mut cluster.migrated);
             let routing = Arc::new(Routing::new(cluster.number, placement));
-            let inner = Arc::new(Inner {
+            let inner = Arc::new(MySqlState {
                 cluster,
                 routing: Arc::clone(&routing),
                 shards,
-                doors,
+                addresses,
                 access: access_connections,
                 catalog,
                 floors: floor::Floors::new(Arc::clone(&context.late)),
@@ -237,7 +238,7 @@ impl MysqlStore {
         };
         let buckets = Buckets::new(buckets::Members(Box::new(members)), options);
         match &self.archive {
-            Some(archive) => buckets.archiving_to(Arc::clone(&archive.cold), archive.place),
+            Some(archive) => buckets.archiving_to(Arc::clone(&archive.archive_storage), archive.place),
             None => buckets,
         }
     }
@@ -261,9 +262,9 @@ impl MysqlStore {
 
     async fn one<A>(
         &self,
-        (doing, lane): (&'static str, Lane),
+        (doing, lane): (&'static str, WriterKind),
         partition: Partition,
-        work: impl Fn(Caller<A, ()>) -> Work,
+        work: impl Fn(Caller<A, ()>) -> JobKind,
     ) -> Result<A, CallError> {
         let mut patience = Patience::new();
         loop {
@@ -271,8 +272,8 @@ impl MysqlStore {
             push(self.inner.line(lane, partition), Job::new(doing, work(caller)));
             let closed = match answered(doing, answer).await {
                 Ok(answer) => return Ok(answer),
-                Err(Refused::Failed(error)) => return Err(error),
-                Err(Refused::Elsewhere((), closed)) => closed,
+                Err(RefusedJob::Failed(error)) => return Err(error),
+                Err(RefusedJob::Elsewhere((), closed)) => closed,
             };
             let followed = self.inner.follow(&mut patience, &closed).await;
             followed.map_err(|error| CallError::did_not_happen(doing, error))?;
@@ -317,7 +318,7 @@ impl Store for MysqlStore {
     ) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
         self.inner.floors.hear(now);
         let mut work = Box::pin(insert(Arc::clone(&self.inner), tasks, by.into(), now));
-        // Its turn is that of its caller; from then on it runs to its end whether somebody waits for it or not.
+        // Its turn is that of its caller; from then on it runs to its end whether a caller waits for it or not.
         if let Poll::Ready(done) = polled_once(work.as_mut()).await {
             return done;
         }
@@ -329,10 +330,10 @@ impl Store for MysqlStore {
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, CallError> {
         self.inner.floors.hear(now);
-        let work = |part, caller| Work::Apply(part, now, caller);
+        let work = |part, caller| JobKind::Apply(part, now, caller);
         // Leases that are given back have to be before they end: they do not wait for outcomes.
         let is_urgent = steps.iter().all(|step| matches!(step.change, Change::Release));
-        let lane = if is_urgent { Lane::Urgent } else { Lane::Moves };
+        let lane = if is_urgent { WriterKind::Urgent } else { WriterKind::Moves };
         spread(&self.inner, ("move tasks", lane, usize::MAX), steps, |step| step.place.partition, work)
             .await
             .all()
@@ -340,10 +341,10 @@ impl Store for MysqlStore {
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
         self.inner.floors.hear(now);
-        let work = |part, caller| Work::Dispatch(part, now, caller);
+        let work = |part, caller| JobKind::Dispatch(part, now, caller);
         spread(
             &self.inner,
-            ("dispatch tasks", Lane::Urgent, usize::MAX),
+            ("dispatch tasks", WriterKind::Urgent, usize::MAX),
             grants,
             |grant| grant.place.partition,
             work,
@@ -354,10 +355,10 @@ impl Store for MysqlStore {
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         self.inner.floors.hear(now);
-        let work = |part, caller| Work::Extend(part, now, caller);
+        let work = |part, caller| JobKind::Extend(part, now, caller);
         spread(
             &self.inner,
-            ("extend leases", Lane::Urgent, usize::MAX),
+            ("extend leases", WriterKind::Urgent, usize::MAX),
             beats,
             |beat| beat.place.partition,
             work,
@@ -367,8 +368,8 @@ impl Store for MysqlStore {
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
-        self.one(("ask a task to stop", Lane::Urgent), place.partition, |caller| {
-            Work::Stop(place, now, caller)
+        self.one(("ask a task to stop", WriterKind::Urgent), place.partition, |caller| {
+            JobKind::Stop(place, now, caller)
         })
         .await
     }
@@ -446,8 +447,11 @@ impl Store for MysqlStore {
     ) -> Result<Retired, CallError> {
         const DOING: &str = "end retention";
         let mut retired = Retired::default();
-        let line =
-            self.inner.members().get(part).and_then(|member| member.lines.get(Lane::Bulk as usize)?.first());
+        let line = self
+            .inner
+            .members()
+            .get(part)
+            .and_then(|member| member.lines.get(WriterKind::Bulk as usize)?.first());
         loop {
             let left = limit - retired.stopped - retired.deleted;
             let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };
@@ -455,12 +459,12 @@ impl Store for MysqlStore {
                 return Ok(retired);
             }
             let (caller, answer) = oneshot::channel();
-            push(line, Job::new(DOING, Work::Retire(asked, caller)));
+            push(line, Job::new(DOING, JobKind::Retire(asked, caller)));
             let more = match answered(DOING, answer).await {
                 Ok(more) => more,
-                Err(Refused::Failed(error)) => return Err(error),
+                Err(RefusedJob::Failed(error)) => return Err(error),
                 // It writes only where it may, so there is no such answer.
-                Err(Refused::Elsewhere((), _)) => Retired::default(),
+                Err(RefusedJob::Elsewhere((), _)) => Retired::default(),
             };
             retired.stopped += more.stopped;
             retired.deleted += more.deleted;
@@ -506,7 +510,7 @@ impl Store for MysqlStore {
         self.reading("look up a reply", |inner| search::load_reply(inner, key, now)).await
     }
 
-    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, CallError> {
         executors::note(self.inner.catalog.clone(), signs).await
     }
 
@@ -519,22 +523,22 @@ impl Store for MysqlStore {
         executors::list(self.inner.catalog.clone(), namespace.clone(), from.to_owned(), limit).await
     }
 
-    async fn wish_of_executor(
+    async fn desired_state_of_executor(
         &self,
         namespace: &Name,
         name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, CallError> {
-        executors::set_wish(self.inner.catalog.clone(), namespace.clone(), name.clone(), wish).await
+        desired: DesiredState,
+    ) -> Result<Option<DesiredState>, CallError> {
+        executors::set_wish(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired).await
     }
 
-    async fn call_roll(
+    async fn sweep_silent(
         &self,
         now: Millis,
         silent_since: Millis,
         left_before: Millis,
     ) -> Result<Roll, CallError> {
-        executors::call_roll(self.inner.catalog.clone(), now, silent_since, left_before).await
+        executors::sweep_silent(self.inner.catalog.clone(), now, silent_since, left_before).await
     }
 
     fn partitions(&self) -> u16 {

@@ -8,14 +8,14 @@ use punctual_contract::{
     bulk::{BulkFailure, StoredBulk},
     cluster::{Event, Sample},
     schedules::{Run, RunKey, ScheduleKey, StoredSchedule},
-    settings::{SettingChange, Standing},
+    settings::{SettingChange, StoredSetting},
     store::Reply,
     workflows::{Carried, NodeContent, StoredDefinition, StoredNode, StoredWorkflow, WorkflowId},
 };
 use punctual_domain::{
     access::{SecretHash, TokenId},
     bulk::BulkState,
-    executor::{Executor, Wish},
+    executor::{DesiredState, Executor},
     settings::{Scope, Setting},
     workflow::{NodeKey, WorkflowState},
 };
@@ -53,16 +53,16 @@ pub(crate) fn executor<R: Columns>(row: &R) -> Read<Executor, R> {
         namespace: row.name(0)?,
         name: row.name(1)?,
         profile: row.json(2)?,
-        wish: wish(row, 3)?,
+        desired: desired(row, 3)?,
         first_seen_at: row.millis(4)?,
         seen_at: row.millis(5)?,
         alive_until: row.millis(6)?,
     })
 }
 
-pub(crate) fn wish<R: Columns>(row: &R, at: usize) -> Read<Wish, R> {
+pub(crate) fn desired<R: Columns>(row: &R, at: usize) -> Read<DesiredState, R> {
     let code: u8 = row.small(at)?;
-    Wish::from_code(code).ok_or_else(|| R::odd(at, format!("{code} is not the code of a wish")))
+    DesiredState::from_code(code).ok_or_else(|| R::odd(at, format!("{code} is not the code of a wish")))
 }
 
 /// Columns of `list_all` in access.sql.
@@ -96,11 +96,11 @@ fn secret<R: Columns>(row: &R, at: usize) -> Read<Option<SecretHash>, R> {
 }
 
 /// Columns of `list_all` in settings.sql.
-pub(crate) fn standing<R: Columns>(row: &R) -> Read<Standing, R> {
+pub(crate) fn stored_setting<R: Columns>(row: &R) -> Read<StoredSetting, R> {
     let (namespace, queue) = (row.text(0)?, row.text(1)?);
     let odd = || R::odd(0, format!("{namespace:?} and {queue:?} are no scope"));
     let scope = Scope::of_names(namespace, queue).ok_or_else(odd)?;
-    Ok(Standing {
+    Ok(StoredSetting {
         setting: setting::<R>(&scope, 3, row.text(3)?)?,
         scope,
         revision: row.int(2)?,
@@ -211,7 +211,7 @@ pub(crate) fn run<R: Columns>(row: &R, first: usize) -> Read<Run, R> {
         number: u64::try_from(row.int(column(6))?).unwrap_or(0),
         reason: row.maybe_string(column(7))?,
         task_ref: row.maybe_string(column(8))?,
-        is_settled: row.maybe_int(column(9))?.is_none(),
+        is_recorded: row.maybe_int(column(9))?.is_none(),
         created_at: row.millis(column(10))?,
         version: row.maybe_int(column(11))?,
     })

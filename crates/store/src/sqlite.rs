@@ -19,7 +19,6 @@ mod moves;
 mod namespaces;
 mod open;
 mod payloads;
-mod pristine;
 mod query;
 mod reply;
 mod retention;
@@ -28,6 +27,7 @@ mod schedules;
 mod session;
 mod settings;
 mod statements;
+mod template;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -35,15 +35,14 @@ mod wal;
 mod walk;
 mod workflows;
 
-use crate::{ColdStorage, Error, archived, turns::Tenant};
+use crate::{ArchiveStorage, Error, archived, turns::Tenant};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
-use insert::Context;
+use insert::InsertContext;
 use lanes::Lane;
 use ledger::Ledger;
 use parking_lot::Mutex;
-use pristine::Pristine;
 use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
@@ -53,7 +52,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Wish},
+    executor::{DesiredState, Executor, Roll, Sign},
     name::Name,
     place::{Partition, TaskRef},
     task::{NewTask, Task},
@@ -70,6 +69,7 @@ use std::{
         atomic::{AtomicI64, Ordering::Relaxed},
     },
 };
+use template::TemplateFile;
 use threads::Threads;
 
 /// Rows of a large call that one job takes, so that urgent work gets between them: half a millisecond. What is no longer than
@@ -114,9 +114,9 @@ pub struct SqliteStore {
     partitions: u16,
     migrated: Vec<&'static str>,
     runs: Runs,
-    archive: Option<Arc<ColdStorage>>,
+    archive: Option<Arc<ArchiveStorage>>,
     /// Of a store in memory.
-    pristine: Option<Pristine>,
+    template: Option<TemplateFile>,
     /// Up to where retention has stopped every success, on the engine's clock, milliseconds.
     stopped_to: AtomicI64,
 }
@@ -156,10 +156,10 @@ impl SqliteStore {
         check(options)?;
         let (conn, partitions) = open::memory(options)?;
         let opening = |error| Error::opening(Path::new(":memory:"), error);
-        let pristine = Pristine::of(&conn).map_err(opening)?;
+        let template = TemplateFile::of(&conn).map_err(opening)?;
         let session = Session::new(conn).map_err(opening)?;
         let store = Self::new(partitions, Vec::new(), Runs::Inline(Box::new(Mutex::new(session))));
-        Ok(Self { pristine: Some(pristine), ..store })
+        Ok(Self { template: Some(template), ..store })
     }
 
     /// Makes a store in memory as new again, faster than another one is made. False, and nothing is done: it is in a file.
@@ -167,8 +167,8 @@ impl SqliteStore {
     /// # Errors
     /// When memory runs out; then it is of no use any more.
     pub fn renew(&self) -> Result<bool, Error> {
-        let (Runs::Inline(session), Some(pristine)) = (&self.runs, &self.pristine) else { return Ok(false) };
-        let renewed = session.lock().renew(pristine);
+        let (Runs::Inline(session), Some(template)) = (&self.runs, &self.template) else { return Ok(false) };
+        let renewed = session.lock().renew(template);
         renewed.map_err(|error| Error::opening(Path::new(":memory:"), error))?;
         self.stopped_to.store(i64::MIN, Relaxed);
         Ok(true)
@@ -180,7 +180,7 @@ impl SqliteStore {
             migrated,
             runs,
             archive: None,
-            pristine: None,
+            template: None,
             stopped_to: AtomicI64::new(i64::MIN),
         }
     }
@@ -230,7 +230,7 @@ impl SqliteStore {
         }
     }
 
-    /// What nobody waits for at an instant.
+    /// What no caller waits for at an instant.
     async fn maintaining<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -303,7 +303,7 @@ fn inline<T>(
 ) -> Result<T, CallError> {
     match session.alone(work) {
         Ok(done) => done.map_err(|failed| CallError::did_not_happen(doing, failed)),
-        Err(unfinished) => Err(unfinished.told(doing)),
+        Err(unfinished) => Err(unfinished.reported(doing)),
     }
 }
 
@@ -330,7 +330,7 @@ impl Store for SqliteStore {
         let job = |tasks: Vec<NewTask>| {
             let by = by.to_owned();
             move |conn: &Connection, ledger: &mut Ledger| {
-                insert::insert(conn, ledger, &Context { partitions, by: &by, now }, tasks)
+                insert::insert(conn, ledger, &InsertContext { partitions, by: &by, now }, tasks)
             }
         };
         let threads = match &self.runs {
@@ -413,7 +413,9 @@ impl Store for SqliteStore {
         let asked = places.to_vec();
         let found = self.reading("read tasks", Lane::Urgent, move |conn| query::read(conn, &asked)).await?;
         match &self.archive {
-            Some(cold) if found.contains(&None) => self.read_archived(cold, places, found).await,
+            Some(archive_storage) if found.contains(&None) => {
+                self.read_archived(archive_storage, places, found).await
+            }
             _ => Ok(found),
         }
     }
@@ -429,7 +431,9 @@ impl Store for SqliteStore {
         let work = move |conn: &Connection| query::versions(conn, &name, task_id, version, limit);
         let found = self.reading("read versions", Lane::Urgent, work).await?;
         match &self.archive {
-            Some(cold) => self.archived_versions(cold, (namespace, task_id), version, (limit, found)).await,
+            Some(archive_storage) => {
+                self.archived_versions(archive_storage, (namespace, task_id), version, (limit, found)).await
+            }
             None => Ok(found),
         }
     }
@@ -438,10 +442,10 @@ impl Store for SqliteStore {
         let (name, ids) = (namespace.clone(), task_ids.to_vec());
         let work = move |conn: &Connection| query::latest_versions(conn, &name, &ids);
         let mut found = self.reading("read the latest versions", Lane::Urgent, work).await?;
-        if let Some(cold) = &self.archive {
+        if let Some(archive_storage) = &self.archive {
             for task_id in archived::missing_ids(task_ids, &found) {
                 let of = (namespace, task_id);
-                found.extend(self.archived_versions(cold, of, None, (1, Vec::new())).await?);
+                found.extend(self.archived_versions(archive_storage, of, None, (1, Vec::new())).await?);
             }
         }
         Ok(found)
@@ -523,9 +527,9 @@ impl Store for SqliteStore {
         self.reading("look up a reply", Lane::Urgent, move |conn| reply::load(conn, &key, now)).await
     }
 
-    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, CallError> {
         const DOING: &str = "note executors";
-        // Thousands may come at one time, and nobody waits for them at an instant.
+        // Thousands may come at one time, and no caller waits for them at an instant.
         let note = |conn: &Connection, _: &mut Ledger, signs: &[Sign]| executors::note(conn, signs);
         self.in_chunks((DOING, Tenant::NONE), signs, note).await?;
         self.reading(DOING, Lane::Urgent, executors::wishes).await
@@ -542,26 +546,26 @@ impl Store for SqliteStore {
         self.reading("list executors", Lane::Urgent, work).await
     }
 
-    async fn wish_of_executor(
+    async fn desired_state_of_executor(
         &self,
         namespace: &Name,
         name: &Name,
-        wish: Wish,
-    ) -> Result<Option<Wish>, CallError> {
+        desired: DesiredState,
+    ) -> Result<Option<DesiredState>, CallError> {
         let (namespace, name) = (namespace.clone(), name.clone());
         let work =
-            move |conn: &Connection, _: &mut Ledger| executors::set_wish(conn, &namespace, &name, wish);
+            move |conn: &Connection, _: &mut Ledger| executors::set_wish(conn, &namespace, &name, desired);
         self.writing("say what is wished of an executor", 1, work).await
     }
 
-    async fn call_roll(
+    async fn sweep_silent(
         &self,
         now: Millis,
         silent_since: Millis,
         left_before: Millis,
     ) -> Result<Roll, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
-            executors::call_roll(conn, now, silent_since, left_before)
+            executors::sweep_silent(conn, now, silent_since, left_before)
         };
         self.writing("call the roll of executors", 1, work).await
     }

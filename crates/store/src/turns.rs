@@ -1,6 +1,6 @@
-//! What waits for a writer, in turns: each tenant's in the order in which they came, and of the tenants whoever has had the
-//! fewest rows written since it began to wait. A flood of one stands in nobody's way but its own: whoever comes after it
-//! waits for what is being written, and not for what waits.
+//! The queue of jobs for a writer. Jobs of one tenant are in order of arrival. The next job is of the tenant with the fewest
+//! rows written since it began to wait. A flood of one tenant delays only that tenant: a job of another waits for the running
+//! batch, and not for the backlog.
 
 use punctual_contract::store::Grant;
 use std::{
@@ -33,12 +33,12 @@ impl Tenant {
 #[derive(Debug)]
 pub(crate) struct Turns<J> {
     /// Those with something that waits.
-    lines: Vec<Line<J>>,
+    lines: Vec<TenantJobs<J>>,
     length: usize,
 }
 
 #[derive(Debug)]
-struct Line<J> {
+struct TenantJobs<J> {
     tenant: Tenant,
     /// Rows, since it began to wait.
     served: usize,
@@ -76,10 +76,10 @@ impl<J> Turns<J> {
     }
 
     /// Who begins to wait has had as much as the one who has had the least.
-    fn line(&mut self, tenant: Tenant) -> &mut Line<J> {
+    fn line(&mut self, tenant: Tenant) -> &mut TenantJobs<J> {
         let at = self.lines.iter().position(|line| line.tenant == tenant).unwrap_or_else(|| {
             let served = self.lines.iter().map(|line| line.served).min().unwrap_or(0);
-            self.lines.push(Line { tenant, served, jobs: VecDeque::new() });
+            self.lines.push(TenantJobs { tenant, served, jobs: VecDeque::new() });
             self.lines.len() - 1
         });
         self.lines.get_mut(at).expect("its place was just found")
@@ -121,7 +121,7 @@ impl<J> Turns<J> {
     /// Rows of the tenant with the fewest, if there are several. What is nobody's is no tenant.
     pub(crate) fn least_of_several(&self) -> Option<usize> {
         let known = self.lines.iter().filter(|line| line.tenant != Tenant::NONE);
-        let rows = |line: &Line<J>| line.jobs.iter().map(|job| job.0).sum::<usize>();
+        let rows = |line: &TenantJobs<J>| line.jobs.iter().map(|job| job.0).sum::<usize>();
         if known.clone().count() < 2 { None } else { known.map(rows).min() }
     }
 
@@ -130,7 +130,7 @@ impl<J> Turns<J> {
         let (mut taken, mut popped) = (Vec::<(Tenant, usize)>::new(), Vec::new());
         loop {
             let of = |tenant: Tenant| taken.iter().find(|pair| pair.0 == tenant).map_or(0, |pair| pair.1);
-            let fits = |line: &Line<J>| {
+            let fits = |line: &TenantJobs<J>| {
                 let rows = line.jobs.front().map_or(0, |job| job.0);
                 of(line.tenant) == 0 || of(line.tenant) + rows <= most
             };

@@ -23,7 +23,7 @@ pub struct Authority {
 
 /// Whom a certificate is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum CertificateNames {
     /// A server that is reached under these DNS names and addresses.
     Server(Vec<String>),
     /// A client of this name.
@@ -62,7 +62,7 @@ pub struct Files {
     pub key: PathBuf,
 }
 
-impl Names {
+impl CertificateNames {
     #[must_use]
     pub fn server(names: &[&str]) -> Self {
         Self::Server(names.iter().map(|name| (*name).to_owned()).collect())
@@ -107,12 +107,12 @@ impl Authority {
     /// # Panics
     /// On a name that no certificate can carry.
     #[must_use]
-    pub fn issue(&self, names: Names, validity: Validity) -> Issued {
+    pub fn issue(&self, names: CertificateNames, validity: Validity) -> Issued {
         let (subject, alternatives, usage) = match names {
-            Names::Server(all) => {
+            CertificateNames::Server(all) => {
                 (all.first().cloned().unwrap_or_default(), all, ExtendedKeyUsagePurpose::ServerAuth)
             }
-            Names::Client(name) => (name, Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
+            CertificateNames::Client(name) => (name, Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
         };
         let mut params = CertificateParams::new(alternatives).expect("names that a certificate can carry");
         params.distinguished_name = named(&subject);
@@ -128,7 +128,7 @@ impl Authority {
     /// A server of loopback, as most tests want it.
     #[must_use]
     pub fn issue_loopback(&self) -> Issued {
-        self.issue(Names::loopback(), Validity::Valid)
+        self.issue(CertificateNames::loopback(), Validity::Valid)
     }
 }
 

@@ -33,8 +33,8 @@ pub use port::free_port;
 pub use proxy::{Proxy, Way};
 pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};
-pub use statements::{STATEMENT_LOG, Statements, Tally};
-pub use tls::Identity;
+pub use statements::{STATEMENT_LOG, StatementTally, Statements};
+pub use tls::TlsKeyPair;
 
 /// The MariaDB of this test process, started by the first caller. Shared: take a fresh database, and never stop the server.
 pub async fn mariadb() -> &'static MariaDb {
@@ -61,7 +61,7 @@ pub async fn sentinel() -> &'static Sentinels {
 }
 
 /// Runs work that blocks, such as the start of a server, on a thread of its own: a runtime of one thread, or one whose clock
-/// stands still, goes on meanwhile.
+/// stands still, continues meanwhile.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(answer) => answer,

@@ -5,7 +5,7 @@
 use super::{
     beside, mysqld,
     process::{self, Process, program},
-    tls::{self, Identity},
+    tls::{self, TlsKeyPair},
     watchdog::{Watchdog, shown},
 };
 use crate::patience::until;
@@ -54,7 +54,7 @@ impl MariaDb {
     }
 
     /// One of the caller's own that speaks TLS too, with more settings, which win: `--require-secure-transport=ON`.
-    pub async fn over_tls(identity: &Identity, settings: &[&str]) -> Self {
+    pub async fn over_tls(identity: &TlsKeyPair, settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let identity = identity.clone();
         beside(move || Self::start_with(&settings, Some(&identity))).await
@@ -71,7 +71,7 @@ impl MariaDb {
         Self::start_with(&[], None)
     }
 
-    fn start_with(more: &[String], identity: Option<&Identity>) -> Self {
+    fn start_with(more: &[String], identity: Option<&TlsKeyPair>) -> Self {
         let watchdog = Arc::new(Watchdog::start());
         let mut copy = vec!["cp".to_owned(), "-R".to_owned()];
         // Nine tenths of the files are zeros, and each of a hundred servers would have them in memory.
@@ -163,7 +163,7 @@ impl MariaDb {
         .await;
     }
 
-    /// False when it has died by itself: a test that goes on then tells nothing.
+    /// False when it has died by itself: a test that continues then tells nothing.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.is_running()
@@ -260,7 +260,7 @@ fn base(watchdog: &Watchdog) -> Vec<String> {
 }
 
 /// A server on the data in the watchdog's directory.
-fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&Identity>) -> Arc<Process> {
+fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair>) -> Arc<Process> {
     let mut base = base(watchdog);
     base.extend(SETTINGS.map(str::to_owned));
     base.push(mysqld::log_of("48M"));

@@ -7,7 +7,7 @@ const PORTS: Range<u16> = 10_000..20_000;
 /// Where a node of a Redis Cluster listens for its peers: port + this.
 const BUS_OFFSET: u16 = 10_000;
 
-/// One that nobody listens on: free a moment ago, as is the port of a cluster's bus that belongs to it; another may still be faster.
+/// One that no engine listens on: free a moment ago, as is the port of a cluster's bus that belongs to it; another may still be faster.
 ///
 /// # Panics
 /// When of all these ports none is free.

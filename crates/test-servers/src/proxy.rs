@@ -42,13 +42,13 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyState {
     server: SocketAddr,
     /// In what clients send; equally long.
     rewrites: Vec<(Vec<u8>, Vec<u8>)>,
@@ -83,7 +83,7 @@ impl Proxy {
         let listener = StdListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
         listener.set_nonblocking(true).expect("a listener can be non-blocking");
         let port = listener.local_addr().expect("it is bound").port();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             server: SocketAddr::from(([127, 0, 0, 1], server_port)),
             rewrites: rewrites.iter().map(|rewrite| (bytes(rewrite.0), bytes(rewrite.1))).collect(),
             of_new: watch::Sender::default(),
@@ -152,7 +152,7 @@ impl Drop for Proxy {
     }
 }
 
-fn run(listener: StdListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+fn run(listener: StdListener, shared: Arc<ProxyState>, mut stopped: watch::Receiver<bool>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be made").block_on(async move {
         let listener = TcpListener::from_std(listener).expect("it is non-blocking");
@@ -170,17 +170,17 @@ fn run(listener: StdListener, shared: Arc<Shared>, mut stopped: watch::Receiver<
     });
 }
 
-async fn connection(client: TcpStream, shared: Arc<Shared>) {
+async fn connection(client: TcpStream, shared: Arc<ProxyState>) {
     let id = shared.last.fetch_add(1, Relaxed);
     let way = watch::Sender::new(*shared.of_new.borrow());
     let seen = way.subscribe();
     shared.open.lock().insert(id, way);
-    // An error is the end of the connection, as it is for whoever stands at its ends.
+    // An error is the end of the connection, as it is for whoever is at its ends.
     drop(pass(client, &shared, seen).await);
     shared.open.lock().remove(&id);
 }
 
-async fn pass(client: TcpStream, shared: &Shared, mut way: watch::Receiver<Way>) -> io::Result<()> {
+async fn pass(client: TcpStream, shared: &ProxyState, mut way: watch::Receiver<Way>) -> io::Result<()> {
     let reset = client.set_zero_linger();
     let now = *way.wait_for(|way| *way != Way::Silent).await.map_err(io::Error::other)?;
     if now == Way::Cut {

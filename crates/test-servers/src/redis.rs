@@ -3,7 +3,7 @@
 use super::{
     beside,
     process::{Process, program},
-    tls::{self, Identity},
+    tls::{self, TlsKeyPair},
     watchdog::{Watchdog, shown},
 };
 use std::{path::Path, process::Command, sync::Arc};
@@ -28,7 +28,7 @@ impl Redis {
     }
 
     /// One of the caller's own that speaks TLS and nothing else, with more settings.
-    pub async fn over_tls(identity: &Identity, settings: &[&str]) -> Self {
+    pub async fn over_tls(identity: &TlsKeyPair, settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let identity = identity.clone();
         let start = move || {
@@ -117,7 +117,7 @@ impl Redis {
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// False when it has died by itself: a test that goes on then tells nothing.
+    /// False when it has died by itself: a test that continues then tells nothing.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.is_running()

@@ -1,11 +1,11 @@
 //! Several Redis that are one: a Cluster of three masters, and a master with its replica under three sentinels. Each
-//! set stands under one watchdog. Must not decide where a key goes.
+//! set is stored under one watchdog. Must not decide where a key goes.
 
 use super::{
     beside,
     process::until,
     redis::{Redis, cli},
-    tls::Identity,
+    tls::TlsKeyPair,
     watchdog::{Watchdog, shown},
 };
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl RedisCluster {
     }
 
     /// One of the test's own that speaks TLS and nothing else, among its nodes too.
-    pub async fn over_tls(identity: &Identity) -> Self {
+    pub async fn over_tls(identity: &TlsKeyPair) -> Self {
         let identity = identity.clone();
         beside(move || Self::start_with(Some(&identity))).await
     }
@@ -32,7 +32,7 @@ impl RedisCluster {
         Self::start_with(None)
     }
 
-    fn start_with(identity: Option<&Identity>) -> Self {
+    fn start_with(identity: Option<&TlsKeyPair>) -> Self {
         let watchdog = Arc::new(Watchdog::start());
         if let Some(identity) = identity {
             identity.write_to(watchdog.dir());
@@ -85,7 +85,7 @@ impl Sentinels {
     }
 
     /// One set of the test's own that speaks TLS and nothing else.
-    pub async fn over_tls(identity: &Identity) -> Self {
+    pub async fn over_tls(identity: &TlsKeyPair) -> Self {
         let identity = identity.clone();
         beside(move || Self::start_with(Some(&identity))).await
     }
@@ -94,7 +94,7 @@ impl Sentinels {
         Self::start_with(None)
     }
 
-    fn start_with(identity: Option<&Identity>) -> Self {
+    fn start_with(identity: Option<&TlsKeyPair>) -> Self {
         let watchdog = Arc::new(Watchdog::start());
         if let Some(identity) = identity {
             identity.write_to(watchdog.dir());

@@ -35,7 +35,7 @@ pub struct Statements {
 
 /// Of rows and looks only those at tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct StatementTally {
     pub statements: u64,
     pub transactions: u64,
     pub undone: u64,
@@ -68,11 +68,11 @@ impl Statements {
     ///
     /// # Panics
     /// When the log cannot be read.
-    pub async fn tally(&self, server: &MariaDb) -> Tally {
+    pub async fn tally(&self, server: &MariaDb) -> StatementTally {
         tally(&String::from_utf8_lossy(&self.until_now(server).await))
     }
 
-    /// With a statement of our own at the end: what was answered before it stands before it, or a moment later.
+    /// With a statement of our own at the end: what was answered before it is before it, or a moment later.
     async fn until_now(&self, server: &MariaDb) -> Vec<u8> {
         let mark = format!("{:016x}", fastrand::u64(..));
         server.sql("mysql", &format!("{MARK}{mark}'")).await;
@@ -110,7 +110,7 @@ struct Statement<'l> {
 
 /// A transaction that has not ended.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenStatements {
     hands_over: bool,
     looks: u64,
     rows_looked_at: u64,
@@ -119,8 +119,8 @@ struct Open {
 }
 
 /// Of a log, or a part of one that begins with an entry.
-fn tally(log: &str) -> Tally {
-    let (mut tally, mut open) = (Tally::default(), HashMap::<u64, Open>::new());
+fn tally(log: &str) -> StatementTally {
+    let (mut tally, mut open) = (StatementTally::default(), HashMap::<u64, OpenStatements>::new());
     for statement in log.split(BEGINS).skip(1).filter_map(statement) {
         tally.add(&mut open, &statement);
     }
@@ -175,14 +175,14 @@ impl Statement<'_> {
     }
 }
 
-impl Tally {
-    fn add(&mut self, open: &mut HashMap<u64, Open>, statement: &Statement<'_>) {
+impl StatementTally {
+    fn add(&mut self, open: &mut HashMap<u64, OpenStatements>, statement: &Statement<'_>) {
         if statement.begins(MARK) {
             return;
         }
         self.statements += 1;
         if statement.begins("BEGIN") || statement.begins("START TRANSACTION") {
-            open.insert(statement.thread, Open::default());
+            open.insert(statement.thread, OpenStatements::default());
         } else if statement.begins("COMMIT") {
             open.remove(&statement.thread).into_iter().for_each(|transaction| self.end(&transaction, true));
         } else if statement.begins("ROLLBACK") {
@@ -192,8 +192,8 @@ impl Tally {
         }
     }
 
-    fn end(&mut self, transaction: &Open, is_committed: bool) {
-        let Open { hands_over, looks, rows_looked_at, rows_locked, rows_changed } = *transaction;
+    fn end(&mut self, transaction: &OpenStatements, is_committed: bool) {
+        let OpenStatements { hands_over, looks, rows_looked_at, rows_locked, rows_changed } = *transaction;
         self.transactions += 1;
         self.undone += u64::from(!is_committed);
         self.rows_locked += rows_locked;
@@ -211,7 +211,7 @@ impl Tally {
     }
 }
 
-impl Open {
+impl OpenStatements {
     fn add(&mut self, statement: &Statement<'_>) {
         if statement.begins("SELECT") && statement.is_of_tasks() {
             self.looks += 1;

@@ -1,26 +1,26 @@
 //! Certificates of private servers, as files in their directory: a server that finds them there speaks TLS, and nothing
 //! else. Must not decide who is trusted: a test makes the authority.
 
-use crate::certificates::{Authority, Issued, Names, Validity};
+use crate::certificates::{Authority, CertificateNames, Issued, Validity};
 use std::path::{Path, PathBuf};
 
 /// What a server shows, and what it shows to others of its set as their client.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct TlsKeyPair {
     pub server: Issued,
     pub client: Issued,
 }
 
-impl Identity {
+impl TlsKeyPair {
     /// For 127.0.0.1 and `localhost`.
     #[must_use]
     pub fn loopback(authority: &Authority) -> Self {
-        Self::of(authority, Names::loopback(), Validity::Valid)
+        Self::of(authority, CertificateNames::loopback(), Validity::Valid)
     }
 
     #[must_use]
-    pub fn of(authority: &Authority, names: Names, validity: Validity) -> Self {
-        let client = authority.issue(Names::client("peer"), Validity::Valid);
+    pub fn of(authority: &Authority, names: CertificateNames, validity: Validity) -> Self {
+        let client = authority.issue(CertificateNames::client("peer"), Validity::Valid);
         Self { server: authority.issue(names, validity), client }
     }
 

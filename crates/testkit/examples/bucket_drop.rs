@@ -4,7 +4,9 @@
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
 use punctual_domain::time::Millis;
-use punctual_store::{BucketOptions, BucketReport, ColdOptions, ColdStorage, MysqlOptions, MysqlStore};
+use punctual_store::{
+    ArchiveStorage, ArchiveStorageOptions, BucketOptions, BucketReport, MysqlOptions, MysqlStore,
+};
 use punctual_testkit::servers::{self, MariaDb};
 use std::{sync::Arc, time::Instant};
 
@@ -70,9 +72,10 @@ async fn main() {
         let directory = tempfile::tempdir().expect("a directory");
         if with_archive {
             let url = format!("file://{}", directory.path().display());
-            let cold =
-                ColdStorage::open(&url, ColdOptions::default()).await.expect("a directory can be used");
-            ground.store = ground.store.with_archive(Arc::new(cold)).await.expect("a new place");
+            let archive_storage = ArchiveStorage::open(&url, ArchiveStorageOptions::default())
+                .await
+                .expect("a directory can be used");
+            ground.store = ground.store.with_archive(Arc::new(archive_storage)).await.expect("a new place");
         }
         let ahead = BucketOptions { keep_hours: 24 * 365, ..BucketOptions::default() };
         ground.store.buckets(ahead).run_once(NOW).await.expect("buckets");

@@ -28,7 +28,7 @@ fn name(text: &str) -> Name {
     Name::new(text).expect("a plain name")
 }
 
-fn wish(nth: usize) -> NewWorkflow {
+fn request(nth: usize) -> NewWorkflow {
     let node = || Node::task(TaskTemplate::new(name("q"), name("k")));
     let nodes = [(name("a"), node()), (name("b"), Node { after: vec![name("a")], ..node() })];
     let definition = Definition { name: None, deadline_ms: None, nodes: nodes.into_iter().collect() };
@@ -58,7 +58,7 @@ fn step(of: &StoredWorkflow) -> AdvanceWorkflow {
 }
 
 /// The median and the longest of what was measured.
-fn told(what: &str, mut times: Vec<Duration>) {
+fn reported(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
     let longest = times.last().copied().unwrap_or_default();
@@ -75,7 +75,7 @@ async fn timed<T>(times: &mut Vec<Duration>, work: impl Future<Output = T>) -> T
 async fn measure(store: &MysqlStore) {
     let (mut begun, mut looks, mut steps, mut marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for nth in 0..MEASURED {
-        timed(&mut begun, store.create_workflow(wish(nth), NOW)).await.expect("it begins");
+        timed(&mut begun, store.create_workflow(request(nth), NOW)).await.expect("it begins");
     }
     let due = store.due_workflows(u32::MAX, NOW, MEASURED).await.expect("a look");
     assert_eq!(due.len(), MEASURED, "those that have begun, and none that waits");
@@ -88,10 +88,10 @@ async fn measure(store: &MysqlStore) {
     assert_eq!(store.due_workflows(u32::MAX, NOW, MEASURED).await.expect("a look"), []);
     let all = store.marked_workflows(u32::MAX, NOW.plus(1), MEASURED).await.expect("marks");
     store.unmark_workflows(all.iter().map(|mark| mark.id).collect()).await.expect("they are deleted");
-    told("to begin one", begun);
-    told("a look, at 100 on average", looks);
-    told("a step", steps);
-    told("a mark", marks);
+    reported("to begin one", begun);
+    reported("a look, at 100 on average", looks);
+    reported("a step", steps);
+    reported("a mark", marks);
 }
 
 /// Of this process, which does what an engine does for them.
@@ -108,7 +108,7 @@ async fn main() {
     let url = server.fresh_database().await;
     let database = url.rsplit('/').next().unwrap_or_default().to_owned();
     let store = MysqlStore::open(&[url], MysqlOptions::default()).await.expect("it was made a moment ago");
-    let warm = store.create_workflow(wish(0), NOW).await.expect("it begins").workflow;
+    let warm = store.create_workflow(request(0), NOW).await.expect("it begins").workflow;
     store.advance_workflow(step(&warm), NOW).await.expect("a step");
     println!("none waits");
     measure(&store).await;

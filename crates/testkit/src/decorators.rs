@@ -1,4 +1,4 @@
-//! Back ends that stand around others: what each method of the contract is called, once, and the three ways in which a decorator
+//! Back ends that wrap others: what each method of the contract is called, once, and the three ways in which a decorator
 //! passes a call on. Decides nothing: what a decorator adds is its own.
 
 /// `methods_of!(Trait HOW TYPE { … })` implements the trait for a decorator, HOW being one of:
@@ -8,7 +8,7 @@
 /// - `fails(run Group)`: the same, by `self.faults.run` under the group and the words of the list. What is under `own` there a
 ///   decorator that fails writes itself, in the braces.
 ///
-/// Methods that answer with no `Result` stand in the braces too.
+/// Methods that answer with no `Result` are in the braces too.
 macro_rules! methods_of {
     (SettingStore $($with:tt)*) => { $crate::decorators::decorate! { $($with)* SettingStore {
         Settings "look at the settings": settings_revision() -> i64;
@@ -30,10 +30,10 @@ macro_rules! methods_of {
         Replies "release a reply": release_reply(key: &ReplyKey, owner: &str) -> ();
         Replies "save a reply": save_reply(key: &ReplyKey, reply: &Reply) -> ();
         Replies "load a reply": load_reply(key: &ReplyKey, now: Millis) -> Option<Reply>;
-        Executors "note executors": note_executors(signs: Vec<Sign>) -> Vec<(Name, Name, executor::Wish)>;
+        Executors "note executors": note_executors(signs: Vec<Sign>) -> Vec<(Name, Name, executor::DesiredState)>;
         Executors "list executors": executors(namespace: &Name, from: &str, limit: usize) -> Vec<Executor>;
-        Executors "wish of an executor": wish_of_executor(namespace: &Name, name: &Name, wish: executor::Wish) -> Option<executor::Wish>;
-        Executors "call the roll": call_roll(now: Millis, silent_since: Millis, left_before: Millis) -> Roll;
+        Executors "wish of an executor": desired_state_of_executor(namespace: &Name, name: &Name, desired: executor::DesiredState) -> Option<executor::DesiredState>;
+        Executors "call the roll": sweep_silent(now: Millis, silent_since: Millis, left_before: Millis) -> Roll;
     } own {
         apply(steps: Vec<Step>, now: Millis) -> Vec<Stepped>;
         dispatch(grants: Vec<Grant>, now: Millis) -> Vec<Dispatched>;
@@ -78,7 +78,7 @@ macro_rules! methods_of {
         Read "look for due schedules": due_schedules(slots: u32, now: Millis, limit: usize) -> Vec<StoredSchedule>;
         Read "look for the next schedule": next_wake() -> Option<Millis>;
         Write "move schedules on": advance_schedules(all: Vec<Advance>, now: Millis) -> Vec<Applied>;
-        Write "settle runs": settle_runs(runs: Vec<SettleRun>) -> ();
+        Write "settle runs": record_runs(runs: Vec<RecordRun>) -> ();
         Read "look for runs that are not settled": unsettled_runs(of: Option<OlderDocuments>, before: Millis, limit: usize) -> Vec<(StoredSchedule, Run)>;
         Write "put runs off": put_off_runs(runs: Vec<RunKey>, now: Millis) -> ();
         Read "read runs": runs(query: &RunQuery) -> Vec<Run>;
@@ -112,7 +112,7 @@ macro_rules! methods_of {
         Write "move a bulk operation on": advance_bulk(advance: AdvanceBulk, now: Millis) -> Applied;
         Read "read what failed": bulk_failures(bulk: i64, above: i64, limit: usize) -> Vec<BulkFailure>;
         Write "forget old bulk operations": forget_bulks(unchanged_since: Millis, limit: usize) -> usize;
-        Read "look for matching tasks": matching(look: &Look) -> Matching;
+        Read "look for matching tasks": matching(look: &TaskFilter) -> Matching;
     } own {} } };
     (Hot $($with:tt)*) => { $crate::decorators::decorate! { $($with)* Hot {
         Withdraw "withdraw an entry": withdraw(partition: Partition, id: i64, fence: i64) -> Withdrawn;
@@ -124,7 +124,7 @@ macro_rules! methods_of {
         load(entries: Vec<HotEntry>) -> usize;
     } } };
     (Limiter $($with:tt)*) => { $crate::decorators::decorate! { $($with)* Limiter {
-        Grant "grant slots": grant(wishes: Vec<limiter::Wish>, now: Millis) -> Vec<Answer>;
+        Grant "grant slots": grant(requests: Vec<SlotRequest>, now: Millis) -> Vec<Verdict>;
         Look "look for room": room(limits: &[Limit], rates: &[Flowing], now: Millis) -> Room;
         GiveUp "give slots up": release(members: &[Member]) -> Vec<Option<Held>>;
         GiveUp "take grants back": retract(granted: &[(Member, Millis)]) -> Vec<Option<Held>>;
@@ -155,8 +155,8 @@ macro_rules! methods_of {
         Reclaim "reclaim messages": reclaim(queue: &QueueKey, before: Millis) -> usize;
     } own {} } };
     (EvaluationStore $($with:tt)*) => { $crate::decorators::decorate! { $($with)* EvaluationStore {} own {
-        begin_evaluations(turn: &Turn, subjects: &[Subject], crowd: Crowd, now: Millis) -> Vec<Standing>;
-        end_evaluations(turn: &Turn, ids: &[i64]) -> ();
+        begin_evaluations(pass: &EvaluationPass, subjects: &[Subject], crowd: Crowd, now: Millis) -> Vec<SubjectMarks>;
+        end_evaluations(pass: &EvaluationPass, ids: &[i64]) -> ();
         release_evaluations(kind: EvaluationKind, ids: &[i64], engine: &str) -> usize;
         set_aside(engine: &str, limit: usize) -> Vec<SetAside>;
         ended_subjects(engine: &str, limit: usize) -> Vec<(EvaluationKind, i64)>;
@@ -215,16 +215,16 @@ pub(crate) mod names {
         BulkStore, Bus, Error, EvaluationStore, Hot, Limiter, Ownership, ScheduleStore, Store, WorkflowStore,
         access::{Token, Tokens},
         audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
-        bulk::{AdvanceBulk, BulkFailure, Look, Matching, NewBulk, StoredBulk},
+        bulk::{AdvanceBulk, BulkFailure, Matching, NewBulk, StoredBulk, TaskFilter},
         bus::Delivery,
-        evaluations::{Crowd, EvaluationKind, SetAside, Standing, Subject, Turn},
+        evaluations::{Crowd, EvaluationKind, EvaluationPass, SetAside, Subject, SubjectMarks},
         hot::{HotEntry, Keeps, Wholeness, Withdrawn},
         labels::LabelIndex,
-        limiter::{self, Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room},
+        limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
         namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
         ownership::{Live, Owner, Says, Tenure},
         schedules::{
-            Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+            Advance, OlderDocuments, RecordRun, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey,
             StoredSchedule,
         },
         settings::{SaveSetting, Saved, SettingChange, Settings},

@@ -66,14 +66,14 @@ impl Default for Dials {
 
 /// What became of the calls so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FaultCounts {
     pub passed: u64,
     pub answer_lost: u64,
     pub refused: u64,
     pub vanished: u64,
 }
 
-impl Counts {
+impl FaultCounts {
     #[must_use]
     pub const fn failed(&self) -> u64 {
         self.answer_lost + self.refused + self.vanished
@@ -138,7 +138,7 @@ impl Gate {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fate {
+struct CallOutcome {
     happens: bool,
     reported: bool,
 }
@@ -146,22 +146,22 @@ struct Fate {
 /// The dials of one faulty back end, by group of methods; `G` names its groups. What is not set is sound.
 #[derive(Debug)]
 pub struct Faults<G> {
-    inner: Mutex<Inner<G>>,
+    inner: Mutex<FaultsState<G>>,
 }
 
 #[derive(Debug)]
-struct Inner<G> {
+struct FaultsState<G> {
     rng: fastrand::Rng,
     all: Dials,
     groups: HashMap<G, Dials>,
     once: HashMap<G, Dials>,
     gates: HashMap<G, Arc<Gate>>,
     panics: HashSet<G>,
-    counts: HashMap<G, Counts>,
+    counts: HashMap<G, FaultCounts>,
     wall: Option<Arc<Wall>>,
 }
 
-impl<G: Copy + Eq + Hash> Inner<G> {
+impl<G: Copy + Eq + Hash> FaultsState<G> {
     /// Of one call.
     fn dials(&mut self, group: G) -> Dials {
         let dials = self.groups.get(&group).copied().unwrap_or(self.all);
@@ -173,7 +173,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     fn seeded(seed: u64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
         let (groups, once, gates, panics, counts, wall) = Default::default();
-        let inner = Inner { rng, all: Dials::SOUND, groups, once, gates, panics, counts, wall };
+        let inner = FaultsState { rng, all: Dials::SOUND, groups, once, gates, panics, counts, wall };
         Self { inner: Mutex::new(inner) }
     }
 
@@ -239,24 +239,26 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     }
 
     #[must_use]
-    pub fn counts(&self, group: G) -> Counts {
+    pub fn counts(&self, group: G) -> FaultCounts {
         self.inner.lock().counts.get(&group).copied().unwrap_or_default()
     }
 
-    fn fate(&self, group: G) -> Fate {
+    fn outcome(&self, group: G) -> CallOutcome {
         let mut inner = self.inner.lock();
         let dials = inner.dials(group);
         // Both are always rolled: turning one dial does not change what the seed makes of the other.
-        let fate =
-            Fate { happens: inner.rng.f64() < dials.happens, reported: inner.rng.f64() < dials.reported };
+        let outcome = CallOutcome {
+            happens: inner.rng.f64() < dials.happens,
+            reported: inner.rng.f64() < dials.reported,
+        };
         let counts = inner.counts.entry(group).or_default();
-        *match (fate.happens, fate.reported) {
+        *match (outcome.happens, outcome.reported) {
             (true, true) => &mut counts.passed,
             (true, false) => &mut counts.answer_lost,
             (false, true) => &mut counts.refused,
             (false, false) => &mut counts.vanished,
         } += 1;
-        fate
+        outcome
     }
 
     /// As `run`, for calls that are no part of what a seed decides: engines make them beside their work, and a dial that
@@ -289,9 +291,9 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         call: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
         self.pass_gate(group).await;
-        let fate = self.fate(group);
-        let answer = if fate.happens { Some(self.pass_wall(doing, call).await) } else { None };
-        match (answer, fate.reported) {
+        let outcome = self.outcome(group);
+        let answer = if outcome.happens { Some(self.pass_wall(doing, call).await) } else { None };
+        match (answer, outcome.reported) {
             (Some(answer), true) => answer,
             (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),
             (_, false) => Err(Error::may_have_happened(doing, "the answer was lost by a fault")),

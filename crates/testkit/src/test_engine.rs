@@ -14,7 +14,7 @@ use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::NoHot;
 use punctual_schedules::Planner;
 use punctual_sdk::{
-    Call, Client, Control, Failure, Handlers, Reply, Task, Transport, protocol::LeaseRequest,
+    Client, Control, Failure, Handlers, HttpRequest, Reply, Task, Transport, protocol::LeaseRequest,
 };
 use punctual_server::ServerOptions;
 use punctual_store::sqlite::SqliteStore;
@@ -22,7 +22,7 @@ use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 use tower::ServiceExt;
 
-/// 2026-01-01T00:00:00Z: where time stands in a new test engine.
+/// 2026-01-01T00:00:00Z: where time is in a new test engine.
 pub const START: Millis = Millis(1_767_225_600_000);
 /// Tasks handled at one stop of the clock; more than that is a handler that never lets go.
 const STEPS_MAX: usize = 100_000;
@@ -140,7 +140,7 @@ impl TestEngine {
             self.planner.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
             self.workflows.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
             self.bulk.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
-            self.engine.turn().await.expect("back ends in memory do not fail");
+            self.engine.run_once().await.expect("back ends in memory do not fail");
             let mut progressed = 0;
             for (queue, handlers) in &self.workers {
                 progressed += self.run_queue(queue, handlers).await;
@@ -179,7 +179,7 @@ struct InProcess {
 }
 
 impl Transport for InProcess {
-    fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
+    fn send(&self, call: HttpRequest) -> BoxFuture<'_, Result<Reply, Failure>> {
         let router = self.router.clone();
         Box::pin(async move {
             let mut request =

@@ -1,7 +1,7 @@
 //! A bus whose messages carry the trace on: who executes one is handed `traceparent` below the span of its attempt, as who leases
-//! over HTTP is. Where no collector is told of traces there is none of these, and messages carry what the caller sent.
+//! over HTTP is. Where no collector is informed of traces there is none of these, and messages carry what the caller sent.
 
-use crate::context::Context;
+use crate::context::TraceContext;
 use async_trait::async_trait;
 use punctual_contract::{Bus, Error, bus::Delivery, store::Assignment};
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -22,8 +22,8 @@ impl TracedBus {
 
     fn handed(&self, message: Assignment) -> Assignment {
         let (id, attempt) = (message.place.id, message.attempt);
-        let handed = |text: String| match Context::read(&text)
-            .filter(|context| context.is_told(self.sample_percent))
+        let handed = |text: String| match TraceContext::read(&text)
+            .filter(|context| context.is_reported(self.sample_percent))
         {
             Some(context) => context.of_attempt(id, attempt),
             None => text,
@@ -107,7 +107,7 @@ mod tests {
         assert!(bus.publish(sent.to_vec()).await.iter().all(Result::is_ok));
         let got = bus.receive(&sent[0].queue, 9, Duration::ZERO, Millis(2)).await.unwrap();
         let got: Vec<_> = got.into_iter().map(|delivery| delivery.message).collect();
-        let run = |attempt| Context::read(CALLER).map(|caller| caller.of_attempt(7, attempt));
+        let run = |attempt| TraceContext::read(CALLER).map(|caller| caller.of_attempt(7, attempt));
         let traces: Vec<_> = got.iter().map(|lease| lease.traceparent.clone()).collect();
         assert_eq!(traces, [run(1), run(2), Some(UNSAMPLED.to_owned()), None]);
         let but_for_it = |lease: &Assignment| Assignment { traceparent: None, ..lease.clone() };

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// Of the caller that inserted a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct TraceContext {
     trace: u128,
     /// The caller's span.
     parent: u64,
     is_sampled: bool,
 }
 
-impl Context {
+impl TraceContext {
     /// None: not a context of a version that is known here.
     #[must_use]
     pub fn read(traceparent: &str) -> Option<Self> {
@@ -29,7 +29,7 @@ impl Context {
 
     /// The caller wants it told, and it is among so many in a hundred, by its id: every engine says the same.
     #[must_use]
-    pub fn is_told(&self, percent: u8) -> bool {
+    pub fn is_reported(&self, percent: u8) -> bool {
         let drawn = (self.trace % 10_000) as u16;
         self.is_sampled && drawn < u16::from(percent.min(100)) * 100
     }
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn a_context_is_read_and_handed_on_under_the_attempts_span() {
-        let context = Context::read(CALLER).unwrap();
+        let context = TraceContext::read(CALLER).unwrap();
         assert_eq!(context.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         assert_eq!(context.span_bytes(None), 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
         let handed = context.of_attempt(7, 1);
-        let again = Context::read(&handed).unwrap();
+        let again = TraceContext::read(&handed).unwrap();
         assert_eq!((again.trace, again.is_sampled), (context.trace, true));
         assert_ne!(handed, context.of_attempt(7, 2));
         assert_eq!(handed, context.of_attempt(7, 1));
@@ -103,15 +103,15 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
         ] {
-            assert_eq!(Context::read(text), None, "{text}");
+            assert_eq!(TraceContext::read(text), None, "{text}");
         }
     }
 
     #[test]
     fn what_the_caller_does_not_sample_is_not_told_and_of_the_rest_so_many_in_a_hundred() {
-        let context = |trace: u128, is_sampled| Context { trace, parent: 1, is_sampled };
-        assert!(!context(1, false).is_told(100) && context(9_999, true).is_told(100));
-        let told = (0..10_000).filter(|nth| context(*nth, true).is_told(10)).count();
-        assert_eq!((told, context(1, true).is_told(0)), (1_000, false));
+        let context = |trace: u128, is_sampled| TraceContext { trace, parent: 1, is_sampled };
+        assert!(!context(1, false).is_reported(100) && context(9_999, true).is_reported(100));
+        let reported = (0..10_000).filter(|nth| context(*nth, true).is_reported(10)).count();
+        assert_eq!((reported, context(1, true).is_reported(0)), (1_000, false));
     }
 }

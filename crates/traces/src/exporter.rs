@@ -1,8 +1,8 @@
 //! What has ended and is to be told waits in a bounded list; a service reads it in batches and sends what it has to say. A
-//! collector that is away, slow, or refuses costs spans and nothing else.
+//! collector that is unavailable, slow, or refuses costs spans and nothing else.
 
 use crate::{
-    context::Context,
+    context::TraceContext,
     messages::Span,
     otlp::{self, Protocol},
     spans,
@@ -24,7 +24,7 @@ use std::{
 /// Tasks that wait to be told of; what comes beyond is dropped.
 const WAITING_MAX: usize = 10_000;
 /// Ends that are remembered, so that each is told once although every attempt of a task asks for it.
-const TOLD_MAX: usize = 10_000;
+const REPORTED_MAX: usize = 10_000;
 /// Tasks of one request.
 const BATCH: usize = 200;
 /// Requests of one run.
@@ -47,15 +47,15 @@ pub struct Options {
 
 /// Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
-pub struct Traces(Arc<Inner>);
+pub struct Traces(Arc<ExporterState>);
 
 #[derive(Debug)]
-struct Inner {
+struct ExporterState {
     engine: Engine,
     options: Options,
     client: reqwest::Client,
     waiting: Mutex<VecDeque<TaskRef>>,
-    told: Mutex<Told>,
+    reported: Mutex<ReportedEnds>,
     exported: AtomicU64,
     dropped: AtomicU64,
     failures: AtomicU64,
@@ -65,19 +65,19 @@ struct Inner {
 type End = (i64, Millis);
 
 #[derive(Debug, Default)]
-struct Told {
+struct ReportedEnds {
     ends: HashSet<End>,
     order: VecDeque<End>,
 }
 
-impl Told {
+impl ReportedEnds {
     /// False: it was told.
     fn is_new(&mut self, end: End) -> bool {
         if !self.ends.insert(end) {
             return false;
         }
         self.order.push_back(end);
-        if self.order.len() > TOLD_MAX
+        if self.order.len() > REPORTED_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.ends.remove(&oldest);
@@ -95,16 +95,25 @@ impl Traces {
             .default_headers(options.headers.clone())
             .build()?;
         let (exported, dropped, failures) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let (waiting, told) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { engine, options, client, waiting, told, exported, dropped, failures })))
+        let (waiting, reported) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(ExporterState {
+            engine,
+            options,
+            client,
+            waiting,
+            reported,
+            exported,
+            dropped,
+            failures,
+        })))
     }
 
     /// What the executor of an attempt is handed: its own spans go below the run of this attempt. As it was, where nothing is
     /// told of it.
     #[must_use]
     pub fn handed(&self, traceparent: String, task: i64, attempt: u32) -> String {
-        match Context::read(&traceparent)
-            .filter(|traceparent| traceparent.is_told(self.0.options.sample_percent))
+        match TraceContext::read(&traceparent)
+            .filter(|traceparent| traceparent.is_reported(self.0.options.sample_percent))
         {
             Some(context) => context.of_attempt(task, attempt),
             None => traceparent,
@@ -129,10 +138,10 @@ impl Traces {
         (traces.exported.load(Relaxed), traces.dropped.load(Relaxed), traces.failures.load(Relaxed))
     }
 
-    /// How many spans were told. Never fails: a collector that is away is no failure of the engine.
+    /// How many spans were reported. Never fails: a collector that is unavailable is no failure of the engine.
     pub fn run_once(&self) -> BoxFuture<'_, usize> {
         Box::pin(async move {
-            let mut told = 0;
+            let mut reported = 0;
             for _ in 0..BATCHES {
                 let batch: Vec<TaskRef> = {
                     let mut waiting = self.0.waiting.lock();
@@ -142,9 +151,9 @@ impl Traces {
                 if batch.is_empty() {
                     break;
                 }
-                told += self.tell(batch).await;
+                reported += self.tell(batch).await;
             }
-            told
+            reported
         })
     }
 
@@ -185,16 +194,17 @@ impl Traces {
 
     fn drop_tasks(&self, tasks: usize, why: &str) {
         self.0.dropped.fetch_add(u64::try_from(tasks).unwrap_or(u64::MAX), Relaxed);
-        tracing::warn!(tasks, why, "traces of tasks could not be told, and are dropped");
+        tracing::warn!(tasks, why, "traces of tasks could not be exported, and are dropped");
     }
 
-    /// Empty: nobody wants it told, or it goes on.
+    /// Empty: nobody wants it told, or it continues.
     fn spans(&self, task: &Task) -> Vec<Span> {
-        let context = task.ask.traceparent.as_deref().and_then(Context::read);
-        let Some(context) = context.filter(|context| context.is_told(self.0.options.sample_percent)) else {
+        let context = task.ask.traceparent.as_deref().and_then(TraceContext::read);
+        let Some(context) = context.filter(|context| context.is_reported(self.0.options.sample_percent))
+        else {
             return Vec::new();
         };
-        if !task.state.is_finished() || !self.0.told.lock().is_new((task.place.id, task.updated_at)) {
+        if !task.state.is_finished() || !self.0.reported.lock().is_new((task.place.id, task.updated_at)) {
             return Vec::new();
         }
         spans::of(task, &context).iter().map(|span| otlp::span(task, &context, span)).collect()
@@ -217,12 +227,16 @@ mod tests {
 
     #[test]
     fn an_end_is_told_once_and_so_many_are_remembered() {
-        let mut told = Told::default();
-        assert!(told.is_new((7, Millis(1))) && !told.is_new((7, Millis(1))) && told.is_new((7, Millis(2))));
-        for id in 0..i64::try_from(TOLD_MAX).unwrap() {
-            told.is_new((id + 100, Millis(1)));
+        let mut reported = ReportedEnds::default();
+        assert!(
+            reported.is_new((7, Millis(1)))
+                && !reported.is_new((7, Millis(1)))
+                && reported.is_new((7, Millis(2)))
+        );
+        for id in 0..i64::try_from(REPORTED_MAX).unwrap() {
+            reported.is_new((id + 100, Millis(1)));
         }
-        assert_eq!((told.ends.len(), told.order.len()), (TOLD_MAX, TOLD_MAX));
-        assert!(told.is_new((7, Millis(1))), "forgotten by now");
+        assert_eq!((reported.ends.len(), reported.order.len()), (REPORTED_MAX, REPORTED_MAX));
+        assert!(reported.is_new((7, Millis(1))), "forgotten by now");
     }
 }

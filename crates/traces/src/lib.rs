@@ -11,7 +11,7 @@ mod otlp;
 mod spans;
 
 pub use bus::TracedBus;
-pub use context::Context;
+pub use context::TraceContext;
 pub use exporter::{Options, Traces};
 pub use headers::{headers, pairs};
 pub use otlp::Protocol;

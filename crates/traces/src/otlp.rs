@@ -1,12 +1,12 @@
 //! Spans as messages of OTLP, and a request in either form of HTTP. Pure.
 
 use crate::{
-    context::Context,
+    context::TraceContext,
     messages::{
         AnyValue, Attribute, Link, Request, Resource, ResourceSpans, Scope, ScopeSpans, Span as Message,
         Status, Value,
     },
-    spans::Span,
+    spans::TraceSpan,
 };
 use prost::Message as _;
 use punctual_domain::{task::Task, time::Millis};
@@ -68,7 +68,7 @@ fn number(key: &str, value: i64) -> Attribute {
     attribute(key, Value::Number(value))
 }
 
-/// `named`: attributes of the resource that somebody set; they go before what is told of itself.
+/// `named`: attributes of the resource that were set; they override what is told of itself.
 pub(crate) fn request(engine: &str, named: &[(String, String)], spans: Vec<Message>) -> Request {
     let version = env!("CARGO_PKG_VERSION");
     let own = [("service.name", "punctual"), ("service.version", version), ("service.instance.id", engine)];
@@ -98,7 +98,7 @@ const fn operation(span: &str) -> (i32, Option<&'static str>) {
     }
 }
 
-fn attributes(task: &Task, span: &Span) -> Vec<Attribute> {
+fn attributes(task: &Task, span: &TraceSpan) -> Vec<Attribute> {
     let (queue, task_ref) = (&task.ask.queue, task.place.to_string());
     let mut attributes = vec![
         text("messaging.system", "punctual"),
@@ -131,7 +131,7 @@ fn attributes(task: &Task, span: &Span) -> Vec<Attribute> {
     attributes
 }
 
-pub(crate) fn span(task: &Task, context: &Context, span: &Span) -> Message {
+pub(crate) fn span(task: &Task, context: &TraceContext, span: &TraceSpan) -> Message {
     let trace_id = context.trace_bytes();
     let link = |id| Link { trace_id: trace_id.clone(), span_id: context.span_bytes(Some(id)) };
     let status = span.error.clone().map(|message| Status { message, code: STATUS_ERROR });

@@ -3,7 +3,7 @@
 //! `task` spans all of it, below the caller's span; below it `insert`, and for each attempt `wait` (until it fired), `lease`
 //! (until an executor had it), `run` (until it reported) and `outcome`. `run` links to the run before it.
 
-use crate::context::{Context, RUN, SpanId};
+use crate::context::{RUN, SpanId, TraceContext};
 use punctual_domain::{
     history::Entry,
     state::{Event, State},
@@ -12,7 +12,7 @@ use punctual_domain::{
 };
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Span {
+pub(crate) struct TraceSpan {
     pub(crate) name: &'static str,
     pub(crate) id: SpanId,
     /// None: the caller's.
@@ -53,11 +53,11 @@ const fn ends_an_attempt(event: Event) -> bool {
 }
 
 /// All spans of a task that has ended.
-pub(crate) fn of(task: &Task, context: &Context) -> Vec<Span> {
+pub(crate) fn of(task: &Task, context: &TraceContext) -> Vec<TraceSpan> {
     let id = |attempt, name| context.span(task.place.id, attempt, name);
     let whole = id(0, "task");
     let until = task.history.last().map_or(task.updated_at, |entry| entry.at);
-    let span = |name, attempt, from: Millis, until: Millis| Span {
+    let span = |name, attempt, from: Millis, until: Millis| TraceSpan {
         name,
         id: id(attempt, name),
         parent: Some(whole),
@@ -70,7 +70,7 @@ pub(crate) fn of(task: &Task, context: &Context) -> Vec<Span> {
         error: None,
     };
     let mut spans = vec![
-        Span {
+        TraceSpan {
             parent: None,
             outcome: Some(task.state.word()),
             error: task.last_error.clone().filter(|_| task.state == State::Dead),
@@ -91,7 +91,8 @@ pub(crate) fn of(task: &Task, context: &Context) -> Vec<Span> {
                 let made = of_attempt(task, &attempt, entry, &span);
                 let run = made.iter().find(|span| span.name == RUN).map(|span| span.id);
                 spans.extend(
-                    made.into_iter().map(|span| Span { link: last_run.filter(|_| span.name == RUN), ..span }),
+                    made.into_iter()
+                        .map(|span| TraceSpan { link: last_run.filter(|_| span.name == RUN), ..span }),
                 );
                 last_run = run.or(last_run);
                 let number = attempt.number + 1;
@@ -107,8 +108,8 @@ fn of_attempt(
     task: &Task,
     attempt: &Attempt,
     end: &Entry,
-    span: &impl Fn(&'static str, u32, Millis, Millis) -> Span,
-) -> Vec<Span> {
+    span: &impl Fn(&'static str, u32, Millis, Millis) -> TraceSpan,
+) -> Vec<TraceSpan> {
     let number = attempt.number;
     // The store knows the instant of firing of the last attempt, also where it was not marked by itself.
     let known = task.fired_at.filter(|fired_at| number == task.attempt && *fired_at >= attempt.waits_from);
@@ -116,13 +117,13 @@ fn of_attempt(
     let mut spans = vec![span("wait", number, attempt.waits_from, fired_at)];
     if let Some(leased_at) = attempt.leased_at {
         let by = attempt.by.clone();
-        spans.push(Span { by: by.clone(), ..span("lease", number, fired_at, leased_at.max(fired_at)) });
+        spans.push(TraceSpan { by: by.clone(), ..span("lease", number, fired_at, leased_at.max(fired_at)) });
         let outcome = end.event.map(Event::word);
         let run = span(RUN, number, leased_at.max(fired_at), end.at);
-        spans.push(Span { by, outcome, error: end.error.clone(), ..run });
+        spans.push(TraceSpan { by, outcome, error: end.error.clone(), ..run });
     }
     let outcome = end.event.map(Event::word);
-    spans.push(Span { by: Some(end.by.clone()), outcome, ..span("outcome", number, end.at, end.at) });
+    spans.push(TraceSpan { by: Some(end.by.clone()), outcome, ..span("outcome", number, end.at, end.at) });
     spans
 }
 
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_task_that_was_tried_twice_is_one_trace_whose_second_run_links_to_the_first() {
-        let context = Context::read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
+        let context = TraceContext::read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
         let task = task(vec![
             entry(1, None, 0),
             entry(11, Some(Event::Dispatch), 1),
@@ -183,10 +184,10 @@ mod tests {
             entry(150, Some(Event::Succeed), 2),
         ]);
         let spans = of(&task, &context);
-        let told: Vec<_> =
+        let reported: Vec<_> =
             spans.iter().map(|span| (span.name, span.attempt, span.from.0, span.until.0)).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("task", 0, 1, 150),
                 ("insert", 0, 1, 1),
@@ -200,7 +201,7 @@ mod tests {
                 ("outcome", 2, 150, 150),
             ]
         );
-        let runs: Vec<&Span> = spans.iter().filter(|span| span.name == RUN).collect();
+        let runs: Vec<&TraceSpan> = spans.iter().filter(|span| span.name == RUN).collect();
         assert_eq!((runs[0].link, runs[1].link), (None, Some(runs[0].id)));
         assert_eq!((runs[0].error.as_deref(), runs[1].outcome), (Some("full"), Some("succeed")));
         assert!(spans[0].parent.is_none() && spans[1..].iter().all(|span| span.parent == Some(spans[0].id)));

@@ -1,6 +1,6 @@
 //! The payloads, at places that never move, and the keys that name them. Knows nothing of time.
 //!
-//! A slot goes through: occupied, vacated (fired or cancelled), released (reusable). Between *vacated* and *released* an
+//! A slot passes through: occupied, vacated (fired or cancelled), released (reusable). Between *vacated* and *released* an
 //! entry of the wheel still points at it; reusing it then would fire the newcomer at the old one's deadline.
 
 use std::{iter, mem};
@@ -15,7 +15,7 @@ pub struct Key {
 }
 
 /// The generation stands inside both variants so that a `u64` payload makes a slot of 16 bytes, not 24.
-enum Slot<T> {
+enum SlabEntry<T> {
     Occupied { generation: u32, payload: T },
     Vacant { generation: u32 },
 }
@@ -27,7 +27,7 @@ const LAST_GENERATION: u32 = u32::MAX;
 const LOOK_AHEAD: usize = 16;
 
 pub(crate) struct Slab<T> {
-    slots: Blocks<Slot<T>>,
+    slots: Blocks<SlabEntry<T>>,
     /// Released slots. A list threaded through the slots would need a cache miss to find the next one.
     free: Blocks<u32>,
     /// The next few of them, already looked at: looks in a row let their cache misses overlap.
@@ -52,7 +52,7 @@ impl<T> Slab<T> {
     }
 
     fn append(&mut self, payload: T) -> Key {
-        Key { index: self.slots.push(Slot::Occupied { generation: 0, payload }), generation: 0 }
+        Key { index: self.slots.push(SlabEntry::Occupied { generation: 0, payload }), generation: 0 }
     }
 
     fn reuse(&mut self, payload: T) -> Key {
@@ -62,8 +62,8 @@ impl<T> Slab<T> {
         if let Some(index) = self.ready.pop()
             && let Some(slot) = self.slots.get_mut(index)
         {
-            let (Slot::Vacant { generation } | Slot::Occupied { generation, .. }) = *slot;
-            *slot = Slot::Occupied { generation, payload };
+            let (SlabEntry::Vacant { generation } | SlabEntry::Occupied { generation, .. }) = *slot;
+            *slot = SlabEntry::Occupied { generation, payload };
             return Key { index, generation };
         }
         self.append(payload)
@@ -79,7 +79,7 @@ impl<T> Slab<T> {
             *place = index;
             count += 1;
         }
-        let is_usable = |index: &u32| matches!(slots.get(*index), Some(Slot::Vacant { generation: g }) if *g < LAST_GENERATION);
+        let is_usable = |index: &u32| matches!(slots.get(*index), Some(SlabEntry::Vacant { generation: g }) if *g < LAST_GENERATION);
         ready.extend(last_released.iter().rev().skip(LOOK_AHEAD - count).copied().filter(is_usable));
         *retired += count - ready.len();
     }
@@ -88,7 +88,7 @@ impl<T> Slab<T> {
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index)?;
         match slot {
-            Slot::Occupied { generation, .. } if *generation == key.generation => {
+            SlabEntry::Occupied { generation, .. } if *generation == key.generation => {
                 self.live -= 1;
                 vacate(slot)
             }
@@ -106,7 +106,7 @@ impl<T> Slab<T> {
 
     /// Looks at the slot itself, which brings it into the cache.
     pub(crate) fn is_occupied(&self, index: u32) -> bool {
-        matches!(self.slots.get(index), Some(Slot::Occupied { .. }))
+        matches!(self.slots.get(index), Some(SlabEntry::Occupied { .. }))
     }
 
     /// Makes the slot of a cancelled timer reusable: its entry is gone.
@@ -131,13 +131,13 @@ impl Key {
     }
 }
 
-fn vacate<T>(slot: &mut Slot<T>) -> Option<T> {
-    let Slot::Occupied { generation, .. } = *slot else { return None };
+fn vacate<T>(slot: &mut SlabEntry<T>) -> Option<T> {
+    let SlabEntry::Occupied { generation, .. } = *slot else { return None };
     // Cannot overflow: a slot is retired when it reaches the last generation.
-    let vacant = Slot::Vacant { generation: generation + 1 };
+    let vacant = SlabEntry::Vacant { generation: generation + 1 };
     match mem::replace(slot, vacant) {
-        Slot::Occupied { payload, .. } => Some(payload),
-        Slot::Vacant { .. } => None,
+        SlabEntry::Occupied { payload, .. } => Some(payload),
+        SlabEntry::Vacant { .. } => None,
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_slot_of_a_word_takes_two_words() {
-        assert_eq!(size_of::<Slot<u64>>(), 16);
+        assert_eq!(size_of::<SlabEntry<u64>>(), 16);
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_slot_at_its_last_generation_is_retired() {
         let mut slab = Slab::new();
-        slab.slots.push(Slot::Occupied { generation: u32::MAX - 1, payload: 'a' });
+        slab.slots.push(SlabEntry::Occupied { generation: u32::MAX - 1, payload: 'a' });
         slab.live = 1;
         let last = Key { index: 0, generation: u32::MAX - 1 };
         assert_eq!(slab.take(0), Some('a'));

@@ -2,7 +2,7 @@
 //!
 //! Without it, a service that sets a timeout for every request and cancels nearly all of them would hold every entry
 //! until its deadline. A step runs with an insert, as only an insert can take memory, while stale entries outnumber the live
-//! ones; it goes on where the last one stopped. A round looks at each entry once and drops half of them or more, so such an
+//! ones; it continues where the last one stopped. A round looks at each entry once and drops half of them or more, so such an
 //! insert pays for about two looks, and a cancel for none. Not to wait until the slab is full is what bounds it: a round takes
 //! some inserts, and were they to take new slots every time, the slab would grow by that much with every round.
 
@@ -17,10 +17,10 @@ const TOLERATED: usize = 1_024;
 /// Entries looked at, or empty slots passed, in one step.
 const STEP: usize = 64;
 
-/// Where the next step goes on.
+/// Where the next step continues.
 #[derive(Default)]
 pub(crate) struct Sweep {
-    /// `LEVELS` stands for what lies outside of the rings.
+    /// `LEVELS` represents what lies outside of the rings.
     level: u32,
     slot: u64,
     /// Entries of the slot that this round has looked at: the last ones of its bucket.

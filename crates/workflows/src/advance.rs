@@ -6,9 +6,9 @@ use crate::{
     error::Contended,
     look, make,
     marked::Marked,
-    runner::Inner,
+    runner::WorkflowsState,
     stop,
-    values::{Known, most_bytes},
+    values::{RowValues, most_bytes},
 };
 use punctual_contract::{
     Error as BackendError, Happened,
@@ -34,14 +34,14 @@ const TEXT_MAX_CHARS: usize = 1_000;
 
 /// What became of the task of a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct NodeEnd {
     pub(crate) key: NodeKey,
     pub(crate) attempt: u32,
     pub(crate) end: End,
     pub(crate) carried: Carried,
 }
 
-/// What somebody asks for.
+/// What a caller asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Cancel { reason: String },
@@ -50,19 +50,19 @@ pub(crate) enum Command {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
-    ends: Vec<Ended>,
+pub(crate) struct StepRequest {
+    ends: Vec<NodeEnd>,
     /// At every task that has not ended, as far as is known.
     look: bool,
     command: Option<Command>,
 }
 
-impl Wish {
+impl StepRequest {
     pub(crate) fn look() -> Self {
         Self { look: true, ..Self::default() }
     }
 
-    pub(crate) fn ends(ends: Vec<Ended>) -> Self {
+    pub(crate) fn ends(ends: Vec<NodeEnd>) -> Self {
         Self { ends, ..Self::default() }
     }
 
@@ -73,7 +73,7 @@ impl Wish {
 
 /// What a call has changed: how the workflow stood when it was carried out, and when all that followed of it at once was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedRows {
     pub before: WorkflowState,
     pub after: WorkflowState,
 }
@@ -82,20 +82,20 @@ pub struct Moved {
 pub(crate) struct Advanced {
     pub(crate) moved: bool,
     /// From the first step of it to the last. None: there was none.
-    pub(crate) states: Option<Moved>,
+    pub(crate) states: Option<MovedRows>,
     pub(crate) refused: Option<Refused>,
 }
 
 /// What is known while a step is decided.
-pub(crate) struct Step<'a> {
-    pub(crate) inner: &'a Inner,
+pub(crate) struct StepContext<'a> {
+    pub(crate) inner: &'a WorkflowsState,
     pub(crate) stored: &'a StoredWorkflow,
     pub(crate) plan: &'a Arc<Plan>,
     pub(crate) marked: &'a Marked,
     /// By which the ids of its tasks are derived.
     pub(crate) secret: Option<IdentitySecret>,
     pub(crate) run: Run,
-    pub(crate) known: Known,
+    pub(crate) known: RowValues,
     /// Of tasks and workflows that are there.
     pub(crate) refs: HashMap<NodeKey, String>,
     /// When those began whose tasks are to be made; the others begin now.
@@ -106,26 +106,30 @@ pub(crate) struct Step<'a> {
 
 /// What a committed step leaves to do.
 struct Committed {
-    ends: Vec<Ended>,
+    ends: Vec<NodeEnd>,
     moved: bool,
-    states: Moved,
+    states: MovedRows,
     /// The look did not come to its end.
     look: bool,
 }
 
-impl Inner {
+impl WorkflowsState {
     /// Moves a workflow on as far as it goes now.
-    pub(crate) async fn advance(&self, id: WorkflowId, wish: Wish) -> Result<Advanced, BackendError> {
-        let (mut wish, mut done) = (wish, Advanced::default());
+    pub(crate) async fn advance(
+        &self,
+        id: WorkflowId,
+        request: StepRequest,
+    ) -> Result<Advanced, BackendError> {
+        let (mut request, mut done) = (request, Advanced::default());
         for _ in 0..ROUNDS_MAX {
-            let step = self.step(id, &wish).await;
+            let step = self.step(id, &request).await;
             match step.map_err(|error| if done.moved { error.after_a_change() } else { error })? {
                 Err(answer) => return Ok(Advanced { moved: done.moved, states: done.states, ..answer }),
                 Ok(committed) => {
                     done.moved |= committed.moved;
                     done.states = match done.states {
                         Some(first) if committed.moved => {
-                            Some(Moved { before: first.before, ..committed.states })
+                            Some(MovedRows { before: first.before, ..committed.states })
                         }
                         Some(first) => Some(first),
                         None => Some(committed.states),
@@ -133,7 +137,7 @@ impl Inner {
                     if committed.ends.is_empty() && !committed.look {
                         return Ok(done);
                     }
-                    wish = Wish { ends: committed.ends, look: committed.look, command: None };
+                    request = StepRequest { ends: committed.ends, look: committed.look, command: None };
                 }
             }
         }
@@ -141,14 +145,14 @@ impl Inner {
     }
 
     /// As a call: with an error for what is refused.
-    pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<Moved, Error> {
-        // A human wants it to go on, or to end: what engines died of before does not count any more.
+    pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<MovedRows, Error> {
+        // A human wants it to continue, or to end: what engines died of before does not count any more.
         let was_set_aside = self.release(id).await?;
         let is_retry = matches!(command, Command::Retry);
-        let mut done = self.advance(id, Wish::command(command)).await;
+        let mut done = self.advance(id, StepRequest::command(command)).await;
         if was_set_aside && is_retry && done.as_ref().is_ok_and(|advanced| advanced.refused.is_some()) {
-            // Nothing of it has failed: it goes on from where it stood.
-            done = self.advance(id, Wish::look()).await;
+            // Nothing of it has failed: it continues from where it stood.
+            done = self.advance(id, StepRequest::look()).await;
         }
         let done = done.map_err(|error| {
             let is_contended = error.happened == Happened::No && error.source.is::<Contended>();
@@ -161,12 +165,16 @@ impl Inner {
         }
     }
 
-    async fn step(&self, id: WorkflowId, wish: &Wish) -> Result<Result<Committed, Advanced>, BackendError> {
+    async fn step(
+        &self,
+        id: WorkflowId,
+        request: &StepRequest,
+    ) -> Result<Result<Committed, Advanced>, BackendError> {
         for nth in 0..TRIES {
             let Some(stored) = self.store.workflow(id).await? else {
                 return Ok(Err(Advanced::default()));
             };
-            if stored.state.is_finished() && wish.command.is_none() {
+            if stored.state.is_finished() && request.command.is_none() {
                 return Ok(Err(Advanced::default()));
             }
             let Some(plan) = self.plan(&stored.namespace, stored.definition).await? else {
@@ -177,7 +185,7 @@ impl Inner {
                 return Err(BackendError::did_not_happen("move a workflow on", "its document is not there"));
             };
             let nodes = self.store.node_rows(id).await?;
-            match self.once(&stored, &plan, nodes, wish).await? {
+            match self.once(&stored, &plan, nodes, request).await? {
                 Once::Done(committed) => return Ok(Ok(committed)),
                 Once::Refused(refused) => {
                     return Ok(Err(Advanced { refused: Some(refused), ..Advanced::default() }));
@@ -197,12 +205,12 @@ impl Inner {
         stored: &StoredWorkflow,
         plan: &Arc<Plan>,
         nodes: Vec<StoredNode>,
-        wish: &Wish,
+        request: &StepRequest,
     ) -> Result<Once, BackendError> {
         let marked = Marked::default();
-        let done = self.once_marked(stored, plan, nodes, wish, &marked).await;
+        let done = self.once_marked(stored, plan, nodes, request, &marked).await;
         // An error is no death. Where others were faster, and where ends were left out, not all has been evaluated.
-        let is_all = wish.look && matches!(&done, Ok(Once::Done(committed)) if !committed.look);
+        let is_all = request.look && matches!(&done, Ok(Once::Done(committed)) if !committed.look);
         marked.end(self, stored.id, is_all).await;
         done
     }
@@ -212,7 +220,7 @@ impl Inner {
         stored: &StoredWorkflow,
         plan: &Arc<Plan>,
         nodes: Vec<StoredNode>,
-        wish: &Wish,
+        request: &StepRequest,
         marked: &Marked,
     ) -> Result<Once, BackendError> {
         let now = self.engine.now();
@@ -221,22 +229,33 @@ impl Inner {
         let refs = nodes.iter().filter_map(|node| Some((node.key, node.task_ref.clone()?))).collect();
         let unmade = nodes.iter().filter(|node| node.row.state.is_open() && !node.row.is_made);
         let begun = unmade.map(|node| (node.key, node.begun_at)).collect();
-        let known = Known::default();
+        let known = RowValues::default();
         let secret = self.secret_of(stored).await?;
-        let mut step =
-            Step { inner: self, stored, plan, marked, secret, run, known, refs, begun, now, reason: None };
-        if let Some(command) = &wish.command
+        let mut step = StepContext {
+            inner: self,
+            stored,
+            plan,
+            marked,
+            secret,
+            run,
+            known,
+            refs,
+            begun,
+            now,
+            reason: None,
+        };
+        if let Some(command) = &request.command
             && let Err(refused) = step.wished(command)
         {
             return Ok(Once::Refused(refused));
         }
         let (mut look_at, mut is_cut) = (None, false);
-        if wish.look {
+        if request.look {
             let looked = look::at_open(self, stored, plan, &nodes, now).await?;
             (look_at, is_cut) = (looked.next_at, looked.is_cut);
             step.take_in(looked.ended);
         }
-        step.take_in(wish.ends.clone());
+        step.take_in(request.ends.clone());
         step.past_deadline(now);
         step.decide_all().await?;
         step.run.finish(&plan.graph);
@@ -246,7 +265,7 @@ impl Inner {
             tracing::error!(workflow = %stored.id, "a workflow does not add up: what it waits for cannot come");
             self.adrift.lock().insert(stored.id);
         }
-        let done = step.commit(wish, look_at, now).await?;
+        let done = step.commit(request, look_at, now).await?;
         Ok(match done {
             Once::Done(committed) => Once::Done(Committed { look: is_cut && committed.moved, ..committed }),
             other => other,
@@ -274,7 +293,7 @@ enum Once {
     Lost,
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     fn wished(&mut self, command: &Command) -> Result<(), Refused> {
         match command {
             Command::Cancel { reason } => {
@@ -294,8 +313,8 @@ impl Step<'_> {
         }
     }
 
-    fn take_in(&mut self, ends: Vec<Ended>) {
-        for Ended { key, attempt, end, carried } in ends {
+    fn take_in(&mut self, ends: Vec<NodeEnd>) {
+        for NodeEnd { key, attempt, end, carried } in ends {
             let was_ending = self.run.ending.is_some();
             if !self.run.end(&self.plan.graph, key, attempt, end) {
                 continue;
@@ -306,8 +325,8 @@ impl Step<'_> {
             let is_passed = self.run.row(&key).is_some_and(|row| row.state == NodeState::Passed);
             let items = self.run.row(&NodeKey::node(key.node)).and_then(|row| row.items);
             let carried = match carried.result.as_ref().map(String::len) {
-                // What is skipped by hand has no result.
-                _ if is_passed => because("it was skipped by hand".to_owned()),
+                // What is skipped manually has no result.
+                _ if is_passed => because("it was skipped manually".to_owned()),
                 Some(bytes) if bytes > most_bytes(items) => because(look::too_long(bytes)),
                 _ => carried,
             };
@@ -329,10 +348,10 @@ impl Step<'_> {
         }
     }
 
-    fn progress(&self, wish: &Wish, now: Millis) -> Progress {
+    fn progress(&self, request: &StepRequest, now: Millis) -> Progress {
         let before = &self.stored.progress;
         let reason = self.reason.as_deref().map(short);
-        let is_retried = matches!(wish.command, Some(Command::Retry));
+        let is_retried = matches!(request.command, Some(Command::Retry));
         let anew = || self.plan.definition.deadline_ms.map(|deadline_ms| now.plus(deadline_ms));
         Progress {
             ending: self.run.ending,
@@ -349,20 +368,20 @@ impl Step<'_> {
 
     async fn commit(
         mut self,
-        wish: &Wish,
+        request: &StepRequest,
         look_at: Option<Millis>,
         now: Millis,
     ) -> Result<Once, BackendError> {
         let changed = self.run.take_changed();
-        let progress = self.progress(wish, now);
+        let progress = self.progress(request, now);
         let is_same =
             changed.is_empty() && self.run.state == self.stored.state && progress == self.stored.progress;
         let wake_at = self.wake_at(&progress, look_at, now);
         let unmade: Vec<NodeKey> = self.run.unmade().map(|unmade| *unmade.0).collect();
         // What was committed before and not made is made by a look; nobody who only passes by does it.
-        let makes = !is_same || wish.look || wish.command.is_some();
-        let states = Moved { before: self.stored.state, after: self.run.state };
-        if is_same && !wish.look {
+        let makes = !is_same || request.look || request.command.is_some();
+        let states = MovedRows { before: self.stored.state, after: self.run.state };
+        if is_same && !request.look {
             return Ok(Once::Done(Committed { ends: Vec::new(), moved: false, states, look: false }));
         }
         let carried = |key: &NodeKey| self.known.changed.get(key).cloned().unwrap_or_default();
@@ -386,14 +405,14 @@ impl Step<'_> {
             ends.extend(make::make(&mut self, unmade).await.map_err(BackendError::after_a_change)?);
         }
         let begins_to_end = self.run.ending.is_some() && self.stored.progress.ending.is_none();
-        if wish.look || wish.command.is_some() || begins_to_end {
+        if request.look || request.command.is_some() || begins_to_end {
             ends.extend(stop::stop(&self).await.map_err(BackendError::after_a_change)?);
         }
         Ok(Once::Done(Committed { ends, moved: !is_same, states, look: false }))
     }
 
     /// Commits the step. Where it ends a workflow that is a node, a mark of the other workflow is made with it: whoever is left
-    /// hears of the end.
+    /// learns of the end.
     async fn write(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, BackendError> {
         let (inner, id) = (self.inner, self.stored.id);
         let is_over = advance.state.is_finished();
@@ -425,8 +444,8 @@ impl Step<'_> {
         let soon = now.plus(self.inner.options.first_look_ms);
         let unmade = self.run.unmade().next().map(|_| soon);
         let stops = self.run.ending.is_some() && self.run.state == WorkflowState::Running;
-        let stands = self.stored.wake_at.filter(|wake_at| *wake_at > now);
-        let next = look_at.or(stands).unwrap_or(soon);
+        let current = self.stored.wake_at.filter(|wake_at| *wake_at > now);
+        let next = look_at.or(current).unwrap_or(soon);
         let deadline = progress.deadline_at.filter(|_| progress.ending.is_none());
         let all = [Some(next), unmade, stops.then_some(soon), deadline];
         all.into_iter().flatten().min()

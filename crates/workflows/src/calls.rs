@@ -1,8 +1,8 @@
-//! What users ask of workflows: to begin them, to see how they stand, to end them, and to go on from what has failed.
+//! What users ask of workflows: to begin them, to see how they stand, to end them, and to continue from what has failed.
 
 use crate::{
     Error, Plan, Runner,
-    advance::{Command, Moved, Wish},
+    advance::{Command, MovedRows, StepRequest},
     evaluate,
     plan::PAYLOAD_MAX_BYTES,
     values,
@@ -17,8 +17,8 @@ use punctual_domain::{
 use std::sync::Arc;
 
 /// Results are told of workflows with up to so many rows, if they have up to so many bytes together.
-const TOLD_MAX: usize = 2_000;
-const TOLD_MAX_BYTES: usize = 16 << 20;
+const REPORTED_MAX: usize = 2_000;
+const REPORTED_MAX_BYTES: usize = 16 << 20;
 
 /// A workflow that is to begin.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl Runner {
         };
         let created = inner.store.create_workflow(new, now).await?;
         if created.is_new
-            && let Err(error) = inner.advance(created.workflow.id, Wish::default()).await
+            && let Err(error) = inner.advance(created.workflow.id, StepRequest::default()).await
         {
             let workflow = created.workflow.id;
             tracing::warn!(%workflow, %error, "a workflow could not be begun; it is looked at again");
@@ -116,13 +116,13 @@ impl Runner {
     pub async fn view(&self, namespace: &Name, id: WorkflowId) -> Result<View, Error> {
         let (stored, plan) = self.get(namespace, id).await?;
         let nodes = self.inner.store.node_rows(id).await?;
-        let contents = if nodes.len() > TOLD_MAX {
+        let contents = if nodes.len() > REPORTED_MAX {
             None
         } else {
             let mut with_rows: Vec<u32> = nodes.iter().map(|node| node.key.node).collect();
             with_rows.sort_unstable();
             with_rows.dedup();
-            values::at_most(&self.inner, id, &with_rows, TOLD_MAX_BYTES).await?
+            values::at_most(&self.inner, id, &with_rows, REPORTED_MAX_BYTES).await?
         };
         Ok(View { stored, plan, nodes, contents })
     }
@@ -146,7 +146,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::Refused`] where it is over, a failing store.
-    pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<Moved, Error> {
+    pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<MovedRows, Error> {
         let reason = reason.to_owned();
         self.inner.carry_out(id, Command::Cancel { reason }).await
     }
@@ -155,7 +155,7 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Runner::cancel`].
-    pub async fn retry(&self, id: WorkflowId) -> Result<Moved, Error> {
+    pub async fn retry(&self, id: WorkflowId) -> Result<MovedRows, Error> {
         self.inner.carry_out(id, Command::Retry).await
     }
 
@@ -163,7 +163,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::NoSuchNode`]; as [`Runner::cancel`].
-    pub async fn skip(&self, id: WorkflowId, plan: &Plan, node: &Name) -> Result<Moved, Error> {
+    pub async fn skip(&self, id: WorkflowId, plan: &Plan, node: &Name) -> Result<MovedRows, Error> {
         let node = plan.graph.number(node).ok_or(Error::NoSuchNode)?;
         self.inner.carry_out(id, Command::Skip { node }).await
     }

@@ -2,13 +2,13 @@
 
 use crate::{
     Plan,
-    advance::Step,
+    advance::StepContext,
     evaluate::{self, OutOfTime, recorded},
     values::{NODES_AT_ONCE, Read},
 };
 use punctual_contract::{Error as BackendError, workflows::Carried};
 use punctual_domain::workflow::{Decision, ITEMS_MAX, NodeKey};
-use punctual_expressions::{Budget, Expression, Problem, Turn, Value, Variables};
+use punctual_expressions::{Budget, Expression, Problem, TimeSlice, Value, Variables};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
@@ -20,7 +20,7 @@ const ITEMS_MAX_BYTES: usize = 1 << 20;
 /// With the array that it runs over, as text; or why it has none.
 type Decided = Result<(Decision, Option<String>), String>;
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Decides what can be decided, until nothing more follows.
     pub(crate) async fn decide_all(&mut self) -> Result<(), BackendError> {
         loop {
@@ -68,8 +68,8 @@ impl Step<'_> {
         self.marked.begin(self.inner, self.stored).await?;
         let named: BTreeSet<u32> = asked.iter().flat_map(|node| plan.read_by_decision(*node)).collect();
         let sources = self.known.sources(self.stored, &plan, &self.run, named.into_iter());
-        let work = move |turn: &Turn| {
-            let (mut read, mut budget) = (Read::of(sources), Budget::of_request(turn));
+        let work = move |pass: &TimeSlice| {
+            let (mut read, mut budget) = (Read::of(sources), Budget::of_request(pass));
             let one = |node| decision(&plan, node, &mut read, &mut budget).map(|decision| (node, decision));
             asked.into_iter().map(one).collect()
         };

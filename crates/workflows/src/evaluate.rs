@@ -3,7 +3,7 @@
 use crate::Error;
 use punctual_contract::Error as BackendError;
 use punctual_domain::name::Name;
-use punctual_expressions::{Lane, Pool, Problem, Turn, Unavailable};
+use punctual_expressions::{Pool, PoolLane, Problem, TimeSlice, Unavailable};
 
 /// It took longer on this machine than work on the pool may: it is tried again, and is no fault of the document.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -14,9 +14,9 @@ pub(crate) struct OutOfTime;
 pub(crate) async fn for_engine<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,
-    work: impl FnOnce(&Turn) -> Result<T, OutOfTime> + Send + 'static,
+    work: impl FnOnce(&TimeSlice) -> Result<T, OutOfTime> + Send + 'static,
 ) -> Result<T, BackendError> {
-    let done = pool.run(Lane::Engine, namespace.as_str(), work).await;
+    let done = pool.run(PoolLane::Engine, namespace.as_str(), work).await;
     let done = done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))?;
     done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))
 }
@@ -25,9 +25,9 @@ pub(crate) async fn for_engine<T: Send + 'static>(
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,
-    work: impl FnOnce(&Turn) -> T + Send + 'static,
+    work: impl FnOnce(&TimeSlice) -> T + Send + 'static,
 ) -> Result<T, Error> {
-    pool.run(Lane::Request, namespace.as_str(), work).await.map_err(|problem| match problem {
+    pool.run(PoolLane::Request, namespace.as_str(), work).await.map_err(|problem| match problem {
         Unavailable::Full => Error::Busy,
         Unavailable::Panicked => BackendError::did_not_happen("evaluate expressions", problem).into(),
     })

@@ -2,13 +2,13 @@
 
 use crate::{
     Plan,
-    advance::Step,
+    advance::StepContext,
     evaluate::{self, OutOfTime, recorded},
     values::{Read, Sources, Text},
 };
 use punctual_contract::Error as BackendError;
 use punctual_domain::workflow::{NodeKey, Role};
-use punctual_expressions::{Budget, REQUEST_STEPS, Turn, Value, Variables, read_json};
+use punctual_expressions::{Budget, REQUEST_STEPS, TimeSlice, Value, Variables, read_json};
 use std::sync::Arc;
 
 /// A payload each, or why it cannot be filled in.
@@ -33,7 +33,7 @@ struct Common {
 }
 
 /// The same, before and after it was read.
-enum Seen {
+enum CommonValues {
     Stored(Sources, Option<String>),
     Read(Arc<Common>),
 }
@@ -53,7 +53,7 @@ impl Filling {
     /// In the order of the rows.
     pub(crate) async fn fill(
         &mut self,
-        step: &Step<'_>,
+        step: &StepContext<'_>,
         keys: &[NodeKey],
         text: &str,
     ) -> Result<Filled, BackendError> {
@@ -66,16 +66,16 @@ impl Filling {
         step.marked.begin(step.inner, step.stored).await?;
         let own: Vec<Own> = keys.iter().map(|key| own(step, key)).collect();
         let seen = match &self.common {
-            Some(common) => Seen::Read(Arc::clone(common)),
+            Some(common) => CommonValues::Read(Arc::clone(common)),
             None => {
                 let named = step.plan.read_by(node, role);
                 let sources = step.known.sources(step.stored, step.plan, &step.run, named);
-                Seen::Stored(sources, step.known.items(node))
+                CommonValues::Stored(sources, step.known.items(node))
             }
         };
         let (plan, mut budget) = (Arc::clone(step.plan), self.budget.clone());
-        let work = move |turn: &Turn| {
-            budget.during(turn);
+        let work = move |pass: &TimeSlice| {
+            budget.during(pass);
             let common = seen.read(&plan, node, role);
             let filled = match &common {
                 Ok(common) => filled(&plan, (node, role), common, &own, &mut budget)?,
@@ -90,7 +90,7 @@ impl Filling {
     }
 }
 
-impl Seen {
+impl CommonValues {
     fn read(self, plan: &Plan, node: u32, role: Role) -> Result<Arc<Common>, String> {
         let (sources, items) = match self {
             Self::Read(common) => return Ok(common),
@@ -102,7 +102,7 @@ impl Seen {
     }
 }
 
-fn own(step: &Step<'_>, key: &NodeKey) -> Own {
+fn own(step: &StepContext<'_>, key: &NodeKey) -> Own {
     let result = (key.role == Role::Compensation).then(|| {
         let done = NodeKey { role: Role::Action, ..*key };
         let state = step.run.row(&done).map(|row| row.state).unwrap_or_default();

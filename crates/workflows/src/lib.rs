@@ -11,7 +11,7 @@ mod plan;
 mod runner;
 
 mod marks;
-mod told;
+mod task_ends;
 
 mod advance;
 mod decide;
@@ -26,7 +26,7 @@ mod values;
 mod calls;
 mod draw;
 
-pub use advance::Moved;
+pub use advance::MovedRows;
 pub use calls::{Submission, View};
 pub use draw::{dot, mermaid};
 pub use error::Error;

@@ -3,9 +3,9 @@
 
 use crate::{
     Plan,
-    advance::{Ended, kept},
+    advance::{NodeEnd, kept},
     make,
-    runner::{AT_ONCE, Inner},
+    runner::{AT_ONCE, WorkflowsState},
     values,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -30,28 +30,28 @@ use std::{
 const GRACE_MS: i64 = 2_000;
 /// Tasks of one read: each may have a payload, a result and a history of 64 KiB or so.
 const BATCH: usize = 200;
-/// Of the results that one look takes in: the next goes on.
+/// Of the results that one look takes in: the next continues.
 const RESULTS_MAX_BYTES: usize = 16 << 20;
 
 /// What was found, and when it is worth while to look again.
 #[derive(Debug, Default)]
-pub(crate) struct Looked {
-    pub(crate) ended: Vec<Ended>,
+pub(crate) struct LookResult {
+    pub(crate) ended: Vec<NodeEnd>,
     pub(crate) next_at: Option<Millis>,
     /// There was too much of it: the rest is looked at again when this is committed.
     pub(crate) is_cut: bool,
 }
 
 /// Workflows that were read for one batch of ends. None: it is gone.
-type Known = HashMap<WorkflowId, Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError>>;
+type ReadWorkflows = HashMap<WorkflowId, Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError>>;
 
 /// What became of each of these tasks, in order. None: it is of no workflow, or has not ended. One that fails says nothing of
 /// the others.
 pub(crate) async fn tasks(
-    inner: &Inner,
+    inner: &WorkflowsState,
     places: &[TaskRef],
-) -> Vec<Result<Option<(WorkflowId, Ended)>, BackendError>> {
-    let (mut all, mut known) = (Vec::with_capacity(places.len()), Known::new());
+) -> Vec<Result<Option<(WorkflowId, NodeEnd)>, BackendError>> {
+    let (mut all, mut known) = (Vec::with_capacity(places.len()), ReadWorkflows::new());
     for some in places.chunks(BATCH) {
         for task in read_each(inner, some.to_vec()).await {
             all.push(match task {
@@ -65,10 +65,10 @@ pub(crate) async fn tasks(
 }
 
 async fn ended(
-    inner: &Inner,
+    inner: &WorkflowsState,
     task: &Task,
-    known: &mut Known,
-) -> Result<Option<(WorkflowId, Ended)>, BackendError> {
+    known: &mut ReadWorkflows,
+) -> Result<Option<(WorkflowId, NodeEnd)>, BackendError> {
     let Some((end, carried)) = end_of(task) else { return Ok(None) };
     let Some(id) = make::workflow_of(task) else { return Ok(None) };
     if let Entry::Vacant(place) = known.entry(id) {
@@ -77,15 +77,18 @@ async fn ended(
     let Some(found) = known.get(&id) else { return Ok(None) };
     let Some((stored, plan)) = found.as_ref().map_err(Clone::clone)? else { return Ok(None) };
     let node = make::node_of(task, stored, plan, inner.secret_of(stored).await?.as_ref());
-    Ok(node.map(|(key, attempt)| (id, Ended { key, attempt, end, carried })))
+    Ok(node.map(|(key, attempt)| (id, NodeEnd { key, attempt, end, carried })))
 }
 
-async fn planned(inner: &Inner, id: WorkflowId) -> Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError> {
+async fn planned(
+    inner: &WorkflowsState,
+    id: WorkflowId,
+) -> Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError> {
     let Some(stored) = inner.store.workflow(id).await? else { return Ok(None) };
     Ok(inner.plan(&stored.namespace, stored.definition).await?.map(|plan| (stored, plan)))
 }
 
-async fn read_each(inner: &Inner, places: Vec<TaskRef>) -> Vec<Result<Option<Task>, BackendError>> {
+async fn read_each(inner: &WorkflowsState, places: Vec<TaskRef>) -> Vec<Result<Option<Task>, BackendError>> {
     let count = places.len();
     match inner.engine.read_each(places).await.map_err(make::backend) {
         Ok(read) => read,
@@ -93,27 +96,27 @@ async fn read_each(inner: &Inner, places: Vec<TaskRef>) -> Vec<Result<Option<Tas
     }
 }
 
-async fn read(inner: &Inner, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, BackendError> {
+async fn read(inner: &WorkflowsState, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, BackendError> {
     read_each(inner, places).await.into_iter().collect()
 }
 
 /// None: it is not over, or not there.
 pub(crate) async fn workflow(
-    inner: &Inner,
+    inner: &WorkflowsState,
     id: WorkflowId,
     parent: ParentNode,
-) -> Result<Option<Ended>, BackendError> {
+) -> Result<Option<NodeEnd>, BackendError> {
     let Some(stored) = inner.store.workflow(id).await? else { return Ok(None) };
     let key = NodeKey { node: parent.node, item: parent.item, role: Role::Action };
     over(inner, &stored, key, parent.attempt).await
 }
 
 async fn over(
-    inner: &Inner,
+    inner: &WorkflowsState,
     stored: &StoredWorkflow,
     key: NodeKey,
     attempt: u32,
-) -> Result<Option<Ended>, BackendError> {
+) -> Result<Option<NodeEnd>, BackendError> {
     let end = match stored.state {
         WorkflowState::Running | WorkflowState::Compensating => return Ok(None),
         WorkflowState::Succeeded => End::Succeeded,
@@ -127,11 +130,14 @@ async fn over(
             Err(problem) => carried.error = Some(problem),
         }
     }
-    Ok(Some(Ended { key, attempt, end, carried }))
+    Ok(Some(NodeEnd { key, attempt, end, carried }))
 }
 
 /// The results of the nodes that nothing comes after, by name.
-async fn results(inner: &Inner, stored: &StoredWorkflow) -> Result<Result<String, String>, BackendError> {
+async fn results(
+    inner: &WorkflowsState,
+    stored: &StoredWorkflow,
+) -> Result<Result<String, String>, BackendError> {
     let Some(plan) = inner.plan(&stored.namespace, stored.definition).await? else {
         return Ok(Ok("null".to_owned()));
     };
@@ -143,7 +149,7 @@ async fn results(inner: &Inner, stored: &StoredWorkflow) -> Result<Result<String
         .map(|node_row| (node_row.key, node_row.row))
         .collect();
     let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);
-    let mut known = values::Known::default();
+    let mut known = values::RowValues::default();
     known.read(inner, stored, plan.leaves().into_iter()).await?;
     let mut all = Vec::new();
     for node in plan.leaves() {
@@ -159,13 +165,13 @@ async fn results(inner: &Inner, stored: &StoredWorkflow) -> Result<Result<String
 
 /// At every task and workflow of a node that has not ended.
 pub(crate) async fn at_open(
-    inner: &Inner,
+    inner: &WorkflowsState,
     stored: &StoredWorkflow,
     plan: &Plan,
     nodes: &[StoredNode],
     now: Millis,
-) -> Result<Looked, BackendError> {
-    let mut looked = Looked::default();
+) -> Result<LookResult, BackendError> {
+    let mut looked = LookResult::default();
     let (mut places, mut children) = (Vec::<(&StoredNode, TaskRef)>::new(), Vec::new());
     for node in nodes.iter().filter(|node| node.row.state.is_open() && node.row.items.is_none()) {
         let Some(text) = &node.task_ref else { continue };
@@ -200,7 +206,7 @@ pub(crate) async fn at_open(
             };
             match end_of(&task) {
                 Some((end, carried)) => {
-                    looked.ended.push(Ended { key: node.key, attempt: node.row.attempt, end, carried });
+                    looked.ended.push(NodeEnd { key: node.key, attempt: node.row.attempt, end, carried });
                 }
                 None => looked.at(inner, next_at(inner, &task, now), now),
             }
@@ -209,19 +215,19 @@ pub(crate) async fn at_open(
     Ok(looked)
 }
 
-impl Looked {
+impl LookResult {
     fn result_bytes(&self) -> usize {
         self.ended.iter().filter_map(|ended| ended.carried.result.as_ref()).map(String::len).sum()
     }
 
-    fn at(&mut self, inner: &Inner, at: Millis, now: Millis) {
+    fn at(&mut self, inner: &WorkflowsState, at: Millis, now: Millis) {
         let at = at.max(now.plus(inner.options.first_look_ms));
         self.next_at = self.next_at.into_iter().chain([at]).min();
     }
 }
 
 /// When a task that has not ended could have: it may also be buried because it was not started in time.
-fn next_at(inner: &Inner, task: &Task, now: Millis) -> Millis {
+fn next_at(inner: &WorkflowsState, task: &Task, now: Millis) -> Millis {
     let deadline = task.ask.deadline_ms.map(|deadline_ms| task.ask.execute_at.plus(deadline_ms));
     let pending_timeout_ms = inner.engine.known_settings(&task.ask.queue).pending_timeout_ms;
     let timeout = task.fired_at.zip(pending_timeout_ms).map(|(fired_at, ms)| fired_at.plus(ms));
@@ -230,7 +236,7 @@ fn next_at(inner: &Inner, task: &Task, now: Millis) -> Millis {
     buried.into_iter().chain([by_itself(inner, task, now)]).min().unwrap_or(now)
 }
 
-fn by_itself(inner: &Inner, task: &Task, now: Millis) -> Millis {
+fn by_itself(inner: &WorkflowsState, task: &Task, now: Millis) -> Millis {
     match task.state {
         State::Scheduled | State::Dispatching | State::Retrying | State::Blocked => {
             task.due_at.max(now).plus(GRACE_MS)
@@ -244,15 +250,15 @@ fn by_itself(inner: &Inner, task: &Task, now: Millis) -> Millis {
 }
 
 /// The longer it waits, the rarer it is looked at.
-fn rarely(inner: &Inner, since: Millis, now: Millis) -> Millis {
+fn rarely(inner: &WorkflowsState, since: Millis, now: Millis) -> Millis {
     let waited = now.since(since).max(0) / 2;
     now.plus(waited.clamp(inner.options.first_look_ms, inner.options.look_max_ms))
 }
 
-fn gone(node: &StoredNode) -> Ended {
+fn gone(node: &StoredNode) -> NodeEnd {
     let error = Some("its task is gone".to_owned());
     let carried = Carried { error, ..Carried::default() };
-    Ended { key: node.key, attempt: node.row.attempt, end: End::Failed, carried }
+    NodeEnd { key: node.key, attempt: node.row.attempt, end: End::Failed, carried }
 }
 
 /// None: it has not ended.
@@ -265,8 +271,8 @@ pub(crate) fn end_of(task: &Task) -> Option<(End, Carried)> {
         }
         State::Dead => Some((End::Failed, error())),
         State::Cancelled => {
-            let told = error();
-            let error = told.error.or_else(|| Some("its task was cancelled".to_owned()));
+            let task_ends = error();
+            let error = task_ends.error.or_else(|| Some("its task was cancelled".to_owned()));
             Some((End::Cancelled, Carried { error, ..Carried::default() }))
         }
         _ => None,

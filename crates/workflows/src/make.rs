@@ -1,9 +1,9 @@
-//! Makes the tasks of rows that are open. An id comes from workflow, node, item and attempt, and what stands under it stays: made
+//! Makes the tasks of rows that are open. An id comes from workflow, node, item and attempt, and what is stored under it stays: made
 //! twice, it is one task, however late the second comes. What cannot be filled in ends its node.
 
 use crate::{
     Plan,
-    advance::{Ended, Step, Wish},
+    advance::{NodeEnd, StepContext, StepRequest},
     fill::Filling,
     values,
 };
@@ -75,7 +75,7 @@ fn identity<'a>(stored: &StoredWorkflow, node: &'a Name, key: &NodeKey, attempt:
 }
 
 /// What is to be made of one row.
-struct Wanted {
+struct RowToMake {
     key: NodeKey,
     attempt: u32,
     /// Filled in. None: it has none.
@@ -83,7 +83,10 @@ struct Wanted {
 }
 
 /// Makes what these rows carry. Answers what cannot be.
-pub(crate) async fn make(step: &mut Step<'_>, keys: Vec<NodeKey>) -> Result<Vec<Ended>, BackendError> {
+pub(crate) async fn make(
+    step: &mut StepContext<'_>,
+    keys: Vec<NodeKey>,
+) -> Result<Vec<NodeEnd>, BackendError> {
     let mut groups: BTreeMap<(u32, Role), Vec<NodeKey>> = BTreeMap::new();
     for key in keys {
         groups.entry((key.node, key.role)).or_default().push(key);
@@ -99,9 +102,9 @@ pub(crate) async fn make(step: &mut Step<'_>, keys: Vec<NodeKey>) -> Result<Vec<
 }
 
 async fn make_some(
-    step: &mut Step<'_>,
+    step: &mut StepContext<'_>,
     groups: &[((u32, Role), Vec<NodeKey>)],
-    ends: &mut Vec<Ended>,
+    ends: &mut Vec<NodeEnd>,
 ) -> Result<(), BackendError> {
     let (plan, mut tasks) = (step.plan, Vec::new());
     for ((node, role), keys) in groups {
@@ -133,7 +136,10 @@ async fn make_some(
     insert_all(step, &mut tasks).await
 }
 
-async fn insert_all<'a>(step: &mut Step<'a>, tasks: &mut Vec<Prepared<'a>>) -> Result<(), BackendError> {
+async fn insert_all<'a>(
+    step: &mut StepContext<'a>,
+    tasks: &mut Vec<Prepared<'a>>,
+) -> Result<(), BackendError> {
     for some in tasks.chunks(BATCH) {
         insert(step, some).await?;
     }
@@ -150,11 +156,11 @@ struct Prepared<'a> {
 }
 
 async fn tasks_of<'a>(
-    step: &Step<'a>,
+    step: &StepContext<'a>,
     filling: &mut Filling,
     keys: &[NodeKey],
     template: &TaskTemplate,
-    ends: &mut Vec<Ended>,
+    ends: &mut Vec<NodeEnd>,
 ) -> Result<Vec<Prepared<'a>>, BackendError> {
     let plan: &'a Plan = step.plan;
     let Some(name) = plan.graph.name(filling.node) else { return Ok(Vec::new()) };
@@ -172,8 +178,8 @@ async fn tasks_of<'a>(
     like.on_conflict = OnConflict::Keep;
     like.labels.insert(LABEL.to_owned(), step.stored.id.to_string());
     like.labels.insert(LABEL_NODE.to_owned(), name.as_str().to_owned());
-    let task = |wanted: Wanted| {
-        let Wanted { key, attempt, content } = wanted;
+    let task = |wanted: RowToMake| {
+        let RowToMake { key, attempt, content } = wanted;
         let mut task = NewTask { payload: content.unwrap_or_default(), ..like.clone() };
         if let Some(delay_ms) = delay_ms {
             // From its beginning, whoever makes it and however late.
@@ -189,22 +195,22 @@ async fn tasks_of<'a>(
     Ok(all.into_iter().map(task).collect())
 }
 
-fn plain(step: &Step<'_>, keys: &[NodeKey], content: &Option<Content>) -> Vec<Wanted> {
+fn plain(step: &StepContext<'_>, keys: &[NodeKey], content: &Option<Content>) -> Vec<RowToMake> {
     let one = |key: &NodeKey| {
         let attempt = step.run.row(key)?.attempt;
-        Some(Wanted { key: *key, attempt, content: content.clone() })
+        Some(RowToMake { key: *key, attempt, content: content.clone() })
     };
     keys.iter().filter_map(one).collect()
 }
 
 /// The text once for each row, filled in; what cannot be is among the ends.
 async fn filled(
-    step: &Step<'_>,
+    step: &StepContext<'_>,
     filling: &mut Filling,
     keys: &[NodeKey],
     text: Option<&str>,
-    ends: &mut Vec<Ended>,
-) -> Result<Vec<Wanted>, BackendError> {
+    ends: &mut Vec<NodeEnd>,
+) -> Result<Vec<RowToMake>, BackendError> {
     let rows = plain(step, keys, &None);
     let Some(text) = text else { return Ok(rows) };
     let keys: Vec<NodeKey> = rows.iter().map(|wanted| wanted.key).collect();
@@ -212,10 +218,10 @@ async fn filled(
     let mut all = Vec::with_capacity(rows.len());
     for (row, content) in rows.into_iter().zip(contents) {
         match content {
-            Ok(text) => all.push(Wanted { content: Some(Content::json(text)), ..row }),
+            Ok(text) => all.push(RowToMake { content: Some(Content::json(text)), ..row }),
             Err(problem) => {
                 let carried = Carried { error: Some(problem), ..Carried::default() };
-                ends.push(Ended { key: row.key, attempt: row.attempt, end: End::Failed, carried });
+                ends.push(NodeEnd { key: row.key, attempt: row.attempt, end: End::Failed, carried });
             }
         }
     }
@@ -223,7 +229,7 @@ async fn filled(
 }
 
 /// Inserts tasks, and says in their rows that they are there. What fails is made at the next look.
-async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), BackendError> {
+async fn insert(step: &mut StepContext<'_>, all: &[Prepared<'_>]) -> Result<(), BackendError> {
     let mut made = Vec::with_capacity(all.len());
     let mut left: Vec<&Prepared<'_>> = all.iter().collect();
     for salt in SALTS {
@@ -267,14 +273,14 @@ async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), Backend
     note(step, made).await
 }
 
-async fn note(step: &mut Step<'_>, made: Vec<MadeNode>) -> Result<(), BackendError> {
+async fn note(step: &mut StepContext<'_>, made: Vec<MadeNode>) -> Result<(), BackendError> {
     step.refs.extend(made.iter().map(|node| (node.key, node.task_ref.clone())));
     if made.is_empty() { Ok(()) } else { step.inner.store.nodes_made(step.stored.id, made).await }
 }
 
 /// A workflow that is a node.
-async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result<(), BackendError> {
-    let Wanted { key, attempt, content } = wanted;
+async fn begin(step: &mut StepContext<'_>, sub: &SubWorkflow, wanted: RowToMake) -> Result<(), BackendError> {
+    let RowToMake { key, attempt, content } = wanted;
     let (stored, now) = (step.stored, step.inner.engine.now());
     let parent = ParentNode { workflow: stored.id.0, node: key.node, item: key.item, attempt };
     let input = content
@@ -302,7 +308,7 @@ async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result
         return Ok(());
     }
     // However deep it is nested, that has a bound.
-    if let Err(error) = Box::pin(step.inner.advance(child, Wish::default())).await {
+    if let Err(error) = Box::pin(step.inner.advance(child, StepRequest::default())).await {
         tracing::warn!(workflow = %child, %error, "a workflow could not be begun; it is looked at again");
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! Marks a workflow while its expressions are evaluated, so that no engine dies of one a third time; and what users see and do of
 //! what is set aside. A step that evaluates nothing marks nothing.
 
-use crate::{Error, Runner, runner::Inner};
+use crate::{Error, Runner, runner::WorkflowsState};
 use punctual_contract::{
     Error as BackendError,
     evaluations::{EvaluationKind, SetAside, Subject},
     workflows::{StoredWorkflow, WorkflowId},
 };
-use punctual_engine::{Evaluating, NotEvaluated, Verdict};
+use punctual_engine::{Evaluating, EvaluationVerdict, NotEvaluated};
 use tokio::sync::OnceCell;
 
 /// Of one step. Nothing is marked before the first expression is evaluated.
@@ -19,7 +19,11 @@ impl Marked {
     ///
     /// # Errors
     /// [`NotEvaluated`], or a failing store.
-    pub(crate) async fn begin(&self, inner: &Inner, stored: &StoredWorkflow) -> Result<(), BackendError> {
+    pub(crate) async fn begin(
+        &self,
+        inner: &WorkflowsState,
+        stored: &StoredWorkflow,
+    ) -> Result<(), BackendError> {
         self.0.get_or_try_init(|| begin(inner, stored)).await?;
         inner.engine.evaluates(EvaluationKind::Workflow, &stored.id.to_string()).await;
         Ok(())
@@ -30,7 +34,7 @@ impl Marked {
     }
 
     /// `is_all`: whatever there was to evaluate of this workflow has been evaluated.
-    pub(crate) async fn end(self, inner: &Inner, id: WorkflowId, is_all: bool) {
+    pub(crate) async fn end(self, inner: &WorkflowsState, id: WorkflowId, is_all: bool) {
         let (engine, store) = (&inner.engine, &*inner.store);
         match self.0.into_inner() {
             Some(evaluating) if is_all => evaluating.cleared(store).await,
@@ -46,7 +50,7 @@ impl Marked {
     }
 }
 
-async fn begin(inner: &Inner, stored: &StoredWorkflow) -> Result<Evaluating, BackendError> {
+async fn begin(inner: &WorkflowsState, stored: &StoredWorkflow) -> Result<Evaluating, BackendError> {
     let name = stored.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
     let name = format!("{name}{}", stored.id);
     let subject = Subject { id: stored.id.0, namespace: stored.namespace.clone(), name };
@@ -55,11 +59,11 @@ async fn begin(inner: &Inner, stored: &StoredWorkflow) -> Result<Evaluating, Bac
     let subjects = std::slice::from_ref(&subject);
     let (evaluating, verdicts) = engine.begin_evaluations(store, EvaluationKind::Workflow, subjects).await?;
     match verdicts.into_iter().next() {
-        Some(Verdict::Alone) => {
+        Some(EvaluationVerdict::Alone) => {
             engine.begin_alone(store, EvaluationKind::Workflow, &subject).await?.map_err(not)
         }
-        Some(Verdict::Not(not_evaluated)) => Err(not(not_evaluated)),
-        Some(Verdict::Go) | None => Ok(evaluating),
+        Some(EvaluationVerdict::Not(not_evaluated)) => Err(not(not_evaluated)),
+        Some(EvaluationVerdict::Go) | None => Ok(evaluating),
     }
 }
 
@@ -68,7 +72,7 @@ pub(crate) fn is_set_aside(error: &BackendError) -> bool {
     NotEvaluated::of(error) == Some(&NotEvaluated::SetAside)
 }
 
-impl Inner {
+impl WorkflowsState {
     /// True: it was set aside, or an engine had died of it.
     pub(crate) async fn release(&self, id: WorkflowId) -> Result<bool, BackendError> {
         self.engine.release_evaluation(&*self.store, EvaluationKind::Workflow, id.0).await

@@ -1,10 +1,10 @@
 //! Marks: that something of a workflow is about to end, said in the store before it does. What an engine has heard is in its
 //! memory only; when it dies, whoever is left finds its marks within seconds, and looks. An engine that lives deletes a mark when
-//! it has gone on with all that it heard, or makes it anew: one mark a second for a workflow, however many of its tasks end.
+//! it has continued all that it heard, or makes it anew: one mark a second for a workflow, however many of its tasks end.
 
 use crate::{
     Runner,
-    advance::{Advanced, Wish},
+    advance::{Advanced, StepRequest},
     marked::is_set_aside,
     runner::AT_ONCE,
 };
@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// So long a mark stands for whatever else ends.
+/// So long a mark represents whatever else ends.
 const FRESH_FOR_MS: i64 = 1_000;
 /// By then an engine that lives has deleted it, or what it is of is slow.
 const STALE_AFTER_MS: i64 = 3_000;
@@ -31,14 +31,14 @@ const LOOK_INTERVAL_MS: i64 = 1_000;
 const BATCH: usize = 200;
 /// An outcome does not wait for longer: without a mark its end is found by a later look.
 const MARK_WITHIN: Duration = Duration::from_secs(1);
-/// After a mark that was not made in time nobody waits for one for so long: then one outcome tries again.
+/// After a mark that was not made in time no caller waits for one for so long: then one outcome tries again.
 const SILENT_FOR_MS: i64 = 5_000;
 /// Marks that could not be deleted are found by the looks.
 const GONE_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    known: Mutex<HashMap<WorkflowId, Known>>,
+    known: Mutex<HashMap<WorkflowId, KnownMark>>,
     /// To be deleted.
     gone: Mutex<Vec<i64>>,
     looked_at: Mutex<Option<Millis>>,
@@ -49,19 +49,19 @@ pub(crate) struct Marks {
 #[derive(Debug, Default)]
 struct Silence {
     until: Option<Millis>,
-    /// Workflows whose marks are made when it answers again, as far as they are still gone on with here.
+    /// Workflows whose marks are made when it answers again, as far as they are still continued here.
     unmarked: BTreeSet<WorkflowId>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    /// What is under way, and what was heard and not gone on with.
+struct KnownMark {
+    /// What is under way, and what was heard and not continued.
     awaited: usize,
     /// In the store, since then.
     mark: Option<(i64, Millis)>,
 }
 
-impl Known {
+impl KnownMark {
     fn is_fresh(&self, now: Millis) -> bool {
         self.mark.is_some_and(|(_, at)| (0..FRESH_FOR_MS).contains(&now.since(at)))
     }
@@ -72,7 +72,7 @@ fn new(workflow: WorkflowId) -> WorkflowMark {
 }
 
 impl Marks {
-    /// Something of it is to be gone on with. A mark, if one is to be made first: see [`Marks::made`].
+    /// Something of it is to be continued. A mark, if one is to be made first: see [`Marks::made`].
     pub(crate) fn awaits(&self, workflow: WorkflowId, now: Millis) -> Option<WorkflowMark> {
         let mut known = self.known.lock();
         let of_it = known.entry(workflow).or_default();
@@ -80,20 +80,20 @@ impl Marks {
         (!of_it.is_fresh(now)).then(|| new(workflow))
     }
 
-    /// A mark is in the store, and stands for the one before.
+    /// A mark is in the store, and represents the one before.
     pub(crate) fn made(&self, mark: WorkflowMark, at: Millis) {
         let before = self.known.lock().entry(mark.workflow).or_default().mark.replace((mark.id, at));
         self.gone.lock().extend(before.map(|pair| pair.0));
     }
 
-    /// So much of what was awaited is gone on with, or did not come.
+    /// So much of what was awaited is continued, or did not come.
     pub(crate) fn settled(&self, workflow: WorkflowId, count: usize) {
         if let Some(known) = self.known.lock().get_mut(&workflow) {
             known.awaited = known.awaited.saturating_sub(count);
         }
     }
 
-    /// What was heard is not gone on with here: its mark stays, and is found.
+    /// What was heard is not continued here: its mark stays, and is found.
     pub(crate) fn left(&self, workflow: WorkflowId) {
         self.known.lock().remove(&workflow);
     }
@@ -258,7 +258,7 @@ impl Runner {
 
     async fn look_at_one(&self, id: WorkflowId, marks: Vec<i64>, now: Millis) -> Result<usize, BackendError> {
         let inner = &self.inner;
-        let looked = match inner.advance(id, Wish::look()).await {
+        let looked = match inner.advance(id, StepRequest::look()).await {
             // It is looked at by itself, when it is released.
             Err(error) if is_set_aside(&error) => Ok(Advanced::default()),
             looked => looked,

@@ -7,7 +7,7 @@ use punctual_expressions::Pool;
 pub struct Options {
     /// Workflows that are looked at by one batch.
     pub batch: usize,
-    /// A workflow is looked at so long after it opened nodes: what an engine has left undone is gone on with.
+    /// A workflow is looked at so long after it opened nodes: what an engine has left undone is continued.
     pub first_look_ms: i64,
     /// Looks at tasks that wait for executors become rarer, up to this.
     pub look_max_ms: i64,

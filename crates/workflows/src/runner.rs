@@ -1,8 +1,9 @@
-//! The runner: looks at workflows whose time has come, and goes on with those of which something has ended. `run_once` is
+//! The runner: looks at workflows whose time has come, and continues with those of which something has ended. `run_once` is
 //! bounded, can be run again at any time, and by several engines at once.
 
 use crate::{
-    Plan, advance::Wish, evaluate, marked::is_set_aside, marks::Marks, options::Options, told::Told,
+    Plan, advance::StepRequest, evaluate, marked::is_set_aside, marks::Marks, options::Options,
+    task_ends::TaskEnds,
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
@@ -20,7 +21,7 @@ use std::{
 
 /// One that cannot be looked at is tried again then.
 const AFTER_FAILURE_MS: i64 = 1_000;
-/// Batches of one run: the next one goes on.
+/// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 100;
 /// Workflows that are worked on at one time.
 pub(crate) const AT_ONCE: usize = 8;
@@ -34,15 +35,15 @@ const FORGET_MIN_MS: i64 = 2 * 3_600_000;
 /// Cheap to clone; all clones are the same runner.
 #[derive(Clone, Debug)]
 pub struct Runner {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<WorkflowsState>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct WorkflowsState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn WorkflowStore>,
     pub(crate) options: Options,
-    pub(crate) told: Told,
+    pub(crate) task_ends: TaskEnds,
     pub(crate) marks: Marks,
     plans: Mutex<Plans>,
     forgot_at: Mutex<Option<Millis>>,
@@ -72,11 +73,11 @@ impl Plans {
 impl Runner {
     #[must_use]
     pub fn new(engine: Engine, store: Arc<dyn WorkflowStore>, options: Options) -> Self {
-        let inner = Inner {
+        let inner = WorkflowsState {
             engine,
             store,
             options,
-            told: Told::default(),
+            task_ends: TaskEnds::default(),
             marks: Marks::default(),
             plans: Mutex::default(),
             forgot_at: Mutex::default(),
@@ -85,7 +86,7 @@ impl Runner {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Looks at what is to be looked at by now, and goes on with what has ended. How many workflows were moved on.
+    /// Looks at what is to be looked at by now, and continues with what has ended. How many workflows were moved on.
     ///
     /// # Errors
     /// A failing store; what was done stays done, and a workflow that failed by itself (its tasks are in a database that is
@@ -122,7 +123,7 @@ impl Runner {
                 if inner.engine.closed(&workflow.namespace).is_some() {
                     return inner.later(workflow, now, inner.options.look_max_ms).await;
                 }
-                match inner.advance(workflow.id, Wish::look()).await {
+                match inner.advance(workflow.id, StepRequest::look()).await {
                     Ok(done) => Ok(usize::from(done.moved)),
                     Err(error) if is_set_aside(&error) => inner.later(workflow, now, SET_ASIDE_LOOK_MS).await,
                     Err(error) => {
@@ -156,7 +157,7 @@ impl Runner {
                     .await?
                     .is_some_and(|workflow| !workflow.state.is_finished());
                 if still {
-                    match self.inner.advance(*id, Wish::look()).await {
+                    match self.inner.advance(*id, StepRequest::look()).await {
                         Err(error) if !is_set_aside(&error) => return Err(error),
                         _ => {}
                     }
@@ -187,13 +188,13 @@ impl Runner {
         let before = now.plus(-inner.options.keep_ms.max(FORGET_MIN_MS));
         let forgotten = inner.store.forget_workflows(before, FORGET_BATCH).await?;
         if forgotten >= FORGET_BATCH {
-            // The next run goes on: however many end in a minute, as many are forgotten.
+            // The next run continues: however many end in a minute, as many are forgotten.
             *inner.forgot_at.lock() = None;
         }
         Ok(())
     }
 
-    /// When there is something to do again, for whoever moves the clock by hand.
+    /// When there is something to do again, for the caller that moves the clock manually.
     ///
     /// # Errors
     /// A failing store.
@@ -202,7 +203,7 @@ impl Runner {
     }
 }
 
-impl Inner {
+impl WorkflowsState {
     /// Those of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);

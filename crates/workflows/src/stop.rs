@@ -3,9 +3,9 @@
 
 use crate::{
     Error,
-    advance::{Command, Ended, Step},
+    advance::{Command, NodeEnd, StepContext},
     look, make,
-    runner::Inner,
+    runner::WorkflowsState,
 };
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use punctual_contract::{
@@ -21,7 +21,7 @@ use punctual_engine::Cancelled;
 const AT_ONCE: usize = 16;
 
 /// Answers what has ended by it.
-pub(crate) async fn stop(step: &Step<'_>) -> Result<Vec<Ended>, BackendError> {
+pub(crate) async fn stop(step: &StepContext<'_>) -> Result<Vec<NodeEnd>, BackendError> {
     let stopping = step.run.stopping();
     let refs = stopping.iter().filter_map(|key| {
         let attempt = step.run.row(key)?.attempt;
@@ -32,17 +32,17 @@ pub(crate) async fn stop(step: &Step<'_>) -> Result<Vec<Ended>, BackendError> {
     let all: Vec<_> = refs
         .map(|(key, attempt, text)| async move { one(inner, parent, key, attempt, text).await })
         .collect();
-    let ended: Vec<Option<Ended>> = stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await?;
+    let ended: Vec<Option<NodeEnd>> = stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await?;
     Ok(ended.into_iter().flatten().collect())
 }
 
 async fn one(
-    inner: &Inner,
+    inner: &WorkflowsState,
     parent: WorkflowId,
     key: NodeKey,
     attempt: u32,
     text: &str,
-) -> Result<Option<Ended>, BackendError> {
+) -> Result<Option<NodeEnd>, BackendError> {
     if let Ok(id) = text.parse::<WorkflowId>() {
         let reason = format!("the workflow {parent} that it is a part of ends");
         match Box::pin(inner.carry_out(id, Command::Cancel { reason })).await {
@@ -54,7 +54,7 @@ async fn one(
         return look::workflow(inner, id, place).await;
     }
     let Ok(place) = text.parse::<TaskRef>() else { return Ok(None) };
-    let ended = |(end, carried): (End, Carried)| Ended { key, attempt, end, carried };
+    let ended = |(end, carried): (End, Carried)| NodeEnd { key, attempt, end, carried };
     match inner.engine.cancel(place, true, make::BY).await {
         Ok(Cancelled::Cancelled(task) | Cancelled::AlreadyFired(task)) => Ok(look::end_of(&task).map(ended)),
         Ok(Cancelled::StopRequested(_)) => Ok(None),

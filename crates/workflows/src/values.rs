@@ -1,7 +1,7 @@
 //! What expressions see: the input, and the states and results of nodes. Results are fetched once for each step, as text; what an
 //! expression names is read where it is evaluated, on a thread of the pool.
 
-use crate::{Plan, runner::Inner};
+use crate::{Plan, runner::WorkflowsState};
 use punctual_contract::{
     Error as BackendError,
     workflows::{Carried, NodeContent, StoredWorkflow, WorkflowId},
@@ -28,7 +28,7 @@ pub(crate) fn most_bytes(items: Option<u32>) -> usize {
 
 /// What rows carry: as the store has it, and as this step has changed it.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct RowValues {
     read: BTreeSet<u32>,
     carried: HashMap<NodeKey, Carried>,
     /// Of what is read.
@@ -37,7 +37,7 @@ pub(crate) struct Known {
     pub(crate) changed: HashMap<NodeKey, Carried>,
 }
 
-impl Known {
+impl RowValues {
     pub(crate) fn set(&mut self, key: NodeKey, carried: Carried) {
         self.changed.insert(key, carried);
     }
@@ -49,7 +49,7 @@ impl Known {
     /// Reads what these nodes carry, and is not known yet.
     pub(crate) async fn read(
         &mut self,
-        inner: &Inner,
+        inner: &WorkflowsState,
         stored: &StoredWorkflow,
         nodes: impl Iterator<Item = u32>,
     ) -> Result<(), BackendError> {
@@ -77,7 +77,10 @@ impl Known {
     ) -> Sources {
         let source = |node: u32| {
             let name = plan.graph.name(node)?.as_str().to_owned();
-            Some((node, Source { name, state: run.state_of(node).word(), result: self.result(run, node) }))
+            Some((
+                node,
+                NodeResult { name, state: run.state_of(node).word(), result: self.result(run, node) },
+            ))
         };
         Sources { input: stored.input.clone(), nodes: named.filter_map(source).collect() }
     }
@@ -159,11 +162,11 @@ impl Text {
 #[derive(Debug)]
 pub(crate) struct Sources {
     input: String,
-    nodes: BTreeMap<u32, Source>,
+    nodes: BTreeMap<u32, NodeResult>,
 }
 
 #[derive(Debug)]
-struct Source {
+struct NodeResult {
     name: String,
     state: &'static str,
     result: Result<Text, String>,
@@ -196,7 +199,7 @@ impl Read {
     }
 }
 
-impl Source {
+impl NodeResult {
     fn value(&self) -> Result<Value, String> {
         let Self { name, state, result } = self;
         let result = result.as_ref().map_err(Clone::clone).and_then(Text::read);
@@ -211,7 +214,7 @@ fn bytes_of(carried: &Carried) -> usize {
 
 /// What these nodes carry, if it is no longer than so many bytes together; a few are read at a time.
 pub(crate) async fn at_most(
-    inner: &Inner,
+    inner: &WorkflowsState,
     id: WorkflowId,
     nodes: &[u32],
     bytes: usize,

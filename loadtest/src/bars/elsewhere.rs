@@ -3,14 +3,14 @@
 //! a question could be what it learns by.
 
 use super::{
-    Site,
+    BarsSite,
     figure::{Figure, Unit},
     rows::TWO,
 };
 use crate::{
     clock::{now_ms, now_us, seconds},
     http::{Connection, Target},
-    options::Command,
+    options::LoadCommand,
     run::prepare_as,
     server::Server,
 };
@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_millis(10);
 const REFUSED_WITHIN_S: f64 = 60.0;
 const WAIT_MS: u64 = 20_000;
 
-impl Site {
+impl BarsSite {
     pub(super) async fn resumed_elsewhere(&self, what: &str) -> anyhow::Result<Figure> {
         let (server, target) = self.two(&["submitter", "executor", "operator"]).await?;
         let mut here = Connection::new(target.only(0));
@@ -99,7 +99,7 @@ impl Site {
     /// Two engines that want tokens, and one token of these roles.
     async fn two(&self, roles: &[&str]) -> anyhow::Result<(Server, Target)> {
         let words = format!("run --scenario sustained --rate 1 --with-token {TWO}");
-        let Command::Run(options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
+        let LoadCommand::Run(options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
         prepare_as(&options.server, None, roles).await
     }
 }

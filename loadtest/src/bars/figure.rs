@@ -1,6 +1,6 @@
 //! One figure beside its bar, and the table of all. A figure that is no number, or that could not be had, falls short.
 
-use super::rows::Row;
+use super::rows::BarRow;
 use crate::parts::PartsReport;
 use std::fmt::Write as _;
 
@@ -85,7 +85,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(super) fn list(rows: &[&Row]) -> Self {
+    pub(super) fn list(rows: &[&BarRow]) -> Self {
         let text = rows.iter().map(|row| format!("{:<15} {}\n", row.name, row.what)).collect();
         Self { text, is_reached: true }
     }

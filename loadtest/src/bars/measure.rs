@@ -2,9 +2,9 @@
 //! servers of their own. A run that breaks a promise is no figure.
 
 use super::{
-    Site,
+    BarsSite,
     figure::{Figure, Unit},
-    rows::{EMBEDDED, ONE, Row},
+    rows::{BarRow, EMBEDDED, ONE},
 };
 use crate::{
     chaos::chaos,
@@ -12,8 +12,8 @@ use crate::{
     fill::fill,
     flood::flood,
     idle::idle,
-    options::{Command, Options},
-    outage::What,
+    options::{LoadCommand, Options},
+    outage::Cause,
     progress::note,
     report::{ProcessReport, RunReport},
     run::{prepare, run},
@@ -55,6 +55,7 @@ pub(super) enum Measure {
         servers: [[&'static str; 2]; 2],
     },
     Pending,
+    EmbeddedSustained,
     EmbeddedBurst,
     /// A burst in a queue with a limit and priorities, over one in a plain queue.
     LimitedBurst {
@@ -74,7 +75,7 @@ pub(super) enum Measure {
     ResumedElsewhere,
     RevokedElsewhere,
     Outage {
-        what: What,
+        what: Cause,
         lasts: &'static str,
         bar_s: f64,
     },
@@ -88,7 +89,6 @@ pub(super) enum Measure {
 
 /// A rate is held when so much of it is done.
 const HELD: f64 = 0.95;
-const P99_MAX_MS: f64 = 100.0;
 /// What a row of cost or lateness is measured for.
 const FOR: &str = "--duration 10s --grace 10s";
 const COST_RATE: u64 = 2_000;
@@ -101,8 +101,8 @@ const TRICKLE_S: u64 = 15;
 /// A run's first task is due so long after its beginning.
 const AHEAD_S: u64 = 3;
 
-impl Site {
-    pub(super) async fn measure(&mut self, row: &Row) -> anyhow::Result<Vec<Figure>> {
+impl BarsSite {
+    pub(super) async fn measure(&mut self, row: &BarRow) -> anyhow::Result<Vec<Figure>> {
         let what = row.what;
         let figure = match row.measure {
             Measure::Wheel => return wheel().await,
@@ -119,6 +119,7 @@ impl Site {
             Measure::Trickle => self.trickle(what).await,
             Measure::Flat { servers: [a, b] } => self.flat(what, [a.join(" "), b.join(" ")]).await,
             Measure::Pending => self.pending(what).await,
+            Measure::EmbeddedSustained => self.embedded_sustained(what).await,
             Measure::EmbeddedBurst => self.embedded_burst(what).await,
             Measure::LimitedBurst { server } => self.limited_burst(what, server).await,
             Measure::Cost { server, ahead, bar } => self.cost(what, (server, ahead), bar).await,
@@ -135,24 +136,24 @@ impl Site {
         Ok(vec![figure])
     }
 
-    pub(super) fn parsed(&self, words: &str) -> anyhow::Result<Command> {
+    pub(super) fn parsed(&self, words: &str) -> anyhow::Result<LoadCommand> {
         note(&format!("    loadtest {words}"));
         let words = std::iter::once("loadtest").chain(words.split_whitespace());
         let mut command = Options::try_parse_from(words)?.command;
         match &mut command {
-            Command::Run(options) if options.server.spawn => {
+            LoadCommand::Run(options) if options.server.spawn => {
                 options.server.server_bin.clone_from(&self.server_bin)
             }
-            Command::Idle(options) => options.server.server_bin.clone_from(&self.server_bin),
-            Command::Chaos(options) => options.server_bin.clone_from(&self.server_bin),
+            LoadCommand::Idle(options) => options.server.server_bin.clone_from(&self.server_bin),
+            LoadCommand::Chaos(options) => options.server_bin.clone_from(&self.server_bin),
             _ => {}
         }
         Ok(command)
     }
 
     /// A run that may be asked for more than it holds: never early and never twice all the same.
-    async fn pressed(&self, words: &str) -> anyhow::Result<RunReport> {
-        let Command::Run(options) = self.parsed(&format!("run {words}"))? else {
+    pub(super) async fn pressed(&self, words: &str) -> anyhow::Result<RunReport> {
+        let LoadCommand::Run(options) = self.parsed(&format!("run {words}"))? else {
             anyhow::bail!("the words say run")
         };
         let report = Box::pin(run(&options)).await?;
@@ -167,22 +168,6 @@ impl Site {
         let report = self.pressed(words).await?;
         anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
         Ok(report)
-    }
-
-    async fn sustained(&mut self, what: &str, server: &str, share: f64) -> anyhow::Result<Figure> {
-        let bare = self.parts().await?.pipeline.tasks_per_s;
-        let mut tried = share;
-        for _ in 0..4 {
-            let rate = whole(tried * bare);
-            let words = format!("--scenario sustained --rate {rate} --duration 10s --grace 5s {server}");
-            let report = self.pressed(&words).await?;
-            if is_held(&report, rate) && report.lateness.p99_ms <= P99_MAX_MS {
-                return Ok(Figure::at_least(what, Unit::Share, tried, share).of(format_args!("{rate}/s")));
-            }
-            tried /= 1.6;
-        }
-        let least = tried * 1.6;
-        Ok(Figure::at_least(what, Unit::Share, 0.0, share).of(format_args!("not at {:.0} %", least * 100.0)))
     }
 
     async fn burst(&mut self, what: &str, server: &str, share: f64) -> anyhow::Result<Figure> {
@@ -254,7 +239,7 @@ impl Site {
 
     async fn idle(&self, what: &str) -> anyhow::Result<Figure> {
         let words = format!("idle --tasks 300000 --in 7d --measure 10s {ONE}");
-        let Command::Idle(options) = self.parsed(&words)? else { anyhow::bail!("the words say idle") };
+        let LoadCommand::Idle(options) = self.parsed(&words)? else { anyhow::bail!("the words say idle") };
         let report = Box::pin(idle(&options)).await?;
         anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
         Ok(Figure::at_most(what, Unit::CorePercent, report.idle_cpu_percent.context(NO_PROC)?, 1.0))
@@ -283,7 +268,7 @@ impl Site {
 
     /// One server, measured empty and again with tasks that wait.
     async fn pending(&self, what: &str) -> anyhow::Result<Figure> {
-        let Command::Run(options) =
+        let LoadCommand::Run(options) =
             self.parsed(&format!("run --scenario sustained --rate 1 {ONE} --databases 2"))?
         else {
             anyhow::bail!("the words say run")
@@ -410,7 +395,7 @@ impl Site {
         Ok(Figure::at_most(what, Unit::Seconds, report.lateness.max_ms / 1e3, 3.0))
     }
 
-    async fn outage(&self, what: &str, (outage, lasts): (What, &str), bar_s: f64) -> anyhow::Result<Figure> {
+    async fn outage(&self, what: &str, (outage, lasts): (Cause, &str), bar_s: f64) -> anyhow::Result<Figure> {
         use clap::ValueEnum as _;
         let name = outage.to_possible_value().context("each outage has a name")?;
         // What is due further ahead is in Redis; what is due during the outage has been there before it.
@@ -422,8 +407,8 @@ impl Site {
         );
         let report = self.kept(&words).await?;
         let lasted_ms = report.outage.as_ref().and_then(|outage| outage.lasted_ms).context("it is over")?;
-        // Nothing is handed over without the store: the time it was away is not counted.
-        let away_ms = if outage == What::MysqlKill { lasted_ms } else { 0.0 };
+        // Nothing is handed over without the store: the time it was unavailable is not counted.
+        let away_ms = if outage == Cause::MysqlKill { lasted_ms } else { 0.0 };
         let late_s = (report.lateness.max_ms - away_ms).max(0.0) / 1e3;
         let figure = Figure::at_most(what, Unit::Seconds, late_s, bar_s);
         Ok(figure.of(format_args!("p99 {:.1} s", report.lateness.p99_ms / 1e3)))
@@ -431,7 +416,7 @@ impl Site {
 
     async fn flood(&self, what: &str, server: &str) -> anyhow::Result<Figure> {
         let words = format!("run --scenario flood --rate 250 --duration 10s --rounds 1 {server}");
-        let Command::Run(mut options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
+        let LoadCommand::Run(mut options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
         // Whether it is too much is said by the bar below.
         options.flood.within_percent = u32::MAX;
         let report = Box::pin(flood(&options)).await?;
@@ -444,7 +429,7 @@ impl Site {
 
     async fn chaos(&self, what: &str, words: &str) -> anyhow::Result<Figure> {
         let words = format!("chaos --minutes 0.4 --longest 5s --json {words}");
-        let Command::Chaos(options) = self.parsed(&words)? else { anyhow::bail!("the words say chaos") };
+        let LoadCommand::Chaos(options) = self.parsed(&words)? else { anyhow::bail!("the words say chaos") };
         let report = Box::pin(chaos(&options)).await?;
         anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
         let recoveries = report.faults.iter().filter_map(|fault| fault.recovered_after_s);
@@ -456,7 +441,7 @@ impl Site {
 
 const NO_PROC: &str = "CPU time and memory are read from /proc, which this system has not";
 
-fn is_held(report: &RunReport, rate: u64) -> bool {
+pub(super) fn is_held(report: &RunReport, rate: u64) -> bool {
     report.rates.end_to_end_per_s >= rate as f64 * HELD
 }
 
@@ -469,7 +454,7 @@ fn cpu_us(report: &RunReport) -> anyhow::Result<f64> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is small and positive")]
-fn whole(rate: f64) -> u64 {
+pub(super) fn whole(rate: f64) -> u64 {
     rate.max(1.0) as u64
 }
 

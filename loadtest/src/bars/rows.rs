@@ -2,16 +2,16 @@
 //! asserted follows them.
 
 use super::measure::Measure;
-use crate::outage::What;
+use crate::outage::Cause;
 
-pub(super) struct Row {
+pub(super) struct BarRow {
     /// The bar's name, and after a hyphen which of its rows it is.
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) measure: Measure,
 }
 
-impl Row {
+impl BarRow {
     /// By its own name, or by that of its bar.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name || self.name.split_once('-').is_some_and(|(bar, _)| bar == name)
@@ -24,11 +24,11 @@ pub(super) const ONE: &str = "--spawn --store mysql --hot redis";
 pub(super) const TWO: &str = "--spawn --store mysql --hot redis --engines 2";
 const FOUR: &str = "--spawn --store mysql --hot redis --engines 4 --databases 2";
 
-const fn row(name: &'static str, what: &'static str, measure: Measure) -> Row {
-    Row { name, what, measure }
+const fn row(name: &'static str, what: &'static str, measure: Measure) -> BarRow {
+    BarRow { name, what, measure }
 }
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[BarRow] = &[
     row("P1", "wheel at 10 million timers, one process, best of three", Measure::Wheel),
     row(
         "P2-one",
@@ -113,6 +113,11 @@ pub(super) const ROWS: &[Row] = &[
         Measure::Sustained { server: EMBEDDED, share: 0.37 },
     ),
     row(
+        "P12-over-mysql",
+        "embedded over one engine on MySQL: highest rate held for 10 s with p99 <= 100 ms",
+        Measure::EmbeddedSustained,
+    ),
+    row(
         "P12-lateness",
         "embedded at 1,000/s; bar as in P4",
         Measure::Lateness { server: EMBEDDED, rate: 1_000, bars_ms: [None, Some(1.0), None] },
@@ -160,52 +165,52 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "redis-killed",
         "Redis killed for 10 s, two engines: the latest task",
-        Measure::Outage { what: What::RedisKill, lasts: "10s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisKill, lasts: "10s", bar_s: 1.0 },
     ),
     row(
         "redis-frozen",
         "Redis frozen for 8 s: the latest task",
-        Measure::Outage { what: What::RedisPause, lasts: "8s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisPause, lasts: "8s", bar_s: 1.0 },
     ),
     row(
         "redis-flushed",
         "Redis flushed: the latest task",
-        Measure::Outage { what: What::RedisFlush, lasts: "0s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisFlush, lasts: "0s", bar_s: 1.0 },
     ),
     row(
         "redis-emptied",
         "Redis killed and started again empty: the latest task",
-        Measure::Outage { what: What::RedisEmpty, lasts: "0s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisEmpty, lasts: "0s", bar_s: 1.0 },
     ),
     row(
         "mysql-killed",
         "MySQL killed for 3 s: the latest task, beyond the outage",
-        Measure::Outage { what: What::MysqlKill, lasts: "3s", bar_s: 5.0 },
+        Measure::Outage { what: Cause::MysqlKill, lasts: "3s", bar_s: 5.0 },
     ),
     row(
         "redis-stale",
         "Redis started again on a copy that is 5 s old: the latest task",
-        Measure::Outage { what: What::RedisStale, lasts: "5s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisStale, lasts: "5s", bar_s: 1.0 },
     ),
     row(
         "redis-full",
         "Redis full for 10 s: the latest task",
-        Measure::Outage { what: What::RedisFull, lasts: "10s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisFull, lasts: "10s", bar_s: 1.0 },
     ),
     row(
         "redis-silent",
         "all connections to Redis fall silent, new ones work: the latest task",
-        Measure::Outage { what: What::RedisSilent, lasts: "0s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisSilent, lasts: "0s", bar_s: 1.0 },
     ),
     row(
         "redis-cut-one",
         "one engine of two reaches no Redis for 10 s: the latest task",
-        Measure::Outage { what: What::RedisCutOne, lasts: "10s", bar_s: 1.0 },
+        Measure::Outage { what: Cause::RedisCutOne, lasts: "10s", bar_s: 1.0 },
     ),
     row(
         "mysql-silent",
         "all connections to MySQL fall silent, new ones work: the latest task",
-        Measure::Outage { what: What::MysqlSilent, lasts: "0s", bar_s: 12.0 },
+        Measure::Outage { what: Cause::MysqlSilent, lasts: "0s", bar_s: 12.0 },
     ),
     row(
         "engine-stopped",

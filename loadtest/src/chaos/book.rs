@@ -1,7 +1,7 @@
 //! What is known from outside of every task: what was sent and answered at insert and change, and what executors wrote
 //! down of each attempt, all by the true clock. Decides nothing about promises; must never believe an engine's clock.
 
-use super::tasks::{Due, RETRY_MS, Spec, Wish};
+use super::tasks::{RETRY_MS, Spec, TaskDue, Wish};
 use crate::{measure::Spans, wire::OutcomeStatus};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ pub(crate) struct Receipt {
     /// Its answer, read.
     pub(crate) at_us: i64,
     pub(crate) executor: String,
-    pub(crate) report: Option<Report>,
+    pub(crate) report: Option<AttemptReport>,
 }
 
 /// How its executor said that it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct AttemptReport {
     pub(crate) is_success: bool,
     /// First sent; it is repeated until it is answered.
     pub(crate) sent_us: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) is_repeat: bool,
 }
 
-impl Report {
+impl AttemptReport {
     pub(crate) fn is_accepted(&self) -> bool {
         self.status == Some(OutcomeStatus::Accepted)
     }
@@ -41,10 +41,10 @@ impl Report {
     }
 }
 
-/// What a caller was told.
+/// What a caller was notified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum CallerAnswer {
     /// It holds; the attempts that the task had had then.
     Confirmed { attempt: u32 },
     /// Nothing was done, and the code.
@@ -55,12 +55,12 @@ pub(crate) enum Answer {
 
 /// A cancel or a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Change {
+pub(crate) struct ChangeCall {
     /// None: a cancel.
     pub(crate) to_ms: Option<i64>,
     pub(crate) sent_us: i64,
     pub(crate) answered_us: i64,
-    pub(crate) answer: Answer,
+    pub(crate) answer: CallerAnswer,
 }
 
 /// Of one task.
@@ -73,7 +73,7 @@ pub(crate) struct Track {
     pub(crate) reference: Option<String>,
     /// Sends that may have arrived beside the one that was acknowledged: a late one may replace the task.
     pub(crate) unknown_sends: u32,
-    pub(crate) change: Option<Change>,
+    pub(crate) change: Option<ChangeCall>,
     pub(crate) receipts: Vec<Receipt>,
     /// When it should come next; None: in somebody's hands, or over.
     pub(crate) expected_ms: Option<i64>,
@@ -116,8 +116,8 @@ impl Track {
     /// It may not run before, by the true clock.
     pub(crate) fn earliest_ms(&self) -> i64 {
         match self.spec.due {
-            Due::AtMs(at_ms) => at_ms,
-            Due::AfterMs(delay_ms) => self.first_sent_us.div_euclid(1_000) + delay_ms,
+            TaskDue::AtMs(at_ms) => at_ms,
+            TaskDue::AfterMs(delay_ms) => self.first_sent_us.div_euclid(1_000) + delay_ms,
         }
     }
 }
@@ -165,8 +165,8 @@ impl Book {
             self.strange.push((Some(n), text.to_owned()));
         }
         let due_ms = match track.spec.due {
-            Due::AtMs(at_ms) => at_ms,
-            Due::AfterMs(delay_ms) => at_us / 1_000 + delay_ms,
+            TaskDue::AtMs(at_ms) => at_ms,
+            TaskDue::AfterMs(delay_ms) => at_us / 1_000 + delay_ms,
         };
         if let Some(planned) = track.spec.change.filter(|_| track.unknown_sends == 0) {
             let span_us = (due_ms * 1_000 - at_us).max(0);
@@ -213,7 +213,7 @@ impl Book {
     pub(crate) fn reporting(&mut self, n: usize, nth: usize, is_success: bool, sent_us: i64) {
         if let Some(receipt) = self.tracks.get_mut(n).and_then(|track| track.receipts.get_mut(nth)) {
             let (answered_us, status, is_repeat) = (None, None, false);
-            receipt.report = Some(Report { is_success, sent_us, answered_us, status, is_repeat });
+            receipt.report = Some(AttemptReport { is_success, sent_us, answered_us, status, is_repeat });
         }
     }
 
@@ -226,9 +226,9 @@ impl Book {
     ) {
         let Some(track) = self.tracks.get_mut(n) else { return };
         let (max_attempts, change) = (track.spec.max_attempts, &track.change);
-        let is_cancelled = change
-            .as_ref()
-            .is_some_and(|change| change.to_ms.is_none() && !matches!(change.answer, Answer::Refused(_)));
+        let is_cancelled = change.as_ref().is_some_and(|change| {
+            change.to_ms.is_none() && !matches!(change.answer, CallerAnswer::Refused(_))
+        });
         let Some(receipt) = track.receipts.get_mut(nth) else { return };
         let attempt = receipt.attempt;
         let Some(report) = &mut receipt.report else { return };
@@ -260,17 +260,17 @@ impl Book {
         due
     }
 
-    pub(crate) fn changed(&mut self, n: usize, change: Change) {
+    pub(crate) fn changed(&mut self, n: usize, change: ChangeCall) {
         self.changing -= 1;
         let Some(track) = self.tracks.get_mut(n) else { return };
         let is_waiting = track.expected_ms.is_some();
         let expected_ms = match (&change.answer, change.to_ms) {
-            (Answer::Refused(_), _) => track.expected_ms,
-            (Answer::Confirmed { .. } | Answer::Unknown(_), None) => None,
-            (Answer::Confirmed { .. }, Some(to_ms)) => Some(to_ms),
-            (Answer::Unknown(_), Some(to_ms)) => Some(to_ms.max(track.earliest_ms())),
+            (CallerAnswer::Refused(_), _) => track.expected_ms,
+            (CallerAnswer::Confirmed { .. } | CallerAnswer::Unknown(_), None) => None,
+            (CallerAnswer::Confirmed { .. }, Some(to_ms)) => Some(to_ms),
+            (CallerAnswer::Unknown(_), Some(to_ms)) => Some(to_ms.max(track.earliest_ms())),
         };
-        if matches!(&change.answer, Answer::Refused(code) if code == "task.not_found") {
+        if matches!(&change.answer, CallerAnswer::Refused(code) if code == "task.not_found") {
             self.strange.push((Some(n), "acknowledged, and then not found by a change".to_owned()));
         }
         track.change = Some(change);

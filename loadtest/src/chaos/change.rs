@@ -2,7 +2,7 @@
 //! answered is written down: confirmed, nothing done, or unknown. Must never repeat one: two answers would be none.
 
 use super::{
-    book::{Answer, Change},
+    book::{CallerAnswer, ChangeCall},
     field::{Field, No, attempt, code, no, text, value},
     tasks::Wish,
 };
@@ -45,20 +45,22 @@ async fn change(field: Arc<Field>, n: usize, wish: Wish, reference: String) {
         }
     };
     let answer = match answer {
-        Err(Error::NotSent { .. }) => Answer::Refused("not sent".to_owned()),
-        Err(error) => Answer::Unknown(error.to_string()),
+        Err(Error::NotSent { .. }) => CallerAnswer::Refused("not sent".to_owned()),
+        Err(error) => CallerAnswer::Unknown(error.to_string()),
         Ok(answer) if answer.is_success() => {
             let body = value(&answer);
             match wish {
-                Wish::Cancel if text(&body, "outcome") != "cancelled" => Answer::Unknown(body.to_string()),
-                Wish::Cancel => Answer::Confirmed { attempt: body.get("task").map_or(0, attempt) },
-                Wish::Move { .. } => Answer::Confirmed { attempt: attempt(&body) },
+                Wish::Cancel if text(&body, "outcome") != "cancelled" => {
+                    CallerAnswer::Unknown(body.to_string())
+                }
+                Wish::Cancel => CallerAnswer::Confirmed { attempt: body.get("task").map_or(0, attempt) },
+                Wish::Move { .. } => CallerAnswer::Confirmed { attempt: attempt(&body) },
             }
         }
         Ok(answer) => match no(answer.status, code(&value(&answer))) {
-            No::Passing(code) | No::Final(code) => Answer::Refused(code),
-            No::Unknown(code) => Answer::Unknown(code),
+            No::Passing(code) | No::Final(code) => CallerAnswer::Refused(code),
+            No::Unknown(code) => CallerAnswer::Unknown(code),
         },
     };
-    field.book.lock().changed(n, Change { to_ms, sent_us, answered_us: now_us(), answer });
+    field.book.lock().changed(n, ChangeCall { to_ms, sent_us, answered_us: now_us(), answer });
 }

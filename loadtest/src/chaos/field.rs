@@ -2,7 +2,7 @@
 //! need. Not the server's own types: a change there that would break clients must break here.
 
 use super::book::Book;
-use crate::http::{Answer, Target};
+use crate::http::{HttpAnswer, Target};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -73,7 +73,7 @@ pub(crate) fn no(status: u16, code: &str) -> No {
     }
 }
 
-pub(crate) fn value(answer: &Answer<'_>) -> Value {
+pub(crate) fn value(answer: &HttpAnswer<'_>) -> Value {
     serde_json::from_slice(answer.body).unwrap_or(Value::Null)
 }
 

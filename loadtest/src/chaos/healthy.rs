@@ -4,7 +4,7 @@
 use super::{
     book::{Book, Track},
     plan::What,
-    tasks::{Due, Lane},
+    tasks::{Lane, TaskDue},
 };
 use crate::measure::{Percentiles, Spans};
 use punctual_domain::place::TaskRef;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// From when to when one database was away, for some engine or for all.
+/// From when to when one database was unavailable, for some engine or for all.
 #[derive(Debug)]
 pub(crate) struct Away {
     pub(crate) what: What,
@@ -55,8 +55,9 @@ pub(crate) fn lateness(
     }
     let of = |away: &Away| (Some(format!("{} {}", away.what.name(), away.whom)), away.database == CATALOG);
     let whats = std::iter::once((None, false)).chain(away.iter().map(of));
-    let told = whats.zip(&spans);
-    told.map(|((what, is_of_catalog), spans)| Healthy { what, is_of_catalog, late: spans.percentiles() })
+    let reported = whats.zip(&spans);
+    reported
+        .map(|((what, is_of_catalog), spans)| Healthy { what, is_of_catalog, late: spans.percentiles() })
         .collect()
 }
 
@@ -87,22 +88,23 @@ pub(crate) fn of_windows(book: &Book, databases: &HashMap<u16, u64>, windows: &[
             .filter(|(window, _)| (window.from_us..window.to_us).contains(&due_us));
         within.for_each(|(_, spans)| spans.record_us(late_us));
     }
-    let told = windows.iter().zip(&spans);
-    told.map(|(window, spans)| OfWindow {
-        what: window.what.clone(),
-        at_s: window.at_s,
-        late: spans.percentiles(),
-    })
-    .collect()
+    let reported = windows.iter().zip(&spans);
+    reported
+        .map(|(window, spans)| OfWindow {
+            what: window.what.clone(),
+            at_s: window.at_s,
+            late: spans.percentiles(),
+        })
+        .collect()
 }
 
-/// The first database: it has the catalog, and with it the signs of life of all engines.
+/// The first database: it has the catalog, and with it the heartbeats of all engines.
 const CATALOG: u64 = 0;
 
 /// Beyond this a task of a healthy database is worth a look.
 const LATE_US: i64 = 100_000;
 
-/// The number of each that came late while another database was away, with the fault and what is known of it.
+/// The number of each that came late while another database was unavailable, with the fault and what is known of it.
 pub(crate) fn late(book: &Book, databases: &HashMap<u16, u64>, away: &[Away]) -> Vec<(usize, Value)> {
     let of = |fault: &Away| {
         let what = format!("{} {}", fault.what.name(), fault.whom);
@@ -113,16 +115,16 @@ pub(crate) fn late(book: &Book, databases: &HashMap<u16, u64>, away: &[Away]) ->
                     && late_us > LATE_US
             })
         };
-        let told = move |(n, track): (usize, &Track)| {
+        let reported = move |(n, track): (usize, &Track)| {
             let (_, due_us, late_us) = arrival(track, databases).unwrap_or_default();
             let place = track.reference.as_ref().and_then(|reference| reference.parse::<TaskRef>().ok());
-            let told = json!({
+            let reported = json!({
                 "fault": what, "fault_for_us": fault.to_us - fault.from_us, "due_after_us": due_us - fault.from_us,
                 "late_us": late_us, "partition": place.map(|place| place.partition.0), "track": track,
             });
-            (n, told)
+            (n, reported)
         };
-        book.tracks.iter().enumerate().filter(is_late).map(told).collect::<Vec<_>>()
+        book.tracks.iter().enumerate().filter(is_late).map(reported).collect::<Vec<_>>()
     };
     away.iter().flat_map(of).collect()
 }
@@ -130,7 +132,7 @@ pub(crate) fn late(book: &Book, databases: &HashMap<u16, u64>, away: &[Away]) ->
 /// Its database, when it was due, and how late it came.
 fn arrival(track: &Track, databases: &HashMap<u16, u64>) -> Option<(u64, i64, i64)> {
     // A delay begins when the engine gets to it, which an earlier fault may have kept from it.
-    let Due::AtMs(due_ms) = track.spec.due else { return None };
+    let TaskDue::AtMs(due_ms) = track.spec.due else { return None };
     if track.change.is_some() || track.spec.lane == Lane::Limited {
         return None;
     }
@@ -168,7 +170,7 @@ mod tests {
 
     /// Due and acknowledged at those times, in that partition, and came so late.
     fn add(book: &mut Book, lane: Lane, partition: u16, acked_us: i64, late_us: i64) {
-        let due = Due::AtMs(DUE_MS);
+        let due = TaskDue::AtMs(DUE_MS);
         let spec = Spec { lane, due, priority: 3, max_attempts: 1, fails: 0, work_ms: 0, change: None };
         let n = book.planned(spec);
         book.sent(n, 1);
@@ -199,11 +201,11 @@ mod tests {
         let (due_us, databases) = (DUE_MS * 1_000, HashMap::from([(0, 0), (1, 1)]));
         let meanwhile = (due_us - 1_000, due_us + 1_000);
         let faults = [away(0, meanwhile), away(1, meanwhile), away(0, (0, due_us))];
-        let told = lateness(&book, &databases, &faults, &[(due_us + 1_000_000, due_us + 3_000_000)]);
-        let of = |n: usize| (told[n].late.count, told[n].late.max_ms.round());
+        let reported = lateness(&book, &databases, &faults, &[(due_us + 1_000_000, due_us + 3_000_000)]);
+        let of = |n: usize| (reported[n].late.count, reported[n].late.max_ms.round());
         assert_eq!([of(0), of(1), of(2), of(3)], [(1, 40.0), (2, 7.0), (1, 90.0), (0, 0.0)]);
-        assert_eq!(told[1].what.as_deref(), Some("mysql-cut all engines"));
-        assert_eq!([0, 1, 2, 3].map(|n: usize| told[n].is_of_catalog), [false, true, false, true]);
+        assert_eq!(reported[1].what.as_deref(), Some("mysql-cut all engines"));
+        assert_eq!([0, 1, 2, 3].map(|n: usize| reported[n].is_of_catalog), [false, true, false, true]);
     }
 
     #[test]
@@ -219,11 +221,12 @@ mod tests {
             to_us,
         };
         let windows = [window(due_us - 5, due_us + 5), window(due_us + 1, due_us + 5)];
-        let told = of_windows(&book, &HashMap::from([(0, 0), (1, 1)]), &windows);
+        let reported = of_windows(&book, &HashMap::from([(0, 0), (1, 1)]), &windows);
         assert_eq!(
-            [&told[0], &told[1]].map(|of_window| (of_window.late.count, of_window.late.max_ms.round())),
+            [&reported[0], &reported[1]]
+                .map(|of_window| (of_window.late.count, of_window.late.max_ms.round())),
             [(2, 1_300.0), (0, 0.0)]
         );
-        assert!(told[0].line().ends_with("redis-one-silent engine 1 at 3.0 s"), "{}", told[0].line());
+        assert!(reported[0].line().ends_with("redis-one-silent engine 1 at 3.0 s"), "{}", reported[0].line());
     }
 }

@@ -1,7 +1,7 @@
 //! Brings a fault about, and ends it. Says what could not be done; whether anything recovered is seen elsewhere.
 
 use super::{
-    plan::{Fault, What},
+    plan::{PlannedFault, What},
     stack::{Member, Stack},
 };
 use crate::clock::now_us;
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use punctual_test_servers::{Proxy, Way};
 use std::time::Duration;
 
-/// From SIGTERM to the end: a bounded drain, and a store that may be away meanwhile.
+/// From SIGTERM to the end: a bounded drain, and a store that may be unavailable meanwhile.
 const STOP_LIMIT_US: i64 = 90_000_000;
 const POLL: Duration = Duration::from_millis(10);
 
@@ -23,7 +23,7 @@ pub(crate) enum Effect {
     Broke(String),
 }
 
-pub(crate) async fn begin(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effect> {
+pub(crate) async fn begin(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     match fault.what {
         What::MariadbKill => mariadb(stack)?.kill(),
         What::MariadbPause => mariadb(stack)?.pause(),
@@ -44,7 +44,7 @@ pub(crate) async fn begin(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Ef
     Ok(Effect::AsPlanned)
 }
 
-pub(crate) async fn end(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effect> {
+pub(crate) async fn end(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     match fault.what {
         What::MariadbKill => mariadb(stack)?.start_again().await,
         What::MariadbPause => mariadb(stack)?.resume(),
@@ -62,7 +62,7 @@ pub(crate) async fn end(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effe
     Ok(Effect::AsPlanned)
 }
 
-async fn begin_on_process(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effect> {
+async fn begin_on_process(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     let engine = &mut member(stack, fault)?.engine;
     match fault.what {
         What::EngineKill => engine.kill().await?,
@@ -97,7 +97,7 @@ async fn start_when_stopped(member: &mut Member) -> anyhow::Result<Effect> {
 }
 
 /// The log goes to the same disk: for that the engine is started again, unless it writes there already.
-async fn fill_disk(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effect> {
+async fn fill_disk(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     let why_not = stack.no_disk.clone().unwrap_or_default();
     let member = member(stack, fault)?;
     if member.disk.is_none() {
@@ -115,7 +115,7 @@ async fn fill_disk(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effect> {
 }
 
 /// Whose log is on the disk has no pipe: for a fault of the pipe it is started again.
-pub(crate) async fn log_to_pipe(stack: &mut Stack, fault: &Fault) -> anyhow::Result<Effect> {
+pub(crate) async fn log_to_pipe(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     let is_of_log = matches!(fault.what, What::LogClosed | What::LogStuck);
     let member = match fault.engine {
         Some(_) if is_of_log => member(stack, fault)?,
@@ -131,11 +131,11 @@ pub(crate) async fn log_to_pipe(stack: &mut Stack, fault: &Fault) -> anyhow::Res
     Ok(done)
 }
 
-fn set_clock(stack: &mut Stack, fault: &Fault, by_ms: i64) -> anyhow::Result<()> {
+fn set_clock(stack: &mut Stack, fault: &PlannedFault, by_ms: i64) -> anyhow::Result<()> {
     member(stack, fault)?.clock.as_ref().context("an engine without a clock of its own")?.set(by_ms)
 }
 
-fn break_way(way: &Proxy, fault: &Fault) {
+fn break_way(way: &Proxy, fault: &PlannedFault) {
     match fault.what {
         What::MysqlCut | What::RedisCut => way.set(Way::Cut),
         What::MysqlSilent | What::RedisSilent => way.set(Way::Silent),
@@ -151,7 +151,7 @@ fn break_way(way: &Proxy, fault: &Fault) {
     }
 }
 
-fn mend_way(way: &Proxy, fault: &Fault) {
+fn mend_way(way: &Proxy, fault: &PlannedFault) {
     match fault.what {
         What::MysqlVanish | What::RedisVanish => way.come_back(),
         // A firewall that forgot a connection does not remember it.
@@ -166,7 +166,7 @@ fn mend_way(way: &Proxy, fault: &Fault) {
 }
 
 /// Those that are hit.
-fn ways<'a>(stack: &'a Stack, fault: &Fault) -> Vec<&'a Proxy> {
+fn ways<'a>(stack: &'a Stack, fault: &PlannedFault) -> Vec<&'a Proxy> {
     let of = |member: &'a Member| {
         if fault.what.is_of_mysql_way() {
             member.databases.get(fault.database)
@@ -184,7 +184,7 @@ fn ways<'a>(stack: &'a Stack, fault: &Fault) -> Vec<&'a Proxy> {
         .collect()
 }
 
-fn member<'a>(stack: &'a mut Stack, fault: &Fault) -> anyhow::Result<&'a mut Member> {
+fn member<'a>(stack: &'a mut Stack, fault: &PlannedFault) -> anyhow::Result<&'a mut Member> {
     let n = fault.engine.context("a fault of an engine names it")?;
     stack.members.get_mut(n).context("there are as many engines as planned")
 }

@@ -2,7 +2,7 @@
 //! or talk to an engine, so that its tests can feed it any history.
 
 use super::{
-    book::{Answer, Book, Track},
+    book::{Book, CallerAnswer, Track},
     tasks::{CONCURRENCY, Lane, RETRY_MS},
 };
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// How a task stands when all is quiet, as an engine says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct End {
+pub(crate) struct TaskEnd {
     pub(crate) state: String,
     pub(crate) attempt: u32,
     /// Of a dead one, its history: attempts that were leased, and when in milliseconds.
@@ -54,7 +54,7 @@ struct Judge<'a> {
 }
 
 /// `ends`: every task that is there.
-pub(crate) fn judge(book: &Book, ends: &HashMap<usize, End>, around: &Circumstances) -> Vec<Broken> {
+pub(crate) fn judge(book: &Book, ends: &HashMap<usize, TaskEnd>, around: &Circumstances) -> Vec<Broken> {
     let mut judge = Judge { book, around, broken: Vec::new() };
     for (task, text) in &book.strange {
         judge.broken.push(Broken { promise: "answer", task: *task, text: text.clone() });
@@ -86,11 +86,11 @@ impl Judge<'_> {
         let mut retry_from_us: Option<(u32, i64)> = None;
         for receipt in &track.receipts {
             let earliest_ms = match moved {
-                Some((to_ms, Answer::Confirmed { attempt })) if receipt.attempt > *attempt => to_ms,
-                Some((to_ms, Answer::Confirmed { .. })) if answered_us.contains(&receipt.at_us) => {
+                Some((to_ms, CallerAnswer::Confirmed { attempt })) if receipt.attempt > *attempt => to_ms,
+                Some((to_ms, CallerAnswer::Confirmed { .. })) if answered_us.contains(&receipt.at_us) => {
                     to_ms.min(track.earliest_ms())
                 }
-                Some((to_ms, Answer::Unknown(_))) => to_ms.min(track.earliest_ms()),
+                Some((to_ms, CallerAnswer::Unknown(_))) => to_ms.min(track.earliest_ms()),
                 _ => track.earliest_ms(),
             };
             let slack_us = self.around.slack_us(track.first_sent_us, receipt.at_us);
@@ -133,7 +133,9 @@ impl Judge<'_> {
                     format!("attempt {} after {attempt} had succeeded", receipt.attempt),
                 );
             }
-            let Some(report) = receipt.report.filter(super::book::Report::is_accepted) else { continue };
+            let Some(report) = receipt.report.filter(super::book::AttemptReport::is_accepted) else {
+                continue;
+            };
             let is_double = accepted.iter().any(|(attempt, is_success)| {
                 (is_clean && *attempt == receipt.attempt) || (*is_success && report.is_success)
             });
@@ -150,7 +152,7 @@ impl Judge<'_> {
 
     fn keeps_its_changes(&mut self, n: usize, track: &Track) {
         let Some(change) = track.change.as_ref().filter(|change| change.to_ms.is_none()) else { return };
-        let Answer::Confirmed { attempt } = change.answer else { return };
+        let CallerAnswer::Confirmed { attempt } = change.answer else { return };
         if let Some(receipt) = track.receipts.iter().find(|receipt| receipt.attempt > attempt) {
             let text = format!(
                 "cancelled after {attempt} attempts, and attempt {} came {} ms after the answer",
@@ -161,7 +163,7 @@ impl Judge<'_> {
         }
     }
 
-    fn ends_rightly(&mut self, n: usize, track: &Track, end: &End) {
+    fn ends_rightly(&mut self, n: usize, track: &Track, end: &TaskEnd) {
         let reports = || track.receipts.iter().filter_map(|receipt| receipt.report.as_ref());
         let has_success = reports().any(|report| report.is_success && report.is_accepted());
         let cancel =
@@ -180,8 +182,8 @@ impl Judge<'_> {
                 }
             }
             "cancelled" => match cancel {
-                Some(Answer::Confirmed { .. } | Answer::Unknown(_)) => {}
-                Some(Answer::Refused(code)) => {
+                Some(CallerAnswer::Confirmed { .. } | CallerAnswer::Unknown(_)) => {}
+                Some(CallerAnswer::Refused(code)) => {
                     self.tell("answer", n, format!("it is cancelled, and the cancel was answered {code}"));
                 }
                 None => self.tell("made up", n, "it is cancelled, and nobody cancelled it".into()),
@@ -193,13 +195,13 @@ impl Judge<'_> {
                 self.tell("unfinished", n, text);
             }
         }
-        if matches!(cancel, Some(Answer::Confirmed { .. })) && end.state != "cancelled" {
+        if matches!(cancel, Some(CallerAnswer::Confirmed { .. })) && end.state != "cancelled" {
             self.tell("answer", n, format!("its cancel was confirmed, and it is {}", end.state));
         }
     }
 
     /// Each of its attempts was with an executor, or went to one whose call ended without an answer.
-    fn died_rightly(&mut self, n: usize, track: &Track, end: &End) {
+    fn died_rightly(&mut self, n: usize, track: &Track, end: &TaskEnd) {
         if end.attempt < track.spec.max_attempts {
             self.tell(
                 "dead",

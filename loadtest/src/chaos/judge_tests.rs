@@ -1,9 +1,9 @@
 //! Made-up histories: one that keeps every promise, and what each single lie in it is called.
 
 use super::{
-    book::{Answer, Book, Change, LostCall, Receipt, Report},
-    judge::{Circumstances, End, judge},
-    tasks::{CONCURRENCY, Due, Lane, Spec},
+    book::{AttemptReport, Book, CallerAnswer, ChangeCall, LostCall, Receipt},
+    judge::{Circumstances, TaskEnd, judge},
+    tasks::{CONCURRENCY, Lane, Spec, TaskDue},
 };
 use crate::wire::OutcomeStatus;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ const DUE_MS: i64 = 11_000;
 const CAME_US: i64 = 11_000_000;
 
 fn spec(lane: Lane, max_attempts: u32) -> Spec {
-    let due = Due::AtMs(DUE_MS);
+    let due = TaskDue::AtMs(DUE_MS);
     Spec { lane, due, priority: 3, max_attempts, fails: 0, work_ms: 0, change: None }
 }
 
@@ -49,16 +49,16 @@ fn around() -> Circumstances {
     Circumstances { clock_faults_us: Vec::new(), clock_bound_ms: 250, lease_ms: 5_000 }
 }
 
-fn end(state: &str, attempt: u32) -> HashMap<usize, End> {
-    HashMap::from([(0, End { state: state.to_owned(), attempt, leases: Vec::new() })])
+fn end(state: &str, attempt: u32) -> HashMap<usize, TaskEnd> {
+    HashMap::from([(0, TaskEnd { state: state.to_owned(), attempt, leases: Vec::new() })])
 }
 
-fn broken(book: &Book, ends: &HashMap<usize, End>) -> Vec<&'static str> {
+fn broken(book: &Book, ends: &HashMap<usize, TaskEnd>) -> Vec<&'static str> {
     judge(book, ends, &around()).into_iter().map(|broken| broken.promise).collect()
 }
 
-fn change(to_ms: Option<i64>, answer: Answer) -> Change {
-    Change { to_ms, sent_us: SENT_US + 10_000, answered_us: SENT_US + 20_000, answer }
+fn change(to_ms: Option<i64>, answer: CallerAnswer) -> ChangeCall {
+    ChangeCall { to_ms, sent_us: SENT_US + 10_000, answered_us: SENT_US + 20_000, answer }
 }
 
 #[test]
@@ -124,23 +124,23 @@ fn what_is_cancelled_never_runs_and_what_was_refused_was_not_done() {
         book.changed(0, change(None, answer));
         book
     };
-    let mut confirmed = cancelled(Answer::Confirmed { attempt: 0 });
+    let mut confirmed = cancelled(CallerAnswer::Confirmed { attempt: 0 });
     assert_eq!(broken(&confirmed, &end("cancelled", 0)), [""; 0]);
     assert_eq!(broken(&confirmed, &end("dead", 100)).last(), Some(&"answer"));
     came(&mut confirmed, 1, CAME_US);
     assert_eq!(broken(&confirmed, &end("cancelled", 0)), ["run after cancel"]);
-    let refused = cancelled(Answer::Refused("store.unavailable".into()));
+    let refused = cancelled(CallerAnswer::Refused("store.unavailable".into()));
     assert_eq!(broken(&refused, &end("cancelled", 0)), ["answer"]);
-    assert_eq!(broken(&cancelled(Answer::Unknown("?".into())), &end("cancelled", 0)), [""; 0]);
+    assert_eq!(broken(&cancelled(CallerAnswer::Unknown("?".into())), &end("cancelled", 0)), [""; 0]);
     assert_eq!(broken(&inserted(Lane::Plain, 100), &end("cancelled", 0)), ["made up"]);
 }
 
 #[test]
 fn what_is_moved_keeps_its_new_time() {
     for (answer, expected) in [
-        (Answer::Confirmed { attempt: 0 }, vec!["early"]),
-        (Answer::Unknown("?".into()), vec![]),
-        (Answer::Refused("overload".into()), vec![]),
+        (CallerAnswer::Confirmed { attempt: 0 }, vec!["early"]),
+        (CallerAnswer::Unknown("?".into()), vec![]),
+        (CallerAnswer::Refused("overload".into()), vec![]),
     ] {
         let mut book = good();
         book.changing += 1;
@@ -158,8 +158,8 @@ fn what_came_at_its_new_time_before_the_answer_to_its_move_is_not_early() {
         book.changing += 1;
         let sent_us = CAME_US - 1_100_000;
         let to_ms = Some((CAME_US - 1_050_000) / 1_000);
-        let answer = Answer::Confirmed { attempt: 1 };
-        book.changed(0, Change { to_ms, sent_us, answered_us, answer });
+        let answer = CallerAnswer::Confirmed { attempt: 1 };
+        book.changed(0, ChangeCall { to_ms, sent_us, answered_us, answer });
         assert_eq!(broken(&book, &end("succeeded", 1)), expected);
     }
 }
@@ -170,7 +170,7 @@ fn the_dead_had_each_of_their_attempts_with_an_executor_or_on_the_way_to_one() {
     assert_eq!(broken(&book, &end("dead", 1)), ["dead unseen"]);
     assert_eq!(broken(&book, &end("dead", 0)), ["dead"]);
     let leases = vec![(1, CAME_US / 1_000)];
-    let leased = HashMap::from([(0, End { state: "dead".into(), attempt: 1, leases })]);
+    let leased = HashMap::from([(0, TaskEnd { state: "dead".into(), attempt: 1, leases })]);
     assert_eq!(broken(&book, &leased), ["dead unseen"]);
     let (queue, executor) = (Lane::Once.queue(), "e".to_owned());
     book.lost_calls.push(LostCall { queue, executor, sent_us: CAME_US - 100, ended_us: CAME_US + 100 });
@@ -183,7 +183,7 @@ fn the_dead_had_each_of_their_attempts_with_an_executor_or_on_the_way_to_one() {
 
 #[test]
 fn a_limit_is_counted_by_leases() {
-    let with = |many: usize, report: Option<Report>| {
+    let with = |many: usize, report: Option<AttemptReport>| {
         let mut book = Book::default();
         for n in 0..many {
             book.planned(spec(Lane::Limited, 100));
@@ -193,13 +193,13 @@ fn a_limit_is_counted_by_leases() {
             let (attempt, asked_us, executor) = (1, CAME_US, "e".to_owned());
             book.received(n, Receipt { attempt, asked_us, at_us, executor, report });
         }
-        let ends = (0..many).map(|n| (n, End { state: "dead".into(), attempt: 100, leases: Vec::new() }));
+        let ends = (0..many).map(|n| (n, TaskEnd { state: "dead".into(), attempt: 100, leases: Vec::new() }));
         let broken = judge(&book, &ends.collect(), &around());
         broken.iter().any(|broken| broken.promise == "limit")
     };
     assert!(!with(CONCURRENCY, None));
     assert!(with(CONCURRENCY + 1, None));
-    let short = Report {
+    let short = AttemptReport {
         is_success: true,
         sent_us: CAME_US + 500,
         answered_us: None,

@@ -24,16 +24,16 @@ const BATCH_MAX: usize = 10;
 const CALLERS: usize = 48;
 
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct InsertPace {
     pub(crate) rate: u32,
     pub(crate) seed: u64,
 }
 
-/// Where the load goes on beyond its planned end, tasks are due so soon.
+/// Where the load continues beyond its planned end, tasks are due so soon.
 const DUE_WITHIN_MS: i64 = 5_000;
 
 /// Starts the inserts; they end by themselves, when the field says.
-pub(crate) fn start(field: &Arc<Field>, pace: Pace, workers: &mut JoinSet<anyhow::Result<()>>) {
+pub(crate) fn start(field: &Arc<Field>, pace: InsertPace, workers: &mut JoinSet<anyhow::Result<()>>) {
     let (planned, taken) = mpsc::channel(CALLERS);
     let taken = Arc::new(Mutex::new(taken));
     workers.spawn(plan(Arc::clone(field), pace, planned));
@@ -42,7 +42,7 @@ pub(crate) fn start(field: &Arc<Field>, pace: Pace, workers: &mut JoinSet<anyhow
     }
 }
 
-async fn plan(field: Arc<Field>, pace: Pace, planned: mpsc::Sender<Vec<usize>>) -> anyhow::Result<()> {
+async fn plan(field: Arc<Field>, pace: InsertPace, planned: mpsc::Sender<Vec<usize>>) -> anyhow::Result<()> {
     let (mut maker, mut sizes) =
         (Maker::new(pace.seed, field.ends_us() / 1_000), fastrand::Rng::with_seed(pace.seed));
     let begun_us = now_us();

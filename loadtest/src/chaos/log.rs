@@ -1,4 +1,4 @@
-//! The pipe that an engine writes its log to, and whoever reads it: the reader can go away, so that every write fails,
+//! The pipe that an engine writes its log to, and the reader that reads it: the reader can go away, so that every write fails,
 //! or stop reading with the pipe full, so that every write waits. What is read goes to a file. Must never stop for long
 //! unless it is told to: an engine would stand still with it.
 
@@ -16,7 +16,7 @@ use tokio::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum LineReader {
     Reads,
     /// Holds the pipe open.
     Stands,
@@ -27,7 +27,7 @@ enum Reader {
 pub(crate) struct LogPipe {
     pub(crate) pipe: PathBuf,
     pub(crate) log: PathBuf,
-    reader: watch::Sender<Reader>,
+    reader: watch::Sender<LineReader>,
     /// Keeps the pipe from ending while no engine runs, and fills it.
     writer: Sender,
     _reading: JoinSet<()>,
@@ -42,43 +42,43 @@ impl LogPipe {
         // Whether it can be written to is known only when that was waited for once.
         writer.writable().await.context("writing to a pipe")?;
         let file = File::options().create(true).append(true).open(&log).context("the log of an engine")?;
-        let (reader, told) = watch::channel(Reader::Reads);
+        let (reader, reported) = watch::channel(LineReader::Reads);
         let mut reading = JoinSet::new();
-        reading.spawn(read(pipe.clone(), receiver, file, told));
+        reading.spawn(read(pipe.clone(), receiver, file, reported));
         Ok(Self { pipe, log, reader, writer, _reading: reading })
     }
 
     /// Every write fails from now on.
     pub(crate) fn close(&self) {
-        self.reader.send_replace(Reader::Gone);
+        self.reader.send_replace(LineReader::Gone);
     }
 
     /// Every write waits from now on.
     pub(crate) fn fill(&self) {
-        self.reader.send_replace(Reader::Stands);
+        self.reader.send_replace(LineReader::Stands);
         let line = "(chaos fills this pipe)\n".repeat(200);
         while self.writer.try_write(line.as_bytes()).is_ok() {}
         while self.writer.try_write(b"\n").is_ok() {}
     }
 
     pub(crate) fn mend(&self) {
-        self.reader.send_replace(Reader::Reads);
+        self.reader.send_replace(LineReader::Reads);
     }
 }
 
-async fn read(pipe: PathBuf, receiver: Receiver, mut file: File, mut told: watch::Receiver<Reader>) {
+async fn read(pipe: PathBuf, receiver: Receiver, mut file: File, mut reported: watch::Receiver<LineReader>) {
     let mut open = Some(receiver);
     let mut piece = vec![0; 64 * 1024];
     loop {
-        let now = *told.borrow_and_update();
+        let now = *reported.borrow_and_update();
         match now {
-            Reader::Gone => open = None,
-            Reader::Stands => {}
-            Reader::Reads => {
+            LineReader::Gone => open = None,
+            LineReader::Stands => {}
+            LineReader::Reads => {
                 open = open.or_else(|| reopened(&pipe));
                 if let Some(receiver) = &mut open {
                     tokio::select! {
-                        changed = told.changed() => if changed.is_err() { return },
+                        changed = reported.changed() => if changed.is_err() { return },
                         length = receiver.read(&mut piece) => {
                             // A log that cannot be kept is no reason to stop reading: the engine would stand still.
                             let _ = file.write_all(piece.get(..length.unwrap_or(0)).unwrap_or_default());
@@ -88,7 +88,7 @@ async fn read(pipe: PathBuf, receiver: Receiver, mut file: File, mut told: watch
                 }
             }
         }
-        if told.changed().await.is_err() {
+        if reported.changed().await.is_err() {
             return;
         }
     }

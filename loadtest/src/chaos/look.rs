@@ -1,9 +1,9 @@
-//! Looks at an installation as an operator does: whether each engine is ready, what stands in its queues, its alerts and
+//! Looks at an installation as an operator does: whether each engine is ready, what is in its queues, its alerts and
 //! its books, and how single tasks ended. Asks and reads only; must never change anything.
 
 use super::{
     field::{Field, attempt, integer, text, value},
-    judge::End,
+    judge::TaskEnd,
     tasks::{CONCURRENCY, LANES, Lane},
 };
 use crate::http::Connection;
@@ -129,7 +129,7 @@ pub(crate) async fn databases(field: &Field) -> anyhow::Result<HashMap<u16, u64>
 }
 
 /// How every task of the run stands that an engine tells of.
-pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, End>> {
+pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, TaskEnd>> {
     let mut connection = Connection::new(field.target.clone());
     let mut ends = HashMap::new();
     for lane in LANES {
@@ -139,8 +139,11 @@ pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, End>> {
             let page = asked(&mut connection, &path).await?;
             for item in page.get("items").and_then(Value::as_array).into_iter().flatten() {
                 if let Some(n) = field.index(integer(item, "task_id")) {
-                    let end =
-                        End { state: text(item, "state").to_owned(), attempt: attempt(item), leases: vec![] };
+                    let end = TaskEnd {
+                        state: text(item, "state").to_owned(),
+                        attempt: attempt(item),
+                        leases: vec![],
+                    };
                     ends.insert(n, end);
                 }
             }
@@ -159,7 +162,7 @@ pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, End>> {
 }
 
 /// Acknowledged and in no list; or dead without having been seen at each attempt: looked at once more, by itself.
-fn doubtful(field: &Field, ends: &HashMap<usize, End>) -> Vec<usize> {
+fn doubtful(field: &Field, ends: &HashMap<usize, TaskEnd>) -> Vec<usize> {
     let book = field.book.lock();
     let tracks = book.tracks.iter().enumerate();
     let is_doubtful = |n: usize, track: &super::book::Track| match ends.get(&n) {
@@ -177,7 +180,7 @@ pub(crate) async fn one(
     field: &Field,
     connection: &mut Connection,
     n: usize,
-) -> anyhow::Result<Option<(End, Value)>> {
+) -> anyhow::Result<Option<(TaskEnd, Value)>> {
     let task_id = field.task_id(n);
     let found = asked(connection, &format!("/v1/tasks?task_id={task_id}")).await?;
     let Some(item) = found.get("items").and_then(|value| value.get(0)) else { return Ok(None) };
@@ -185,7 +188,7 @@ pub(crate) async fn one(
     let history = task.get("history").and_then(Value::as_array).into_iter().flatten();
     let leased = history.filter(|entry| text(entry, "to") == "dispatched");
     let leases = leased.map(|entry| (attempt(entry), integer(entry, "at_ms"))).collect();
-    let end = End { state: text(&task, "state").to_owned(), attempt: attempt(&task), leases };
+    let end = TaskEnd { state: text(&task, "state").to_owned(), attempt: attempt(&task), leases };
     Ok(Some((end, task)))
 }
 
@@ -203,7 +206,7 @@ async fn asked(connection: &mut Connection, path: &str) -> anyhow::Result<Value>
     Err(anyhow::anyhow!(last)).context(path.to_owned())
 }
 
-/// `hands_over`: while its database is away.
+/// `hands_over`: while its database is unavailable.
 pub(crate) async fn set_queue(field: &Field, lane: Lane, hands_over: bool) -> anyhow::Result<()> {
     let mut settings = serde_json::Map::new();
     if lane == Lane::Limited {

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug, Clone)]
 pub(crate) struct ChaosOptions {
-    /// How long load and faults go on
+    /// How long load and faults continue
     #[arg(long, default_value_t = 10.0)]
     pub(crate) minutes: f64,
-    /// They go on beyond --minutes until so many faults, or pairs of them, have come: a slow machine takes longer for them
+    /// They continue beyond --minutes until so many faults, or pairs of them, have come: a slow machine takes longer for them
     #[arg(long, default_value_t = 0)]
     pub(crate) steps_min: usize,
     /// Decides faults and load [default: random, and reported]
@@ -47,7 +47,7 @@ pub(crate) struct ChaosOptions {
     /// No fault lasts longer
     #[arg(long, default_value = "10s", value_parser = parse_ms)]
     pub(crate) longest: i64,
-    /// Queues hand over while their database is away (`while_store_is_away`), so that executors go on in its outages; with one engine
+    /// Queues hand over while their database is unavailable (`while_store_is_away`), so that executors continue in its outages; with one engine
     /// each attempt is handed over once all the same
     #[arg(long)]
     pub(crate) hand_over: bool,

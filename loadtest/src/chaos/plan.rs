@@ -38,7 +38,7 @@ pub(crate) enum What {
     RedisSlow,
     RedisVanish,
     RedisOneSilent,
-    /// Nobody reads an engine's stderr any more: writing to it fails
+    /// No reader reads an engine's stderr any more: writing to it fails
     LogClosed,
     /// The pipe that an engine's stderr goes to is full: writing to it waits
     LogStuck,
@@ -126,7 +126,7 @@ impl What {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct PlannedFault {
     pub(crate) what: What,
     /// None: the server itself, or the ways of all engines.
     pub(crate) engine: Option<usize>,
@@ -140,7 +140,7 @@ pub(crate) struct Fault {
     pub(crate) nth: usize,
 }
 
-impl Fault {
+impl PlannedFault {
     /// To whom, in words.
     pub(crate) fn whom(&self) -> String {
         let engine = self.engine.map_or_else(|| "all engines".to_owned(), |n| format!("engine {n}"));
@@ -161,15 +161,15 @@ impl Fault {
 
 /// Begun together, one after the other ended, and then a pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) faults: Vec<Fault>,
+pub(crate) struct PlanStep {
+    pub(crate) faults: Vec<PlannedFault>,
     /// After everything has recovered.
     pub(crate) pause_ms: i64,
 }
 
 /// Every fault comes once before one comes again.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FaultPlan {
     random: fastrand::Rng,
     whats: Vec<What>,
     bag: Vec<What>,
@@ -183,7 +183,7 @@ const LONGEST_MS: i64 = 10_000;
 const CLOCK_STEPS_MS: [i64; 10] =
     [300, -300, 2_000, -2_000, 60_000, -60_000, 3_600_000, -3_600_000, 14_400_000, -14_400_000];
 
-impl Plan {
+impl FaultPlan {
     pub(crate) fn new(seed: u64, whats: Vec<What>, engines: usize, databases: usize) -> Self {
         let random = fastrand::Rng::with_seed(seed);
         let (engines, databases) = (engines.max(1), databases.max(1));
@@ -195,7 +195,7 @@ impl Plan {
         Self { longest_ms: longest_ms.max(SHORTEST_MS), ..self }
     }
 
-    pub(crate) fn next_step(&mut self) -> Step {
+    pub(crate) fn next_step(&mut self) -> PlanStep {
         let mut faults = vec![self.fault()];
         if self.random.u8(..100) < 20 {
             let second = self.fault();
@@ -207,15 +207,15 @@ impl Plan {
                 self.bag.push(second.what);
             }
         }
-        Step { faults, pause_ms: self.random.i64(500..2_500) }
+        PlanStep { faults, pause_ms: self.random.i64(500..2_500) }
     }
 
     /// A log is broken while its engine runs; one engine alone has one fault at a time.
-    fn goes_with_others(&self, second: &Fault) -> bool {
+    fn goes_with_others(&self, second: &PlannedFault) -> bool {
         self.engines > 1 && second.what.victim() != Victim::Log
     }
 
-    fn fault(&mut self) -> Fault {
+    fn fault(&mut self) -> PlannedFault {
         if self.bag.is_empty() {
             self.bag.clone_from(&self.whats);
             self.random.shuffle(&mut self.bag);
@@ -227,7 +227,7 @@ impl Plan {
         let (nth, slow_ms) = (self.random.usize(..64), self.random.i64(20..=200));
         let step_ms = CLOCK_STEPS_MS.get(self.random.usize(..CLOCK_STEPS_MS.len())).copied().unwrap_or(300);
         let is_of_all = what.is_of_server() || (what.is_of_way() && !what.is_instant() && is_of_all);
-        Fault {
+        PlannedFault {
             what,
             engine: (!is_of_all).then_some(engine),
             database,
@@ -243,8 +243,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn steps(seed: u64, whats: Vec<What>, engines: usize) -> Vec<Step> {
-        let mut plan = Plan::new(seed, whats, engines, 2);
+    fn steps(seed: u64, whats: Vec<What>, engines: usize) -> Vec<PlanStep> {
+        let mut plan = FaultPlan::new(seed, whats, engines, 2);
         (0..60).map(|_| plan.next_step()).collect()
     }
 
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn faults_last_as_long_as_they_may() {
         for longest_ms in [1_500, LONGEST_MS] {
-            let mut plan = Plan::new(7, What::possible(true, true), 3, 2).lasting_at_most(longest_ms);
-            let faults: Vec<Fault> = (0..30).flat_map(|_| plan.next_step().faults).collect();
+            let mut plan = FaultPlan::new(7, What::possible(true, true), 3, 2).lasting_at_most(longest_ms);
+            let faults: Vec<PlannedFault> = (0..30).flat_map(|_| plan.next_step().faults).collect();
             let longest = faults.iter().map(|fault| fault.for_ms).max().unwrap();
             assert!((longest_ms * 3 / 4..=longest_ms).contains(&longest), "{longest}");
         }
@@ -285,7 +285,7 @@ mod tests {
     fn two_at_a_time_fall_on_different_parts_and_one_engine_has_one_at_a_time() {
         let steps = |engines| steps(3, What::possible(engines > 1, engines > 1), engines);
         assert!(steps(1).iter().all(|step| step.faults.len() == 1));
-        let pairs: Vec<Step> = steps(3).into_iter().filter(|step| step.faults.len() == 2).collect();
+        let pairs: Vec<PlanStep> = steps(3).into_iter().filter(|step| step.faults.len() == 2).collect();
         assert!(!pairs.is_empty());
         for pair in pairs {
             assert_ne!(pair.faults[0].what.victim(), pair.faults[1].what.victim(), "{pair:?}");
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn it_is_said_what_happens_to_whom() {
-        let fault = |what, engine| Fault { what, engine, database: 1, for_ms: 1, by_ms: -300, nth: 0 };
+        let fault = |what, engine| PlannedFault { what, engine, database: 1, for_ms: 1, by_ms: -300, nth: 0 };
         assert_eq!(fault(What::Clock, Some(2)).whom(), "engine 2, by -300 ms");
         assert_eq!(fault(What::MysqlCut, None).whom(), "all engines, database 1");
         assert_eq!(fault(What::MariadbKill, None).whom(), "");

@@ -3,7 +3,7 @@
 use super::{
     healthy::{Healthy, OfWindow},
     judge::Broken,
-    plan::Fault,
+    plan::PlannedFault,
 };
 use crate::measure::Percentiles;
 use serde::Serialize;
@@ -72,7 +72,7 @@ pub(crate) struct FaultLine {
 }
 
 impl FaultLine {
-    pub(crate) fn new(fault: &Fault, at_s: f64) -> Self {
+    pub(crate) fn new(fault: &PlannedFault, at_s: f64) -> Self {
         let (what, whom) = (fault.what.name(), fault.whom());
         Self { at_s, what, whom, for_s: 0.0, recovered_after_s: None, impossible: None }
     }
@@ -90,19 +90,19 @@ impl FaultLine {
 }
 
 /// Of each promise only the first few are told in words.
-const TOLD_MAX: usize = 8;
+const REPORTED_MAX: usize = 8;
 
 pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec<String>) {
-    let (mut promises, mut told) = (BTreeMap::new(), Vec::new());
+    let (mut promises, mut reported) = (BTreeMap::new(), Vec::new());
     for broken in broken {
         let count = promises.entry(broken.promise).or_insert(0);
         *count += 1;
-        if *count <= TOLD_MAX {
+        if *count <= REPORTED_MAX {
             let task = broken.task.map_or_else(String::new, |n| format!("task {n}: "));
-            told.push(format!("{}: {task}{}", broken.promise, broken.text));
+            reported.push(format!("{}: {task}{}", broken.promise, broken.text));
         }
     }
-    (promises, told)
+    (promises, reported)
 }
 
 impl ChaosReport {
@@ -113,12 +113,12 @@ impl ChaosReport {
                 "the same, while that was the catalog's database (takeovers are in it):",
             ];
             for (head, is_of_catalog) in heads.into_iter().zip([false, true]) {
-                let mut told =
+                let mut reported =
                     self.healthy.iter().filter(|healthy| healthy.is_of_catalog == is_of_catalog).peekable();
-                if told.peek().is_some() {
+                if reported.peek().is_some() {
                     let _ = writeln!(text, "{head}");
                 }
-                told.for_each(|healthy| text.extend([healthy.line().as_str(), "\n"]));
+                reported.for_each(|healthy| text.extend([healthy.line().as_str(), "\n"]));
             }
         }
         if !self.ways.is_empty() {

@@ -2,14 +2,14 @@
 //! quiet, and the records are judged.
 
 use super::{
-    book::{Answer, Book},
+    book::{Book, CallerAnswer},
     change,
     field::Field,
     healthy::{self, Away, Window},
     inflict::{self, Effect},
-    judge::{self, Broken, Circumstances, End},
+    judge::{self, Broken, Circumstances, TaskEnd},
     load, look,
-    plan::{Fault, Plan, Step, What},
+    plan::{FaultPlan, PlanStep, PlannedFault, What},
     report::{ChaosCounts, ChaosReport, FaultLine, in_words},
     stack::Stack,
     tasks::LANES,
@@ -20,7 +20,7 @@ use crate::{
     clock::{now_ms, now_us},
     http::{Connection, Target},
     options::{Hot, Store},
-    progress::{Progress, note},
+    progress::{LoadProgress, note},
 };
 use anyhow::Context as _;
 use punctual_test_servers::patience::HANG_LIMIT;
@@ -51,7 +51,7 @@ const QUIET_LIMIT_US: i64 = 180_000_000;
 const CLOCK_BOUND_MS: i64 = 250;
 const PARTITIONS: u64 = 16;
 /// So many tasks are asked for one by one.
-const TOLD_MAX: usize = 400;
+const REPORTED_MAX: usize = 400;
 
 /// Also when it is told to end, no process is left behind.
 pub(crate) async fn chaos(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
@@ -67,10 +67,10 @@ pub(crate) async fn chaos(options: &ChaosOptions) -> anyhow::Result<ChaosReport>
 async fn whole(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
     let whats = options.whats()?;
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let mut run = Run::start(options, seed, &whats).await?;
+    let mut run = ChaosRun::start(options, seed, &whats).await?;
     run.say(&format!("seed {seed}"))?;
     let plan =
-        Plan::new(seed, whats, options.engines(), options.databases()).lasting_at_most(options.longest);
+        FaultPlan::new(seed, whats, options.engines(), options.databases()).lasting_at_most(options.longest);
     run.broken_by(plan).await?;
     run.until_quiet().await?;
     run.judged(seed).await
@@ -78,15 +78,15 @@ async fn whole(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
 
 /// The end of a step: two faults are recovered from when both are over, and not before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Over {
+struct RunOver {
     ended_us: i64,
     /// A fault that is over as soon as it has happened shows what it broke only when something is late.
     seen_from_us: i64,
 }
 
-impl Over {
+impl RunOver {
     /// None: nothing happened.
-    fn of(step: &Step, ends_us: impl Iterator<Item = i64>) -> Option<Self> {
+    fn of(step: &PlanStep, ends_us: impl Iterator<Item = i64>) -> Option<Self> {
         let ended_us = ends_us.max()?;
         let is_instant = step.faults.iter().all(|fault| fault.what.is_instant());
         let shows_after_ms = if is_instant { LATE_MS + CAME_WITHIN_MS } else { 0 };
@@ -95,14 +95,14 @@ impl Over {
 }
 
 /// A fault of a way that nothing else came with: all that is late is its doing.
-fn alone(step: &Step) -> Option<&Fault> {
+fn alone(step: &PlanStep) -> Option<&PlannedFault> {
     match step.faults.as_slice() {
         [one] if one.what.is_of_way() => Some(one),
         _ => None,
     }
 }
 
-struct Run<'a> {
+struct ChaosRun<'a> {
     options: &'a ChaosOptions,
     stack: Stack,
     field: Arc<Field>,
@@ -118,13 +118,13 @@ struct Run<'a> {
     around: Circumstances,
     broken: Vec<Broken>,
     quiet_after_s: f64,
-    progress: Progress,
+    progress: LoadProgress,
     asking: JoinSet<()>,
     /// From the first such fault of a step until it is recovered from.
     is_a_server_broken: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ChaosRun<'a> {
     async fn start(options: &'a ChaosOptions, seed: u64, whats: &[What]) -> anyhow::Result<Self> {
         let stack = Stack::start(options, whats).await?;
         let target = Target::new(&stack.urls(), None, None)?;
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         let ends_us = begun_us + (options.minutes * 60e6) as i64;
         let mut workers = JoinSet::new();
         field.end_at(ends_us);
-        let pace = load::Pace { rate: options.rate, seed };
+        let pace = load::InsertPace { rate: options.rate, seed };
         load::start(&field, pace, &mut workers);
         workers.spawn(change::change_all(Arc::clone(&field)));
         for lane in LANES {
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
             around,
             broken: Vec::new(),
             quiet_after_s: 0.0,
-            progress: Progress::new(options.progress),
+            progress: LoadProgress::new(options.progress),
             asking: JoinSet::new(),
             is_a_server_broken: false,
         })
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
     }
 
     /// Faults until the time is over and enough have come; none begins in the last seconds.
-    async fn broken_by(&mut self, mut plan: Plan) -> anyhow::Result<()> {
+    async fn broken_by(&mut self, mut plan: FaultPlan) -> anyhow::Result<()> {
         let planned_us = self.ends_us;
         self.wait_ms(2_000).await?;
         for steps in 0.. {
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
             if is_enough && now_us() >= planned_us {
                 break;
             }
-            // Load goes on beside every one.
+            // Load continues beside every one.
             self.end_at(if is_enough { planned_us } else { planned_us.max(now_us() + STEP_LIMIT_US) });
             let step = plan.next_step();
             self.step(&step).await?;
@@ -204,10 +204,10 @@ impl<'a> Run<'a> {
         self.field.end_at(ends_us);
     }
 
-    async fn step(&mut self, step: &Step) -> anyhow::Result<()> {
+    async fn step(&mut self, step: &PlanStep) -> anyhow::Result<()> {
         self.is_a_server_broken = step.faults.iter().any(|fault| fault.what.breaks_a_server());
         let begun_us = now_us();
-        let mut going_on: Vec<(&Fault, FaultLine, i64)> = Vec::new();
+        let mut going_on: Vec<(&PlannedFault, FaultLine, i64)> = Vec::new();
         for fault in &step.faults {
             let mut line = FaultLine::new(fault, self.since_s(now_us()));
             let restarted = inflict::log_to_pipe(&mut self.stack, fault).await?;
@@ -241,7 +241,7 @@ impl<'a> Run<'a> {
             }
             done.push((line, from_us, now_us()));
         }
-        let Some(over) = Over::of(step, done.iter().map(|(_, _, ended_us)| *ended_us)) else {
+        let Some(over) = RunOver::of(step, done.iter().map(|(_, _, ended_us)| *ended_us)) else {
             self.is_a_server_broken = false;
             return Ok(());
         };
@@ -272,7 +272,7 @@ impl<'a> Run<'a> {
         self.tell(line)
     }
 
-    fn took(&mut self, done: Effect, fault: &Fault) {
+    fn took(&mut self, done: Effect, fault: &PlannedFault) {
         if let Effect::Broke(text) = done {
             let text = format!("{}: {text}", fault.whom());
             self.broken.push(Broken { promise: "stop", task: None, text });
@@ -286,7 +286,7 @@ impl<'a> Run<'a> {
     }
 
     /// Seconds from the end of the last fault of a step until everything due by then has come, and each engine is ready.
-    async fn recovered(&mut self, over: Over) -> anyhow::Result<Option<f64>> {
+    async fn recovered(&mut self, over: RunOver) -> anyhow::Result<Option<f64>> {
         self.wait_until(over.seen_from_us, &[]).await?;
         let until_us = over.ended_us + self.recovery_limit_us();
         let mut is_first_look = true;
@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
 
     /// Until nothing is late by so much, at which time: where times do not decide, everything that was due by the end of the
     /// fault, however late what has become due since.
-    fn looks_for_late(&self, over: Over) -> (i64, i64) {
+    fn looks_for_late(&self, over: RunOver) -> (i64, i64) {
         if self.options.promises_only { (over.seen_from_us / 1_000, 0) } else { (now_ms(), LATE_MS) }
     }
 
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         self.wait_until((now_us() + ms * 1_000).min(self.ends_us), &[]).await
     }
 
-    async fn wait_until(&mut self, at_us: i64, faults: &[Fault]) -> anyhow::Result<()> {
+    async fn wait_until(&mut self, at_us: i64, faults: &[PlannedFault]) -> anyhow::Result<()> {
         while now_us() < at_us {
             self.tick(faults).await?;
         }
@@ -334,7 +334,7 @@ impl<'a> Run<'a> {
     }
 
     /// Looks after everything that should be running.
-    async fn tick(&mut self, faults: &[Fault]) -> anyhow::Result<()> {
+    async fn tick(&mut self, faults: &[PlannedFault]) -> anyhow::Result<()> {
         tokio::time::sleep(TICK).await;
         while let Some(ended) = self.workers.try_join_next() {
             ended.context("a worker panicked")??;
@@ -344,7 +344,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             if let Err(error) = member.engine.check_alive() {
-                // No engine starts without its servers: whoever supervises it starts it again, as here, until they are back.
+                // No engine starts without its servers: whatever supervises it starts it again, as here, until they are back.
                 if self.is_a_server_broken && member.engine.has_refused_to_start()? {
                     member.engine.begin_again()?;
                     continue;
@@ -455,7 +455,7 @@ impl<'a> Run<'a> {
         self.workers.shutdown().await;
         self.asking.shutdown().await;
         let logs = self.stack.end(!is_ok || self.options.keep).await?;
-        let (promises, told) = in_words(&broken);
+        let (promises, reported) = in_words(&broken);
         let book = self.field.book.lock();
         let name = |is_first, first: &str, second: &str| if is_first { first } else { second }.to_owned();
         Ok(ChaosReport {
@@ -465,7 +465,7 @@ impl<'a> Run<'a> {
             engines: self.options.engines(),
             databases: self.options.databases(),
             ok: is_ok,
-            broken: told,
+            broken: reported,
             promises,
             counts: counts(&book, &ends, &self.lines),
             faults: self.lines,
@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
         let late = healthy::late(&self.field.book.lock(), databases, &self.away);
         let mut connection = Connection::new(self.field.target.clone());
         for (i, (n, mut value)) in late.into_iter().enumerate() {
-            if i < TOLD_MAX {
+            if i < REPORTED_MAX {
                 let task = look::one(&self.field, &mut connection, n).await.ok().flatten();
                 if let (Some(map), Some((_, task))) = (value.as_object_mut(), task) {
                     map.insert("task".to_owned(), task);
@@ -504,7 +504,9 @@ impl<'a> Run<'a> {
             let track = broken.task.and_then(|n| self.field.book.lock().tracks.get(n).cloned());
             // Their histories are asked for one by one: those of the first tell enough.
             let task = match broken.task {
-                Some(n) if i < TOLD_MAX => look::one(&self.field, &mut connection, n).await.ok().flatten(),
+                Some(n) if i < REPORTED_MAX => {
+                    look::one(&self.field, &mut connection, n).await.ok().flatten()
+                }
                 _ => None,
             };
             let task = task.map(|(_, task)| task);
@@ -518,12 +520,12 @@ impl<'a> Run<'a> {
     }
 }
 
-fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> ChaosCounts {
+fn counts(book: &Book, ends: &HashMap<usize, TaskEnd>, lines: &[FaultLine]) -> ChaosCounts {
     let mut of_state = BTreeMap::new();
     ends.values().for_each(|end| *of_state.entry(end.state.clone()).or_insert(0) += 1);
     let changes = || book.tracks.iter().filter_map(|track| track.change.as_ref());
     let confirmed = |is_move| {
-        let is_confirmed = |answer: &Answer| matches!(answer, Answer::Confirmed { .. });
+        let is_confirmed = |answer: &CallerAnswer| matches!(answer, CallerAnswer::Confirmed { .. });
         changes().filter(|change| change.to_ms.is_some() == is_move && is_confirmed(&change.answer)).count()
     };
     let impossible = lines.iter().filter(|line| line.impossible.is_some()).count();
@@ -536,8 +538,8 @@ fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> Chaos
         lost_calls: book.lost_calls.len(),
         cancels_confirmed: confirmed(false),
         moves_confirmed: confirmed(true),
-        changes_refused: changes().filter(|change| matches!(change.answer, Answer::Refused(_))).count(),
-        changes_unknown: changes().filter(|change| matches!(change.answer, Answer::Unknown(_))).count(),
+        changes_refused: changes().filter(|change| matches!(change.answer, CallerAnswer::Refused(_))).count(),
+        changes_unknown: changes().filter(|change| matches!(change.answer, CallerAnswer::Unknown(_))).count(),
         ends: of_state,
         faults: lines.len() - impossible,
         faults_impossible: impossible,
@@ -548,26 +550,32 @@ fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> Chaos
 mod tests {
     use super::*;
 
-    fn step(whats: &[What]) -> Step {
-        let fault =
-            |what: &What| Fault { what: *what, engine: Some(0), database: 0, for_ms: 0, by_ms: 0, nth: 0 };
-        Step { faults: whats.iter().map(fault).collect(), pause_ms: 0 }
+    fn step(whats: &[What]) -> PlanStep {
+        let fault = |what: &What| PlannedFault {
+            what: *what,
+            engine: Some(0),
+            database: 0,
+            for_ms: 0,
+            by_ms: 0,
+            nth: 0,
+        };
+        PlanStep { faults: whats.iter().map(fault).collect(), pause_ms: 0 }
     }
 
     #[test]
     fn a_pair_is_over_when_the_later_of_both_is() {
         let pair = step(&[What::RedisOneSilent, What::EnginePause]);
         // The one was over as soon as it had happened, the other five seconds later.
-        let over = Over::of(&pair, [1_000, 5_001_000].into_iter()).unwrap();
-        assert_eq!(over, Over { ended_us: 5_001_000, seen_from_us: 5_001_000 });
+        let over = RunOver::of(&pair, [1_000, 5_001_000].into_iter()).unwrap();
+        assert_eq!(over, RunOver { ended_us: 5_001_000, seen_from_us: 5_001_000 });
         assert!(alone(&pair).is_none());
-        assert_eq!(Over::of(&pair, std::iter::empty()), None, "neither was possible");
+        assert_eq!(RunOver::of(&pair, std::iter::empty()), None, "neither was possible");
     }
 
     #[test]
     fn what_is_over_at_once_is_looked_for_until_something_would_be_late() {
         let instant = step(&[What::RedisOneSilent]);
-        let over = Over::of(&instant, [7].into_iter()).unwrap();
+        let over = RunOver::of(&instant, [7].into_iter()).unwrap();
         assert!(over.seen_from_us > over.ended_us + LATE_MS * 1_000);
         assert_eq!(alone(&instant).map(|alone| alone.what), Some(What::RedisOneSilent));
     }

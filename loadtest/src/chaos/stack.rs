@@ -1,10 +1,10 @@
 //! The installation that is broken: a private MariaDB and Redis, or nothing but a data directory, and engines that each
 //! reach them by ways of their own. Must never leave a process behind, and must not decide what breaks.
 
-use super::{disk::Disk, log::LogPipe, plan::What, time::WallClock};
+use super::{disk::Disk, log::LogPipe, plan::What, time::ChaosWallClock};
 use crate::{
     chaos::ChaosOptions,
-    engine::{Engine, Place},
+    engine::{EngineFiles, SpawnedEngine},
     options::{Hot, Store},
     server::find_program,
 };
@@ -34,11 +34,11 @@ pub(crate) struct Stack {
 /// An engine with all that is its own.
 #[derive(Debug)]
 pub(crate) struct Member {
-    pub(crate) engine: Engine,
+    pub(crate) engine: SpawnedEngine,
     /// Its way to each database.
     pub(crate) databases: Vec<Proxy>,
     pub(crate) redis: Option<Proxy>,
-    pub(crate) clock: Option<WallClock>,
+    pub(crate) clock: Option<ChaosWallClock>,
     pub(crate) log: LogPipe,
     /// What its data lies on; only where it is the embedded one.
     pub(crate) disk: Option<Disk>,
@@ -116,10 +116,10 @@ impl Stack {
         if let Some(way) = &redis {
             environment.push(("PUNCTUAL_HOT_URL", format!("redis://127.0.0.1:{}", way.port())));
         }
-        let clock = common.has_clock.then(|| WallClock::new(own.join("clock"))).transpose()?;
-        environment.extend(clock.iter().flat_map(WallClock::environment));
-        let place = Place { data: small.join("data"), output: log.pipe.clone(), log: log.log.clone() };
-        let engine = Engine::at(&common.program, place, &environment)?;
+        let clock = common.has_clock.then(|| ChaosWallClock::new(own.join("clock"))).transpose()?;
+        environment.extend(clock.iter().flat_map(ChaosWallClock::environment));
+        let place = EngineFiles { data: small.join("data"), output: log.pipe.clone(), log: log.log.clone() };
+        let engine = SpawnedEngine::at(&common.program, place, &environment)?;
         let log_on_disk = small.join("log");
         Ok(Member { engine, databases, redis, clock, log, disk, log_on_disk, is_logging_to_disk: false })
     }

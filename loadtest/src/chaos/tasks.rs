@@ -39,7 +39,7 @@ impl Lane {
 
 /// How its time is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum TaskDue {
     AtMs(i64),
     AfterMs(i64),
 }
@@ -64,7 +64,7 @@ pub(crate) struct PlannedChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) lane: Lane,
-    pub(crate) due: Due,
+    pub(crate) due: TaskDue,
     pub(crate) priority: u8,
     pub(crate) max_attempts: u32,
     /// Attempts that its handler fails before one succeeds.
@@ -108,7 +108,7 @@ impl Maker {
             _ => random.i64(30_000..300_000),
         };
         let delay_ms = if delay_ms > longest_ms { random.i64(0..=longest_ms) } else { delay_ms };
-        let due = if random.bool() { Due::AtMs(now_ms + delay_ms) } else { Due::AfterMs(delay_ms) };
+        let due = if random.bool() { TaskDue::AtMs(now_ms + delay_ms) } else { TaskDue::AfterMs(delay_ms) };
         let is_doomed = lane == Lane::Failing && random.u8(..100) < 5;
         let wish = match random.u8(..100) {
             0..5 => Some(Wish::Cancel),
@@ -151,8 +151,8 @@ impl Spec {
             "payload": {"n": n},
         });
         let (name, ms) = match self.due {
-            Due::AtMs(at_ms) => ("execute_at_ms", at_ms),
-            Due::AfterMs(delay_ms) => ("delay_ms", delay_ms),
+            TaskDue::AtMs(at_ms) => ("execute_at_ms", at_ms),
+            TaskDue::AfterMs(delay_ms) => ("delay_ms", delay_ms),
         };
         if let Some(fields) = body.as_object_mut() {
             fields.insert(name.to_owned(), ms.into());
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(all.iter().map(|spec| spec.lane).collect::<HashSet<_>>().len(), LANES.len());
         for spec in &all {
             let due_ms = match spec.due {
-                Due::AtMs(at_ms) => at_ms,
-                Due::AfterMs(delay_ms) => 50_000 + delay_ms,
+                TaskDue::AtMs(at_ms) => at_ms,
+                TaskDue::AfterMs(delay_ms) => 50_000 + delay_ms,
             };
             assert!((50_000..=100_000).contains(&due_ms), "{spec:?}");
         }
@@ -190,8 +190,8 @@ mod tests {
         for (until_ms, latest_ms) in [(90_000, 100_000), (120_000, 120_000)] {
             maker.due_until(until_ms);
             let delay_ms = |due| match due {
-                Due::AtMs(at_ms) => at_ms - 95_000,
-                Due::AfterMs(delay_ms) => delay_ms,
+                TaskDue::AtMs(at_ms) => at_ms - 95_000,
+                TaskDue::AfterMs(delay_ms) => delay_ms,
             };
             let longest_ms = (0..2_000).map(|_| delay_ms(maker.next(95_000).due)).max().unwrap();
             assert!((latest_ms - 95_000 - 1_000..=latest_ms - 95_000).contains(&longest_ms), "{longest_ms}");
@@ -202,7 +202,7 @@ mod tests {
     fn its_time_is_said_one_way() {
         let mut maker = Maker::new(1, 100_000);
         let mut spec = maker.next(0);
-        spec.due = Due::AfterMs(5);
+        spec.due = TaskDue::AfterMs(5);
         let body = spec.body(3, 1_003);
         assert_eq!((&body["delay_ms"], &body["execute_at_ms"]), (&5.into(), &Value::Null));
         assert_eq!((&body["task_id"], &body["payload"]["n"]), (&1_003.into(), &3.into()));

@@ -1,16 +1,16 @@
-//! The wall clock of one engine, wrong by what stands in a file (libfaketime, preloaded). Monotonic time stays true, as
+//! The wall clock of one engine, wrong by what is in a file (libfaketime, preloaded). Monotonic time stays true, as
 //! it does when an operator or NTP sets a clock.
 
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub(crate) struct WallClock {
+pub(crate) struct ChaosWallClock {
     file: PathBuf,
     library: PathBuf,
 }
 
-impl WallClock {
+impl ChaosWallClock {
     pub(crate) fn new(file: PathBuf) -> anyhow::Result<Self> {
         let library = library().context(
             "libfaketime is missing: apt-get install libfaketime (scripts/install-servers does it), or leave out the fault `clock`",
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_step_is_written_in_seconds() {
         let directory = tempfile::tempdir().unwrap();
-        let clock = WallClock::new(directory.path().join("clock")).unwrap();
+        let clock = ChaosWallClock::new(directory.path().join("clock")).unwrap();
         let read = || std::fs::read_to_string(directory.path().join("clock")).unwrap();
         assert_eq!(read(), "+0.000\n");
         for (by_ms, text) in [(-300, "-0.300\n"), (14_400_000, "+14400.000\n"), (-2_050, "-2.050\n")] {

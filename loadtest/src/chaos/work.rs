@@ -26,7 +26,7 @@ const REPORT_MAX: usize = 100;
 const LINGER: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
-struct Done {
+struct DoneTask {
     n: usize,
     nth: usize,
     is_success: bool,
@@ -45,21 +45,26 @@ pub(crate) fn start(
     workers.spawn(report_all(Arc::clone(field), engine, outcomes));
 }
 
-struct Executor {
+struct ChaosExecutor {
     field: Arc<Field>,
     lane: Lane,
     name: String,
     handlers: JoinSet<()>,
-    done: mpsc::Sender<Done>,
+    done: mpsc::Sender<DoneTask>,
 }
 
-async fn pull(field: Arc<Field>, lane: Lane, engine: usize, done: mpsc::Sender<Done>) -> anyhow::Result<()> {
+async fn pull(
+    field: Arc<Field>,
+    lane: Lane,
+    engine: usize,
+    done: mpsc::Sender<DoneTask>,
+) -> anyhow::Result<()> {
     let mut home = Connection::new(field.target.only(engine));
     let mut others = Connection::new(field.target.beginning_at(engine + 1));
     let path = format!("/v1/queues/{}/lease", lane.queue());
     let name = format!("{}-{engine}", lane.queue());
     let request = wire::lease_request(LEASE_MAX, WAIT_MS, LEASE_MS, &name);
-    let mut executor = Executor { field, lane, name, handlers: JoinSet::new(), done };
+    let mut executor = ChaosExecutor { field, lane, name, handlers: JoinSet::new(), done };
     let mut is_at_home = true;
     let mut pause = Pause::default();
     loop {
@@ -73,7 +78,7 @@ async fn pull(field: Arc<Field>, lane: Lane, engine: usize, done: mpsc::Sender<D
     }
 }
 
-impl Executor {
+impl ChaosExecutor {
     /// Whether the call was answered.
     async fn ask(&mut self, connection: &mut Connection, path: &str, request: &[u8]) -> anyhow::Result<bool> {
         let asked_us = now_us();
@@ -124,7 +129,7 @@ impl Executor {
             let (reference, token) = (task.r#ref.get(), task.token.get());
             let word = if is_success { "succeeded" } else { "failed" };
             let item = format!(r#"{{"ref":{reference},"token":{token},"outcome":"{word}"}}"#);
-            let (done, outcome) = (self.done.clone(), Done { n, nth, is_success, item });
+            let (done, outcome) = (self.done.clone(), DoneTask { n, nth, is_success, item });
             self.handlers.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(spec.work_ms)).await;
                 // Nobody takes it any more at the end of a run.
@@ -137,7 +142,7 @@ impl Executor {
 async fn report_all(
     field: Arc<Field>,
     engine: usize,
-    mut outcomes: mpsc::Receiver<Done>,
+    mut outcomes: mpsc::Receiver<DoneTask>,
 ) -> anyhow::Result<()> {
     let mut connection = Connection::new(field.target.beginning_at(engine));
     let (mut batch, mut body) = (Vec::new(), Vec::new());
@@ -158,7 +163,7 @@ async fn report(
     field: &Field,
     connection: &mut Connection,
     body: &[u8],
-    batch: &[Done],
+    batch: &[DoneTask],
 ) -> anyhow::Result<()> {
     let sent_us = now_us();
     {

@@ -4,10 +4,10 @@ use crate::{
     clock::{now_ms, now_us},
     execute::{Manner, execute_all},
     http::Target,
-    insert::{Call, insert_all},
-    job::{Job, Lane},
+    insert::{InsertCall, insert_all},
+    job::{JobThread, RunJob},
     measure::{Percentiles, Spans},
-    plan::{Frame, Load, Plan},
+    plan::{Frame, LoadShape, Plan},
     server::Server,
     wire::Shape,
 };
@@ -31,7 +31,8 @@ pub(super) async fn run(
     let shape = Shape::new(format!("beside-{start_ms}"), start_ms * 1_000, 200);
     let batch = usize::try_from(rate / 10).unwrap_or(1).clamp(1, 1_000);
     let frame = Frame { start_ms, ahead_ms: AHEAD_MS, batch, seed: 1 };
-    let job = Job::new(target.clone(), shape, Plan::new(Load::Sustained { rate, duration_ms }, frame));
+    let job =
+        RunJob::new(target.clone(), shape, Plan::new(LoadShape::Sustained { rate, duration_ms }, frame));
     let (stop, stopped) = watch::channel(false);
     let (inserted, executed) = (Arc::clone(&job), Arc::clone(&job));
     let manner = Manner {
@@ -43,8 +44,8 @@ pub(super) async fn run(
         work: Duration::ZERO,
     };
     let mut lanes = vec![
-        Lane::start("insert", stopped.clone(), move || insert_all(inserted, Call::Batch, 2))?,
-        Lane::start("execute", stopped, move || execute_all(executed, manner, None))?,
+        JobThread::start("insert", stopped.clone(), move || insert_all(inserted, InsertCall::Batch, 2))?,
+        JobThread::start("execute", stopped, move || execute_all(executed, manner, None))?,
     ];
     let until_us = (job.plan.last_due_ms + GRACE_MS) * 1_000;
     let all = u64::try_from(job.plan.len())?;

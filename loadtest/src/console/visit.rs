@@ -1,5 +1,5 @@
 //! Those who look: logins, each with a token of its own, and what pages take that they ask for. Pages are asked for in rounds, so that
-//! each is asked for when what it stands on was kept long enough; the first time is told apart.
+//! each is asked for when what it is on was kept long enough; the first time is told apart.
 
 use super::{
     ANSWER_LIMIT, ConsoleOptions, PageReport,
@@ -168,6 +168,6 @@ pub(super) async fn measure(
             }
         }
     }
-    let told = addresses.iter().zip(took_ms).zip(bytes);
-    Ok(told.map(|((address, took), bytes)| PageReport::new(address.0.clone(), bytes, took)).collect())
+    let reported = addresses.iter().zip(took_ms).zip(bytes);
+    Ok(reported.map(|((address, took), bytes)| PageReport::new(address.0.clone(), bytes, took)).collect())
 }

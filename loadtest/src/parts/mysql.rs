@@ -112,7 +112,7 @@ impl Client {
     }
 
     /// Rows of two integers and a blob.
-    pub(super) fn rows(&mut self, statement: Statement, values: &Values) -> anyhow::Result<Vec<Row>> {
+    pub(super) fn rows(&mut self, statement: Statement, values: &Values) -> anyhow::Result<Vec<TaskRow>> {
         self.begin(statement, values)?;
         self.packet()?;
         while !is_end(&self.packet()?) {}
@@ -125,7 +125,7 @@ impl Client {
             let mut rest = packet.get(2..).context("a short row")?;
             let (id, execute_at) = (integer(&mut rest, 8)?, integer(&mut rest, 8)?);
             let payload = rest.get(1..).context("a short row")?.to_vec();
-            rows.push(Row { id, execute_at: i64::from_le_bytes(execute_at.to_le_bytes()), payload });
+            rows.push(TaskRow { id, execute_at: i64::from_le_bytes(execute_at.to_le_bytes()), payload });
         }
     }
 
@@ -172,7 +172,7 @@ impl Client {
 }
 
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct TaskRow {
     pub(super) id: u64,
     pub(super) execute_at: i64,
     pub(super) payload: Vec<u8>,

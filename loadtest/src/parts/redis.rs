@@ -8,14 +8,14 @@ use std::{
 };
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum RedisValue {
     Text(String),
     Bytes(Vec<u8>),
     Nil,
     List(Vec<Self>),
 }
 
-impl Answer {
+impl RedisValue {
     /// Of anything but a list: none.
     pub(super) fn items(self) -> Vec<Self> {
         if let Self::List(items) = self { items } else { Vec::new() }
@@ -60,31 +60,31 @@ impl Client {
     }
 
     /// Sends what was written; the answers to all of it.
-    pub(super) fn answers(&mut self) -> anyhow::Result<Vec<Answer>> {
+    pub(super) fn answers(&mut self) -> anyhow::Result<Vec<RedisValue>> {
         self.stream.write_all(&self.request).context("sending to Redis")?;
         self.request.clear();
         (0..std::mem::take(&mut self.unanswered)).map(|_| self.answer()).collect()
     }
 
-    fn answer(&mut self) -> anyhow::Result<Answer> {
+    fn answer(&mut self) -> anyhow::Result<RedisValue> {
         let mut line = String::new();
         self.reader.read_line(&mut line).context("reading from Redis")?;
         let mut rest = line.trim_end().chars();
         let (kind, text) = (rest.next().context("Redis has hung up")?, rest.as_str());
         match (kind, text) {
             ('-', error) => anyhow::bail!("Redis: {error}"),
-            ('$' | '*', "-1") => Ok(Answer::Nil),
+            ('$' | '*', "-1") => Ok(RedisValue::Nil),
             ('$', length) => {
                 let mut bytes = vec![0; length.parse::<usize>()? + 2];
                 self.reader.read_exact(&mut bytes).context("reading from Redis")?;
                 bytes.truncate(bytes.len() - 2);
-                Ok(Answer::Bytes(bytes))
+                Ok(RedisValue::Bytes(bytes))
             }
             ('*', length) => (0..length.parse::<usize>()?)
                 .map(|_| self.answer())
                 .collect::<Result<_, _>>()
-                .map(Answer::List),
-            (_, text) => Ok(Answer::Text(text.to_owned())),
+                .map(RedisValue::List),
+            (_, text) => Ok(RedisValue::Text(text.to_owned())),
         }
     }
 }

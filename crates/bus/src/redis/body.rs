@@ -1,4 +1,4 @@
-//! What stands in a stream entry: a version byte, then MessagePack with short names, so that a field can be added
+//! What is in a stream entry: a version byte, then MessagePack with short names, so that a field can be added
 //! and left out. A durable format: messages outlive the build that wrote them. The queue is not in it: the
 //! stream's key says it.
 
@@ -18,7 +18,7 @@ pub(crate) const VERSION: u8 = 1;
 /// Names are never used again for something else.
 #[derive(Serialize, Deserialize)]
 struct Body<'a> {
-    /// Place of the task: partition, due (ms), id.
+    /// RedisEndpoints of the task: partition, due (ms), id.
     p: u16,
     d: i64,
     i: i64,

@@ -13,11 +13,11 @@ use tokio::{sync::Notify, time::Instant};
 
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    by_queue: Mutex<HashMap<QueueKey, Lane>>,
+    by_queue: Mutex<HashMap<QueueKey, QueueReceivers>>,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct QueueReceivers {
     ready: VecDeque<Delivery>,
     /// Receives in progress; those of them that wait and have nothing yet, and what these ask for, together.
     callers: usize,
@@ -25,22 +25,22 @@ struct Lane {
     wanted: usize,
     /// Streams that a task blocks on: one bit each.
     blocked: u16,
-    /// Failed reads so far, and the last one: whoever waited meanwhile is told.
+    /// Failed reads so far, and the last one: the executor that waited meanwhile is told.
     failures: u64,
     failure: Option<Arc<Error>>,
     /// The latest caller's `now`, and when it said so.
     clock: (Millis, Instant),
-    /// One permit means "something is ready"; whoever leaves something behind passes it on.
+    /// One permit means "something is ready"; the executor that leaves something behind passes it on.
     arrived: Arc<Notify>,
     /// The last caller went.
     left: Arc<Notify>,
-    /// Who only asks what is there waits for the readers, which may have it in their hands and read for nobody else.
+    /// Who only asks what is there waits for the readers, which may have it in their hands and read for no other executor.
     is_hurried: bool,
     /// A reader ended, a caller began to wait, or hurries.
     changed: Arc<Notify>,
 }
 
-impl Lane {
+impl QueueReceivers {
     fn new() -> Self {
         Self {
             ready: VecDeque::new(),
@@ -85,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// How many messages are still worth reading: none when each of those who wait can have one.
+    /// How many messages are still worth reading: none when each of the waiters can have one.
     fn lacking(&self) -> usize {
         if self.ready.len() < self.waiting { self.wanted.saturating_sub(self.ready.len()) } else { 0 }
     }
@@ -96,7 +96,7 @@ impl Lane {
         self.changed.notify_waiters();
     }
 
-    /// Readers that read for nobody any more, and have brought nothing yet.
+    /// Readers that read for no executor any more, and have brought nothing yet.
     fn has_idle_readers(&self) -> bool {
         self.blocked != 0 && self.waiting == 0 && self.ready.is_empty()
     }
@@ -108,16 +108,16 @@ impl Lane {
 
 /// What a waiting receive finds.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ReceiveResult {
     Messages(Vec<Delivery>),
     Failed(Arc<Error>),
-    /// Nothing yet; streams that nobody reads now, one bit each: the caller must start a reader for each.
+    /// Nothing yet; streams that no reader reads now, one bit each: the caller must start a reader for each.
     Unread(u16),
 }
 
 /// A receive in progress: leaves, however it ends.
 #[derive(Debug)]
-pub(super) struct Caller<'a> {
+pub(super) struct ReceiveGuard<'a> {
     lanes: &'a Lanes,
     queue: &'a QueueKey,
     wanted: usize,
@@ -125,32 +125,32 @@ pub(super) struct Caller<'a> {
     pub(super) arrived: Arc<Notify>,
 }
 
-impl Caller<'_> {
+impl ReceiveGuard<'_> {
     pub(super) fn take(&mut self, limit: usize) -> Vec<Delivery> {
         let (lanes, queue, wanted) = (self.lanes, self.queue, &mut self.wanted);
         lanes.with(queue, |lane| lane.serve(wanted, limit)).unwrap_or_default()
     }
 
     /// `streams`: one bit each.
-    pub(super) fn look(&mut self, limit: usize, streams: u16) -> Found {
+    pub(super) fn look(&mut self, limit: usize, streams: u16) -> ReceiveResult {
         let (lanes, queue, wanted, seen) = (self.lanes, self.queue, &mut self.wanted, self.seen_failures);
         let found = lanes.with(queue, |lane| {
             let messages = lane.serve(wanted, limit);
             if !messages.is_empty() {
-                return Found::Messages(messages);
+                return ReceiveResult::Messages(messages);
             }
             if let Some(failure) = lane.failure.as_ref().filter(|_| lane.failures > seen) {
-                return Found::Failed(Arc::clone(failure));
+                return ReceiveResult::Failed(Arc::clone(failure));
             }
             let unread = streams & !lane.blocked;
             lane.blocked |= unread;
-            Found::Unread(unread)
+            ReceiveResult::Unread(unread)
         });
         found.expect("a lane with a caller is not forgotten")
     }
 }
 
-impl Drop for Caller<'_> {
+impl Drop for ReceiveGuard<'_> {
     fn drop(&mut self) {
         self.lanes.with(self.queue, |lane| {
             lane.callers -= 1;
@@ -164,7 +164,7 @@ impl Drop for Caller<'_> {
 
 impl Lanes {
     /// Works on a lane that is there, and forgets it when nothing is left in it.
-    fn with<T>(&self, queue: &QueueKey, work: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+    fn with<T>(&self, queue: &QueueKey, work: impl FnOnce(&mut QueueReceivers) -> T) -> Option<T> {
         let mut lanes = self.by_queue.lock();
         let lane = lanes.get_mut(queue)?;
         let done = work(lane);
@@ -175,9 +175,9 @@ impl Lanes {
     }
 
     /// `wanted`: how many it waits for; 0: it does not wait.
-    pub(super) fn enter<'a>(&'a self, queue: &'a QueueKey, wanted: usize, now: Millis) -> Caller<'a> {
+    pub(super) fn enter<'a>(&'a self, queue: &'a QueueKey, wanted: usize, now: Millis) -> ReceiveGuard<'a> {
         let mut lanes = self.by_queue.lock();
-        let lane = lanes.entry(queue.clone()).or_insert_with(Lane::new);
+        let lane = lanes.entry(queue.clone()).or_insert_with(QueueReceivers::new);
         lane.callers += 1;
         lane.waiting += usize::from(wanted > 0);
         lane.wanted += wanted;
@@ -187,7 +187,7 @@ impl Lanes {
         }
         lane.clock = (now, Instant::now());
         let (arrived, seen_failures) = (Arc::clone(&lane.arrived), lane.failures);
-        Caller { lanes: self, queue, wanted, seen_failures, arrived }
+        ReceiveGuard { lanes: self, queue, wanted, seen_failures, arrived }
     }
 
     pub(super) fn deliver(&self, queue: &QueueKey, deliveries: Vec<Delivery>) {
@@ -195,7 +195,7 @@ impl Lanes {
             return;
         }
         let mut lanes = self.by_queue.lock();
-        let lane = lanes.entry(queue.clone()).or_insert_with(Lane::new);
+        let lane = lanes.entry(queue.clone()).or_insert_with(QueueReceivers::new);
         lane.ready.extend(deliveries);
         lane.arrived.notify_one();
     }
@@ -210,7 +210,7 @@ impl Lanes {
         });
     }
 
-    /// How many its waiting callers still lack. None: nobody waits in vain; the reader of this stream is written off.
+    /// How many its waiting callers still lack. None: no caller waits in vain; the reader of this stream is written off.
     pub(super) fn lacking(&self, queue: &QueueKey, stream: u8) -> Option<usize> {
         let lacking = self.with(queue, |lane| {
             let lacking = lane.lacking();
@@ -228,7 +228,7 @@ impl Lanes {
         Some(said.plus(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Ends when nobody has asked for anything of this queue.
+    /// Ends when no executor has asked for anything of this queue.
     pub(super) async fn deserted(&self, queue: &QueueKey) {
         loop {
             let Some((callers, left)) =
@@ -249,7 +249,7 @@ impl Lanes {
     /// Ends when no reader may have a message in its hands that was there when this was called, but for readers that
     /// others wait for.
     pub(super) async fn hurry(&self, queue: &QueueKey) {
-        let hurries = |lane: &mut Lane| {
+        let hurries = |lane: &mut QueueReceivers| {
             lane.is_hurried = lane.has_idle_readers();
             lane.changed.notify_waiters();
             lane.is_hurried
@@ -265,7 +265,7 @@ impl Lanes {
     }
 
     /// Ends when it is so, or the lane is gone.
-    async fn when(&self, queue: &QueueKey, is_so: impl Fn(&Lane) -> bool) {
+    async fn when(&self, queue: &QueueKey, is_so: impl Fn(&QueueReceivers) -> bool) {
         loop {
             let Some(changed) = self.by_queue.lock().get(queue).map(|lane| Arc::clone(&lane.changed)) else {
                 return;
@@ -285,8 +285,9 @@ impl Lanes {
 
     /// What was read for callers that are gone.
     pub(super) fn orphans(&self, queue: &QueueKey) -> Vec<Delivery> {
-        let all =
-            |lane: &mut Lane| if lane.callers == 0 { lane.ready.drain(..).collect() } else { Vec::new() };
+        let all = |lane: &mut QueueReceivers| {
+            if lane.callers == 0 { lane.ready.drain(..).collect() } else { Vec::new() }
+        };
         self.with(queue, all).unwrap_or_default()
     }
 
@@ -313,9 +314,9 @@ mod tests {
         found.iter().map(|delivery| delivery.id).collect()
     }
 
-    fn unread(found: Found) -> u16 {
+    fn unread(found: ReceiveResult) -> u16 {
         match found {
-            Found::Unread(unread) => unread,
+            ReceiveResult::Unread(unread) => unread,
             other => panic!("{other:?}"),
         }
     }
@@ -386,12 +387,12 @@ mod tests {
         let (lanes, queue) = (Lanes::default(), queue());
         let mut early = lanes.enter(&queue, 1, Millis::ZERO);
         assert_eq!(unread(early.look(1, 1)), 1);
-        lanes.fail(&queue, 0, Error::Timeout);
+        lanes.fail(&queue, 0, Error::BrokenOff);
         let mut late = lanes.enter(&queue, 1, Millis::ZERO);
-        assert!(matches!(early.look(1, 1), Found::Failed(_)));
+        assert!(matches!(early.look(1, 1), ReceiveResult::Failed(_)));
         assert_eq!(unread(late.look(1, 1)), 1, "starts a reader of its own");
         lanes.deliver(&queue, vec![delivery(1)]);
-        assert!(matches!(early.look(1, 1), Found::Messages(_)), "messages come first");
+        assert!(matches!(early.look(1, 1), ReceiveResult::Messages(_)), "messages come first");
     }
 
     #[tokio::test]

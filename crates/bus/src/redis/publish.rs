@@ -1,10 +1,11 @@
 //! Publishing: one `XADD` a message, in pipelines that are neither long nor large. A message that cannot be written,
 //! or that Redis refuses, fails alone.
 
-use super::{Core, Link, body, streams::accepted};
+use super::{Core, body};
 use crate::error::Error;
 use punctual_contract::store::Assignment;
-use redis::{Cmd, Value};
+use punctual_redis_link::{Answer, Router};
+use redis::Cmd;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Of one pipeline.
@@ -40,7 +41,7 @@ fn chunks(core: &Core, messages: &[Assignment], outcomes: &mut [Outcome]) -> Vec
         let stream = core.stream(&message.queue, stream_of(message, core.options.streams_per_queue));
         match body::encode(message) {
             Ok(body) => {
-                let lane = if core.out.is_one_server() { String::new() } else { stream.key.clone() };
+                let lane = if core.place.is_cluster() { stream.key.clone() } else { String::new() };
                 let chunk = open.entry(lane).or_default();
                 chunk.commands.push((number, stream.add(&body)));
                 chunk.bytes += body.len();
@@ -61,27 +62,17 @@ fn stream_of(message: &Assignment, streams: u8) -> u8 {
     u8::try_from(number).expect("a remainder of a u8 fits a u8")
 }
 
-async fn send(link: &Link, chunk: Chunk) -> Vec<(usize, Outcome)> {
+async fn send(router: &Router, chunk: Chunk) -> Vec<(usize, Outcome)> {
     let mut pipeline = redis::Pipeline::with_capacity(chunk.commands.len());
     let mut numbers = Vec::with_capacity(chunk.commands.len());
     for (number, command) in chunk.commands {
         pipeline.add_command(command);
         numbers.push(number);
     }
-    match link.run(&mut pipeline).await {
-        Ok(answers) if answers.len() == numbers.len() => {
-            numbers.into_iter().zip(answers.into_iter().map(outcome)).collect()
-        }
-        Ok(_) => all(numbers, Error::Reply("another number of answers")),
-        Err(error) => all(numbers, error),
-    }
+    let answers = router.run_together(&mut pipeline).await;
+    numbers.into_iter().zip(answers.into_iter().map(outcome)).collect()
 }
 
-fn outcome(answer: Value) -> Outcome {
-    accepted(answer).map(|_| ()).map_err(Arc::new)
-}
-
-fn all(numbers: Vec<usize>, error: Error) -> Vec<(usize, Outcome)> {
-    let error = Arc::new(error);
-    numbers.into_iter().map(|number| (number, Err(Arc::clone(&error)))).collect()
+fn outcome(answer: Answer) -> Outcome {
+    answer.map(drop).map_err(|failure| Arc::new(failure.into()))
 }

@@ -3,14 +3,14 @@
 
 use super::{
     Core, block,
-    lanes::{Caller, Found},
-    settle,
+    lanes::{ReceiveGuard, ReceiveResult},
+    receipts,
     streams::{self, Entry, Stream},
 };
 use crate::error::Error;
 use punctual_contract::bus::Delivery;
 use punctual_domain::{name::QueueKey, time::Millis};
-use redis::Value;
+use punctual_redis_link::Answer;
 use std::{
     future::Future,
     pin::pin,
@@ -41,7 +41,7 @@ pub(super) async fn receive(
         return Ok(Vec::new());
     }
     // Dropped after the caller: what it leaves behind is given back.
-    let _leftover = settle::Leftover::of(core, queue);
+    let _leftover = receipts::Leftover::of(core, queue);
     let mut caller = core.lanes.enter(queue, if wait.is_zero() { 0 } else { limit }, now);
     let there = caller.take(limit);
     if !there.is_empty() {
@@ -65,7 +65,7 @@ pub(super) async fn receive(
 async fn first(
     core: &Arc<Core>,
     queue: &QueueKey,
-    caller: &mut Caller<'_>,
+    caller: &mut ReceiveGuard<'_>,
     limit: usize,
 ) -> Result<Vec<Delivery>, Arc<Error>> {
     let streams = u16::MAX >> (u16::BITS - u32::from(core.options.streams_per_queue));
@@ -75,9 +75,9 @@ async fn first(
         // Listen before looking: what arrives between the two is then heard.
         signal.as_mut().enable();
         match caller.look(limit, streams) {
-            Found::Messages(messages) => return Ok(messages),
-            Found::Failed(error) => return Err(error),
-            Found::Unread(unread) => {
+            ReceiveResult::Messages(messages) => return Ok(messages),
+            ReceiveResult::Failed(error) => return Err(error),
+            ReceiveResult::Unread(unread) => {
                 for number in (0..core.options.streams_per_queue).filter(|nth| unread & (1 << nth) != 0) {
                     run_to_its_end(block::run(Arc::clone(core), queue.clone(), number));
                 }
@@ -105,7 +105,7 @@ async fn sweep(core: Arc<Core>, queue: QueueKey, limit: usize, now: Millis) -> R
             break;
         }
     }
-    settle::give_back_later(&core, &queue);
+    receipts::give_back_later(&core, &queue);
     result
 }
 
@@ -118,7 +118,7 @@ async fn read(
 ) -> Result<Vec<Delivery>, Error> {
     let mut made = false;
     loop {
-        let answers = core.work.run(&mut stream.read(&core.options.consumer, count, None)).await?;
+        let answers = core.work.run_together(&mut stream.read(&core.options.consumer, count, None)).await;
         match delivered(core, queue, stream, answers, now).await {
             Err(error) if !made && is_missing(&error) => {
                 make_group(core, stream).await?;
@@ -135,10 +135,8 @@ pub(super) fn is_missing(error: &Error) -> bool {
 }
 
 pub(super) async fn make_group(core: &Core, stream: &Stream) -> Result<(), Error> {
-    let answers = core.work.run(redis::pipe().add_command(stream.create_group())).await?;
-    let [answer] = streams::exactly(answers)?;
-    match streams::accepted(answer) {
-        Err(error) if error.code() != Some("BUSYGROUP") => Err(error),
+    match core.work.run_one(stream.create_group()).await {
+        Err(failure) if failure.code() != Some("BUSYGROUP") => Err(failure.into()),
         _ => Ok(()),
     }
 }
@@ -148,7 +146,7 @@ pub(super) async fn delivered(
     core: &Core,
     queue: &QueueKey,
     stream: &Stream,
-    answers: Vec<Value>,
+    answers: Vec<Answer>,
     now: Millis,
 ) -> Result<Vec<Delivery>, Error> {
     let [entries, time] = streams::exactly(answers)?;
@@ -163,7 +161,7 @@ pub(super) async fn delivered(
 async fn stamp(core: &Core, stream: &Stream, entries: &[Entry], now: Millis) {
     let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
     let stamp = stream.stamp(&core.options.consumer, &ids, now);
-    if let Err(error) = core.work.run(redis::pipe().add_command(stamp)).await {
+    if let Err(error) = core.work.run_one(stamp).await {
         tracing::warn!(stream = stream.key, error = %error, "the instant of a delivery could not be written");
     }
 }

@@ -4,6 +4,7 @@ use super::{body, entry::EntryId};
 use crate::error::Error;
 use punctual_contract::bus::Delivery;
 use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_redis_link::Answer;
 use redis::{Cmd, Pipeline, Value};
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Stream {
         command
     }
 
-    /// What was given to nobody yet, then the server's time: two answers. `block` of None: answers at once.
+    /// What was given to no executor yet, then the server's time: two answers. `block` of None: answers at once.
     pub(super) fn read(&self, consumer: &str, count: usize, block: Option<Duration>) -> Pipeline {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(count.clamp(1, READ_MAX));
@@ -148,14 +149,9 @@ pub(super) struct Pending {
     pub(super) times: u32,
 }
 
-/// A refusal among the answers of a pipeline.
-pub(super) fn accepted(answer: Value) -> Result<Value, Error> {
-    answer.extract_error().map_err(Error::from_redis)
-}
-
 /// The answer to a read of one stream: `[[key, [entry, …]]]`, or nil.
-pub(super) fn entries(answer: Value) -> Result<Vec<Entry>, Error> {
-    let stream = match accepted(answer)? {
+pub(super) fn entries(answer: Answer) -> Result<Vec<Entry>, Error> {
+    let stream = match answer? {
         Value::Nil => return Ok(Vec::new()),
         Value::Array(streams) => {
             streams.into_iter().next().map(list).transpose()?.and_then(|mut list| list.pop())
@@ -184,8 +180,8 @@ fn entry(value: Value) -> Result<Entry, Error> {
 }
 
 /// `[id, consumer, idle ms, times]` each.
-pub(super) fn pending(answer: Value) -> Result<Vec<Pending>, Error> {
-    list(accepted(answer)?)?.into_iter().map(one_pending).collect()
+pub(super) fn pending(answer: Answer) -> Result<Vec<Pending>, Error> {
+    list(answer?)?.into_iter().map(one_pending).collect()
 }
 
 fn one_pending(value: Value) -> Result<Pending, Error> {
@@ -198,21 +194,21 @@ fn one_pending(value: Value) -> Result<Pending, Error> {
 }
 
 /// Seconds and microseconds.
-pub(super) fn time(answer: Value) -> Result<Millis, Error> {
-    let mut parts = list(accepted(answer)?)?.into_iter();
+pub(super) fn time(answer: Answer) -> Result<Millis, Error> {
+    let mut parts = list(answer?)?.into_iter();
     let mut number = || text(parts.next())?.parse::<i64>().map_err(|_| Error::Reply("a time that is none"));
     Ok(Millis(number()?.saturating_mul(1_000).saturating_add(number()? / 1_000)))
 }
 
-pub(super) fn count(answer: Value) -> Result<usize, Error> {
-    match accepted(answer)? {
+pub(super) fn count(answer: Answer) -> Result<usize, Error> {
+    match answer? {
         Value::Int(number) => usize::try_from(number).map_err(|_| Error::Reply("a negative count")),
         _ => Err(Error::Reply("no count")),
     }
 }
 
 /// Exactly as many answers as commands.
-pub(super) fn exactly<const N: usize>(answers: Vec<Value>) -> Result<[Value; N], Error> {
+pub(super) fn exactly<const N: usize>(answers: Vec<Answer>) -> Result<[Answer; N], Error> {
     answers.try_into().map_err(|_| Error::Reply("another number of answers"))
 }
 

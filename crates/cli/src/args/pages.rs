@@ -1,5 +1,5 @@
 //! Every command of `punctual` that a page of the documentation has, in a block or in a line, is one that the command line
-//! takes: names, flags and values. What a block has is whole; what a line has may leave out what stands for the reader's own.
+//! takes: names, flags and values. What a block has is whole; what a line has may leave out what represents the reader's own.
 //! Runs nothing: what the commands do is shown by the tests that run pages.
 
 use super::Cli;
@@ -11,7 +11,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const BEFORE: [&str; 10] = ["sudo", "env", "exec", "nohup", "do", "then", "if", "while", "!", "time"];
 
 #[derive(Debug)]
-struct Found {
+struct PageCommand {
     page: String,
     words: Vec<String>,
     is_whole: bool,
@@ -54,12 +54,12 @@ fn of_punctual(words: &[String]) -> Option<&[String]> {
     (begins && from.len() > 1).then_some(from)
 }
 
-fn of_page(page: &str, text: &str) -> Vec<Found> {
+fn of_page(page: &str, text: &str) -> Vec<PageCommand> {
     let (mut found, mut is_block, mut joined) = (Vec::new(), false, String::new());
     let mut take = |text: &str, is_whole: bool| {
         for words in commands(text) {
             if let Some(words) = of_punctual(&words) {
-                found.push(Found { page: page.to_owned(), words: words.to_vec(), is_whole });
+                found.push(PageCommand { page: page.to_owned(), words: words.to_vec(), is_whole });
             }
         }
     };
@@ -89,7 +89,7 @@ fn stands_for_another(word: &str) -> bool {
     parts || word.contains(['$', '…', '<']) || word.contains("...")
 }
 
-fn refusal(found: &Found) -> Option<String> {
+fn refusal(found: &PageCommand) -> Option<String> {
     let given = found.words.iter().filter(|word| !matches!(word.as_str(), "..." | "…" | "\\"));
     let error = Cli::try_parse_from(given).err()?;
     let is_open = found.words.iter().any(|word| stands_for_another(word));

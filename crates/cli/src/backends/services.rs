@@ -41,10 +41,10 @@ pub(super) fn supervise_workflows(running: &Running, workflows: &Workflows) {
         let looking = looking.clone();
         async move { looking.run_once(now).await }
     });
-    let (told, going_on) = (workflows.clone(), workflows.clone());
+    let (reported, going_on) = (workflows.clone(), workflows.clone());
     let asked = move || {
-        let told = told.clone();
-        async move { told.until_told().await }
+        let reported = reported.clone();
+        async move { reported.until_reported().await }
     };
     running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |_| {
         let going_on = going_on.clone();

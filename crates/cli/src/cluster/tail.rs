@@ -1,4 +1,4 @@
-//! What happens to the cluster as it happens: events in their order, and alerts that begin and end. A server that is away for a
+//! What happens to the cluster as it happens: events in their order, and alerts that begin and end. A server that is unavailable for a
 //! while is waited for.
 
 use super::{TailArgs, lists};
@@ -24,7 +24,7 @@ fn key(alert: &Alert) -> AlertKey {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct TailState {
     /// The newest event; None: none has been looked for yet.
     newest: Option<i64>,
     alerts: BTreeMap<AlertKey, Alert>,
@@ -42,7 +42,7 @@ pub(super) async fn run(args: TailArgs) -> Result<ExitCode> {
         }
     };
     tokio::pin!(ended);
-    let mut seen = Seen::default();
+    let mut seen = TailState::default();
     // A wrong address is said at once.
     look(&client, &mut seen, args.lines, form).await?;
     let mut is_away = false;
@@ -63,7 +63,7 @@ pub(super) async fn run(args: TailArgs) -> Result<ExitCode> {
     }
 }
 
-async fn look(client: &Client, seen: &mut Seen, lines: u32, form: Form) -> Result<()> {
+async fn look(client: &Client, seen: &mut TailState, lines: u32, form: Form) -> Result<()> {
     let mut events = new_events(client, seen.newest, lines).await?;
     events.reverse();
     let shown = if seen.newest.is_none() && lines == 0 { &[] } else { events.as_slice() };
@@ -100,7 +100,7 @@ async fn new_events(client: &Client, newest: Option<i64>, lines: u32) -> Result<
     Ok(found)
 }
 
-fn alerts(seen: &mut Seen, active: Vec<Alert>, form: Form) -> Result<()> {
+fn alerts(seen: &mut TailState, active: Vec<Alert>, form: Form) -> Result<()> {
     let active: BTreeMap<_, _> = active.into_iter().map(|alert| (key(&alert), alert)).collect();
     let began = active.iter().filter(|entry| !seen.alerts.contains_key(entry.0)).map(|entry| (true, entry.1));
     let ended =

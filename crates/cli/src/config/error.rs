@@ -1,6 +1,6 @@
 //! Why settings are not taken. Says which key, which value, from where, and what would be right.
 
-use super::layers::Source;
+use super::layers::SettingSource;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -14,16 +14,16 @@ pub(crate) enum Error {
     #[error("the configuration file {} is not TOML: {said}", path.display())]
     NotToml { path: PathBuf, said: String },
     #[error("{from}: there is no setting {key:?}; {known}")]
-    Unknown { key: String, from: Source, known: String },
+    Unknown { key: String, from: SettingSource, known: String },
     #[error("{key} = {value:?} (from {from}): {reason}")]
-    Invalid { key: &'static str, value: String, from: Source, reason: String },
+    Invalid { key: &'static str, value: String, from: SettingSource, reason: String },
     #[error("{key}: its file {} (named by {from}) cannot be used: {said}", path.display())]
-    SecretFile { key: &'static str, path: PathBuf, from: Box<Source>, said: String },
+    SecretFile { key: &'static str, path: PathBuf, from: Box<SettingSource>, said: String },
     #[error("{key} is given twice, as itself ({from}) and by a file ({file}); leave one of them out")]
-    GivenTwice { key: &'static str, file: String, from: Source },
+    GivenTwice { key: &'static str, file: String, from: SettingSource },
     /// Understood, and not done.
     #[error("{key} = {value:?} (from {from}) is refused: {reason}")]
-    Refused { key: &'static str, value: String, from: Source, reason: String },
+    Refused { key: &'static str, value: String, from: SettingSource, reason: String },
 }
 
 impl Error {

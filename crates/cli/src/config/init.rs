@@ -1,18 +1,18 @@
-//! A configuration file with every key explained: what is set stands in it, what is not is a comment with its default.
+//! A configuration file with every key explained: what is set is in it, what is not is a comment with its default.
 
 use super::{
     Layers,
-    keys::{FILE_SUFFIX, KEYS, Key},
-    layers::Source,
+    keys::{FILE_SUFFIX, KEYS, SettingKey},
+    layers::SettingSource,
 };
 use std::fmt::Write as _;
 
 /// The part of a key before its last dot; empty: it stands before all tables.
-fn table(key: &Key) -> &'static str {
+fn table(key: &SettingKey) -> &'static str {
     key.name.rsplit_once('.').map_or("", |parts| parts.0)
 }
 
-fn field(key: &Key) -> &'static str {
+fn field(key: &SettingKey) -> &'static str {
     key.name.rsplit_once('.').map_or(key.name, |parts| parts.1)
 }
 
@@ -28,7 +28,7 @@ fn value(text: &str) -> String {
 pub(super) fn file(layers: &Layers) -> String {
     let mut out = String::from(
         "# Settings of Punctual. A line that begins with # is a comment: it shows a key with its default.\n\
-         # What stands here goes before defaults; a variable of the environment before that, and a flag before all.\n\
+         # Values here override defaults; environment variables override this file, and flags override all.\n\
          # A secret may stand in a file of its own: auth.admin_token_file = \"/path\" instead of auth.admin_token.\n\
          # `punctual config --config FILE` shows each value and where it came from.\n",
     );
@@ -49,9 +49,9 @@ pub(super) fn file(layers: &Layers) -> String {
     out
 }
 
-fn entry(out: &mut String, key: &Key, layers: &Layers) {
+fn entry(out: &mut String, key: &SettingKey, layers: &Layers) {
     let given = layers.get(key.name);
-    let is_set = !matches!(given.from, Source::Default) && !key.is_secret();
+    let is_set = !matches!(given.from, SettingSource::Default) && !key.is_secret();
     let text = if key.is_secret() { (key.default)() } else { given.text };
     let comment = if is_set { "" } else { "# " };
     let (name, variable) = (field(key), key.variable);
@@ -101,7 +101,7 @@ mod tests {
         read.file(Path::new("a.toml"), &whole).unwrap();
         assert_eq!(effective(&read), effective(&layers));
         for key in KEYS {
-            assert!(matches!(read.get(key.name).from, Source::File(_)), "{}", key.name);
+            assert!(matches!(read.get(key.name).from, SettingSource::File(_)), "{}", key.name);
             assert!(whole.contains(key.about), "{}", key.name);
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     Error, Layers,
     keys::{DATA, JOURNAL_DIRECTORY, JOURNAL_MAX_MIB},
-    place::Place,
+    place::StoreLocation,
 };
 use std::path::{Path, PathBuf};
 
@@ -22,16 +22,16 @@ pub(crate) struct JournalPlace {
 }
 
 /// None: an outcome that its database does not take is refused.
-pub(super) fn journal(layers: &Layers, place: &Place) -> Result<Option<JournalPlace>, Error> {
+pub(super) fn journal(layers: &Layers, place: &StoreLocation) -> Result<Option<JournalPlace>, Error> {
     let max_mib: u64 = layers.number(JOURNAL_MAX_MIB, 1..=65_536)?;
     let named = layers.get(JOURNAL_DIRECTORY).text;
     let directory = match (named.as_str(), place) {
         (OFF, _) => return Ok(None),
-        ("", Place::Embedded { sqlite_path }) => {
+        ("", StoreLocation::Embedded { sqlite_path }) => {
             let beside = sqlite_path.parent().filter(|path| !path.as_os_str().is_empty());
             beside.unwrap_or_else(|| Path::new(".")).join(FOLDER)
         }
-        ("", Place::Shared(_)) => Path::new(&layers.get(DATA).text).join(FOLDER),
+        ("", StoreLocation::Shared(_)) => Path::new(&layers.get(DATA).text).join(FOLDER),
         (named, _) => PathBuf::from(named),
     };
     let (bytes_max, is_named) = (max_mib << 20, !named.is_empty());
@@ -39,7 +39,7 @@ pub(super) fn journal(layers: &Layers, place: &Place) -> Result<Option<JournalPl
         directory,
         bytes_max,
         is_named,
-        is_alone: matches!(place, Place::Embedded { .. }),
+        is_alone: matches!(place, StoreLocation::Embedded { .. }),
     }))
 }
 

@@ -9,7 +9,7 @@ use punctual_server::ServerOptions;
 const PLAN_EVERY_MS: u64 = 200;
 
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct SettingKey {
     /// As in the file; a dot parts a table from its field.
     pub(crate) name: &'static str,
     pub(crate) variable: &'static str,
@@ -82,7 +82,7 @@ const SECRET: &[&str] = &[STORE_URL, HOT_URL, AUTH_ADMIN_TOKEN, TRACES_HEADERS];
 pub(crate) const FILE_SUFFIX: &str = "_file";
 pub(crate) const FILE_SUFFIX_OF_VARIABLES: &str = "_FILE";
 
-impl Key {
+impl SettingKey {
     pub(crate) fn is_secret(&self) -> bool {
         SECRET.contains(&self.name)
     }
@@ -105,432 +105,437 @@ pub(crate) const AUTH_ADMIN_TOKEN: &str = "auth.admin_token";
 pub(crate) const AUDIT_KEEP_DAYS: &str = "audit.keep_days";
 pub(crate) const NAMESPACES_EXPLICIT: &str = "namespaces.explicit";
 
-pub(crate) static KEYS: &[Key] = &[
-    Key {
+pub(crate) static KEYS: &[SettingKey] = &[
+    SettingKey {
         name: LISTEN,
         variable: "PUNCTUAL_LISTEN",
         default: || "127.0.0.1:7450".to_owned(),
         about: "address and port of the API",
     },
-    Key {
+    SettingKey {
         name: DATA,
         variable: "PUNCTUAL_DATA",
         default: || "./punctual-data".to_owned(),
         about: "directory of the embedded store",
     },
     // Empty: follows from `data`.
-    Key {
+    SettingKey {
         name: STORE_URL,
         variable: "PUNCTUAL_STORE_URL",
         default: String::new,
         about: "durable store: sqlite://path, or mysql://user:password@host/database, several with commas",
     },
-    Key {
+    SettingKey {
         name: PARTITIONS,
         variable: "PUNCTUAL_STORE_PARTITIONS",
         default: || "16".to_owned(),
         about: "hash slots of a mysql store, fixed when it is made",
     },
-    Key {
+    SettingKey {
         name: WEAK_DURABILITY,
         variable: "PUNCTUAL_STORE_ALLOW_WEAK_DURABILITY",
         default: || "false".to_owned(),
         about: "true: run on a mysql server that may lose what it has acknowledged, and say so at each start",
     },
     // Empty: follows from `store.url`.
-    Key {
+    SettingKey {
         name: HOT_URL,
         variable: "PUNCTUAL_HOT_URL",
         default: String::new,
         about: "near future: redis://, redis+cluster://, redis+sentinel://; with rediss instead of redis over TLS; empty: memory beside a file, and a mysql store alone",
     },
-    Key {
+    SettingKey {
         name: HOT_PREFIX,
         variable: "PUNCTUAL_HOT_PREFIX",
         default: || "punctual".to_owned(),
         about: "before every key in Redis: engines of one prefix share a hot set",
     },
     // 0: `maxmemory` of the servers, where they have one, and half of their machines.
-    Key {
+    SettingKey {
         name: HOT_MEMORY_MAX_MIB,
         variable: "PUNCTUAL_HOT_MEMORY_MAX_MIB",
         default: || "0".to_owned(),
         about: "memory that tasks due soon may fill, in all Redis servers together; near it the horizon shrinks, and at it what is due waits in the store behind its queue's backlog; 0: their maxmemory. Without Redis it is of no use: only what is due within ten seconds is in memory",
     },
-    Key {
+    SettingKey {
         name: PUSH_QUEUES,
         variable: "PUNCTUAL_QUEUES_PUSH",
         default: String::new,
         about: "queues whose tasks are published to the bus, with commas: queue or namespace/queue",
     },
-    Key {
+    SettingKey {
         name: PUSH_LEASE_MS,
         variable: "PUNCTUAL_QUEUES_PUSH_LEASE_MS",
         default: || Options::default().push_lease_ms.to_string(),
         about: "how long a subscriber has a task before another gets it, without a heartbeat",
     },
-    Key {
+    SettingKey {
         name: HORIZON_MS,
         variable: "PUNCTUAL_ENGINE_HORIZON_MS",
         default: || Options::default().horizon_ms.to_string(),
         about: "how far ahead tasks are held in Redis",
     },
-    Key {
+    SettingKey {
         name: LOOKAHEAD_MS,
         variable: "PUNCTUAL_ENGINE_LOOKAHEAD_MS",
         default: || Options::default().lookahead_ms.to_string(),
         about: "how far ahead of its time a task is drained into its owner's memory",
     },
-    Key {
+    SettingKey {
         name: AHEAD_MS,
         variable: "PUNCTUAL_ENGINE_AHEAD_MS",
         default: || Options::default().ahead_ms.to_string(),
         about: "how far ahead of its time a task is leased for executors that wait, up to 200; 0: never",
     },
-    Key {
+    SettingKey {
         name: CLOCK_BOUND_MS,
         variable: "PUNCTUAL_ENGINE_CLOCK_BOUND_MS",
         default: || Options::default().clock_bound_ms.to_string(),
         about: "how far the wall clock may stray from the steady clock and the database's before it is not followed",
     },
-    Key {
+    SettingKey {
         name: SWEEP_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_SWEEP_MS",
         default: || Options::default().sweep_interval_ms.to_string(),
         about: "how often each engine looks for tasks that are overdue and were lost on their way, 100 to 60,000",
     },
-    Key {
+    SettingKey {
         name: RECONCILE_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_RECONCILE_MS",
         default: || Options::default().reconcile_interval_ms.to_string(),
         about: "how often the places of limits are compared with the attempts in flight, 200 to 600,000; in full every 30 s",
     },
-    Key {
+    SettingKey {
         name: COMPENSATE_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_COMPENSATE_MS",
         default: || Options::default().compensate_interval_ms.to_string(),
         about: "how often what could not be sent is brought back, 100 to 600,000",
     },
-    Key {
+    SettingKey {
         name: LEASE_CHECK_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_LEASE_CHECK_MS",
         default: || Options::default().lease_check_interval_ms.to_string(),
         about: "how often ended leases are looked for, 50 to 10,000",
     },
-    Key {
+    SettingKey {
         name: OVERDUE_LOOK_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_OVERDUE_LOOK_MS",
         default: || Options::default().overdue_look_interval_ms.to_string(),
         about: "how often all partitions are looked through for what should have fired long ago, 1,000 to 3,600,000",
     },
-    Key {
+    SettingKey {
         name: RETIRE_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_RETENTION_MS",
         default: || Options::default().retire_interval_ms.to_string(),
         about: "how often it is looked what has been kept for long enough, 100 to 3,600,000",
     },
-    Key {
+    SettingKey {
         name: TRIGGER_INTERVAL_MS,
         variable: "PUNCTUAL_INTERVALS_TRIGGER_MS",
         default: || PLAN_EVERY_MS.to_string(),
         about: "how often it is looked which schedules have something to do, 50 to 10,000",
     },
-    Key {
+    SettingKey {
         name: BUCKETS_WIDTH_HOURS,
         variable: "PUNCTUAL_BUCKETS_WIDTH_HOURS",
         default: || "24".to_owned(),
         about: "how wide buckets of a mysql store are near the present at most, 1 to 168; a whole part of it where more than 10,000,000 tasks would come into one, by the measured rate; those of a new store are 4 h until the rate is known; `punctual shard plan` says what a rate needs from the start; the same for all engines",
     },
-    Key {
+    SettingKey {
         name: BUCKETS_AHEAD_HOURS,
         variable: "PUNCTUAL_BUCKETS_AHEAD_HOURS",
         default: || "192".to_owned(),
         about: "how far ahead buckets are no wider than that, 24 to 8,760",
     },
-    Key {
+    SettingKey {
         name: BUCKETS_CARRY_ROWS,
         variable: "PUNCTUAL_BUCKETS_CARRY_ROWS",
         default: || "100000".to_owned(),
         about: "of an old bucket, most tasks that are moved to the present so that it can go, 0 to 10,000,000",
     },
-    Key {
+    SettingKey {
         name: PUSH_STREAMS,
         variable: "PUNCTUAL_QUEUES_STREAMS",
         default: || "1".to_owned(),
         about: "streams of a queue on the bus, 1 to 16: a Redis Cluster spreads them over its nodes; the same for all engines and subscribers",
     },
-    Key {
+    SettingKey {
         name: SUCCEEDED_MS,
         variable: "PUNCTUAL_RETENTION_SUCCEEDED_MS",
         default: || Options::default().keep_succeeded_ms.to_string(),
         about: "how long a success answers repeated requests",
     },
-    Key {
+    SettingKey {
         name: STOPPED_MS,
         variable: "PUNCTUAL_RETENTION_STOPPED_MS",
         default: || Options::default().keep_stopped_ms.to_string(),
         about: "how long a stopped task can be looked up",
     },
-    Key {
+    SettingKey {
         name: CANCELLED_MS,
         variable: "PUNCTUAL_RETENTION_CANCELLED_MS",
         default: || Options::default().keep_cancelled_ms.to_string(),
         about: "how long a cancelled task can be looked up",
     },
-    Key {
+    SettingKey {
         name: DEAD_MS,
         variable: "PUNCTUAL_RETENTION_DEAD_MS",
         default: || Options::default().keep_dead_ms.to_string(),
         about: "how long a dead task can be redriven",
     },
-    Key {
+    SettingKey {
         name: SCHEDULE_RUNS_MS,
         variable: "PUNCTUAL_RETENTION_SCHEDULE_RUNS_MS",
         default: || punctual_schedules::Options::default().keep_runs_ms.to_string(),
         about: "how long the history of a schedule's runs is kept",
     },
-    Key {
+    SettingKey {
         name: WORKFLOWS_MS,
         variable: "PUNCTUAL_RETENTION_WORKFLOWS_MS",
         default: || punctual_workflows::Options::default().keep_ms.to_string(),
         about: "how long a workflow that is over is kept",
     },
-    Key {
+    SettingKey {
         name: BULK_MS,
         variable: "PUNCTUAL_RETENTION_BULK_MS",
         default: || punctual_bulk::Options::default().keep_ms.to_string(),
         about: "how long a bulk operation that has ended is kept",
     },
-    Key {
+    SettingKey {
         name: EVENTS_MS,
         variable: "PUNCTUAL_RETENTION_EVENTS_MS",
         default: || punctual_cluster::Options::default().keep_events_ms.to_string(),
         about: "how long events of the cluster are kept; 10,000 of them at most",
     },
     // Empty: nothing is told of traces.
-    Key {
+    SettingKey {
         name: TRACES_URL,
         variable: "PUNCTUAL_TRACES_OTLP_URL",
         default: String::new,
         about: "collector of OpenTelemetry traces, OTLP over HTTP, such as http://127.0.0.1:4318; empty: off",
     },
-    Key {
+    SettingKey {
         name: TRACES_PERCENT,
         variable: "PUNCTUAL_TRACES_SAMPLE_PERCENT",
         default: || "100".to_owned(),
-        about: "of the traces that callers sample, so many in a hundred are told",
+        about: "percentage of the traces sampled by callers that is exported",
     },
-    Key {
+    SettingKey {
         name: TRACES_HEADERS,
         variable: "PUNCTUAL_TRACES_HEADERS",
         default: String::new,
         about: "headers for the collector of traces, such as authorization=Bearer TOKEN, several with commas",
     },
-    Key {
+    SettingKey {
         name: TRACES_PROTOCOL,
         variable: "PUNCTUAL_TRACES_PROTOCOL",
         default: || "http/json".to_owned(),
         about: "how traces are written: http/json or http/protobuf",
     },
-    Key {
+    SettingKey {
         name: TRACES_TIMEOUT_MS,
         variable: "PUNCTUAL_TRACES_TIMEOUT_MS",
         default: || "5000".to_owned(),
         about: "a collector of traces that answers no sooner has failed",
     },
-    Key {
+    SettingKey {
         name: TRACES_SERVICE_NAME,
         variable: "PUNCTUAL_TRACES_SERVICE_NAME",
         default: || "punctual".to_owned(),
         about: "`service.name` in traces",
     },
-    Key {
+    SettingKey {
         name: TRACES_RESOURCE,
         variable: "PUNCTUAL_TRACES_RESOURCE",
         default: String::new,
         about: "more attributes of the resource in traces, as OTEL_RESOURCE_ATTRIBUTES has them",
     },
     // Empty: no archives; what is over is deleted.
-    Key {
+    SettingKey {
         name: ARCHIVE_URL,
         variable: "PUNCTUAL_ARCHIVE_URL",
         default: String::new,
         about: "where tasks go before they are deleted: file:///directory or s3://bucket/prefix, the same for all engines",
     },
-    Key {
+    SettingKey {
         name: ARCHIVE_AFTER_DAYS,
         variable: "PUNCTUAL_ARCHIVE_AFTER_DAYS",
         default: || "7".to_owned(),
         about: "how old a bucket of a mysql store is when it is archived and dropped",
     },
     // Empty: follows from `store.url` when that is a file; else none.
-    Key {
+    SettingKey {
         name: PAYLOADS_URL,
         variable: "PUNCTUAL_PAYLOADS_URL",
         default: String::new,
         about: "where long payloads and results are: file:///directory or s3://bucket/prefix, the same for all engines; off: in the store",
     },
-    Key {
+    SettingKey {
         name: PAYLOADS_INLINE_MAX_BYTES,
         variable: "PUNCTUAL_PAYLOADS_INLINE_MAX_BYTES",
         default: || "65536".to_owned(),
         about: "longest payload or result that is kept in the store, where longer ones have a place",
     },
-    Key {
+    SettingKey {
         name: PAYLOADS_MAX_BYTES,
         variable: "PUNCTUAL_PAYLOADS_MAX_BYTES",
         default: || (16 << 20).to_string(),
         about: "longest payload or result where long ones have a place, unless limits.payload_max_bytes is set",
     },
-    Key {
+    SettingKey {
         name: BATCH_BODY_MAX_BYTES,
         variable: "PUNCTUAL_LIMITS_BATCH_BODY_MAX_BYTES",
         default: || REQUEST_BYTES_DEFAULT.to_string(),
         about: "longest body of a request; unless set, long enough for one payload of payloads.max_bytes",
     },
-    Key {
+    SettingKey {
         name: PAYLOAD_MAX_BYTES,
         variable: "PUNCTUAL_LIMITS_PAYLOAD_MAX_BYTES",
         default: || PAYLOAD_BYTES_DEFAULT.to_string(),
         about: "longest payload or result of a task",
     },
-    Key {
+    SettingKey {
         name: INSERT_WAIT_MAX_MS,
         variable: "PUNCTUAL_LIMITS_INSERT_WAIT_MAX_MS",
         default: || Options::default().insert_wait_max_ms.to_string(),
         about: "an insert that may wait longer than this for the store is answered 429",
     },
     // Empty: beside the file, or in `data`.
-    Key {
+    SettingKey {
         name: JOURNAL_DIRECTORY,
         variable: "PUNCTUAL_JOURNAL_DIRECTORY",
         default: String::new,
         about: "directory of outcomes whose database does not answer, on a disk that outlives the process; off: they are refused",
     },
-    Key {
+    SettingKey {
         name: JOURNAL_MAX_MIB,
         variable: "PUNCTUAL_JOURNAL_MAX_MIB",
         default: || "64".to_owned(),
         about: "most of them that may wait; the file may be twice as large",
     },
-    Key {
+    SettingKey {
         name: LOG_FILTER,
         variable: "PUNCTUAL_LOG_FILTER",
         default: || "info".to_owned(),
         about: "what is logged: error, warn, info, debug, trace, or per module",
     },
-    Key {
+    SettingKey {
         name: LOG_FORMAT,
         variable: "PUNCTUAL_LOG_FORMAT",
         default: || "text".to_owned(),
         about: "text or json",
     },
-    Key {
+    SettingKey {
         name: HOT_TLS_CA,
         variable: "PUNCTUAL_HOT_TLS_CA",
         default: String::new,
         about: "file of the authority that signed Redis's certificate; empty: those that this machine trusts",
     },
-    Key {
+    SettingKey {
         name: HOT_TLS_CERT,
         variable: "PUNCTUAL_HOT_TLS_CERT",
         default: String::new,
         about: "file of the certificate that is shown to Redis, where it asks for one",
     },
-    Key {
+    SettingKey {
         name: HOT_TLS_KEY,
         variable: "PUNCTUAL_HOT_TLS_KEY",
         default: String::new,
         about: "file of the key of hot.tls_cert",
     },
     // How the API is reached; 0 connections: as many as descriptors allow.
-    Key {
+    SettingKey {
         name: LISTEN_PLAIN,
         variable: "PUNCTUAL_LISTEN_PLAIN",
         default: || "false".to_owned(),
         about: "true: plain HTTP also where others can listen on the network",
     },
-    Key {
+    SettingKey {
         name: TRUSTED_PROXIES,
         variable: "PUNCTUAL_TRUSTED_PROXIES",
         default: String::new,
         about: "proxies whose X-Forwarded-For counts, with commas: addresses or blocks such as 10.0.0.0/8",
     },
-    Key {
+    SettingKey {
         name: TLS_CERT,
         variable: "PUNCTUAL_TLS_CERT",
         default: String::new,
         about: "file of the server's certificate, PEM; read again when it changes",
     },
-    Key { name: TLS_KEY, variable: "PUNCTUAL_TLS_KEY", default: String::new, about: "file of its key, PEM" },
-    Key {
+    SettingKey {
+        name: TLS_KEY,
+        variable: "PUNCTUAL_TLS_KEY",
+        default: String::new,
+        about: "file of its key, PEM",
+    },
+    SettingKey {
         name: TLS_CLIENT_CA,
         variable: "PUNCTUAL_TLS_CLIENT_CA",
         default: String::new,
         about: "file of authorities, PEM: every client must show a certificate of one of them",
     },
-    Key {
+    SettingKey {
         name: HTTP_CONNECTIONS_MAX,
         variable: "PUNCTUAL_HTTP_CONNECTIONS_MAX",
         default: || "0".to_owned(),
         about: "connections at once; 0: as many as the descriptors of the process (ulimit -n) allow",
     },
-    Key {
+    SettingKey {
         name: HTTP_CONNECTIONS_PER_ADDRESS_MAX,
         variable: "PUNCTUAL_HTTP_CONNECTIONS_PER_ADDRESS_MAX",
         default: || "0".to_owned(),
         about: "connections of one address, trusted proxies excepted; 0: half of all",
     },
-    Key {
+    SettingKey {
         name: HTTP_LONG_POLLS_MAX,
         variable: "PUNCTUAL_HTTP_LONG_POLLS_MAX",
         default: || "0".to_owned(),
         about: "calls that wait for tasks at once; 0: three quarters of the connections",
     },
-    Key {
+    SettingKey {
         name: HTTP_HEADER_TIMEOUT_MS,
         variable: "PUNCTUAL_HTTP_HEADER_TIMEOUT_MS",
         default: || ServerOptions::default().listener.header_timeout.as_millis().to_string(),
         about: "how long the head of a request may take, and the first request of a connection",
     },
-    Key {
+    SettingKey {
         name: HTTP_BODY_TIMEOUT_MS,
         variable: "PUNCTUAL_HTTP_BODY_TIMEOUT_MS",
         default: || ServerOptions::default().body_timeout.as_millis().to_string(),
         about: "how long the body of a request may take",
     },
-    Key {
+    SettingKey {
         name: HTTP_WRITE_TIMEOUT_MS,
         variable: "PUNCTUAL_HTTP_WRITE_TIMEOUT_MS",
         default: || ServerOptions::default().listener.write_timeout.as_millis().to_string(),
         about: "how long a caller may take for an answer, or for 64 KiB of it",
     },
-    Key {
+    SettingKey {
         name: HTTP_IDLE_TIMEOUT_MS,
         variable: "PUNCTUAL_HTTP_IDLE_TIMEOUT_MS",
         default: || ServerOptions::default().listener.idle_timeout.as_millis().to_string(),
         about: "how long a connection may ask nothing",
     },
-    Key {
+    SettingKey {
         name: HTTP_BODIES_MAX_MIB,
         variable: "PUNCTUAL_HTTP_BODIES_MAX_MIB",
         default: || (ServerOptions::default().bodies_max_bytes >> 20).to_string(),
         about: "memory for the bodies of all requests together",
     },
     // Empty: only tokens that are in the store, if there are any.
-    Key {
+    SettingKey {
         name: AUTH_ADMIN_TOKEN,
         variable: "PUNCTUAL_AUTH_ADMIN_TOKEN",
         default: String::new,
-        about: "a token that may do everything and stands in no store, the same for all engines; never shown",
+        about: "an admin token that is not in the store, the same for all engines; never shown",
     },
-    Key {
+    SettingKey {
         name: AUDIT_KEEP_DAYS,
         variable: "PUNCTUAL_AUDIT_KEEP_DAYS",
         default: || "365".to_owned(),
         about: "how long it is kept who changed what",
     },
-    Key {
+    SettingKey {
         name: NAMESPACES_EXPLICIT,
         variable: "PUNCTUAL_NAMESPACES_EXPLICIT",
         default: || "false".to_owned(),
@@ -538,17 +543,17 @@ pub(crate) static KEYS: &[Key] = &[
     },
 ];
 
-pub(crate) fn find(name: &str) -> Option<&'static Key> {
+pub(crate) fn find(name: &str) -> Option<&'static SettingKey> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 /// The secret setting of which this names the file.
-pub(crate) fn secret_of_file(name: &str) -> Option<&'static Key> {
+pub(crate) fn secret_of_file(name: &str) -> Option<&'static SettingKey> {
     find(name.strip_suffix(FILE_SUFFIX)?).filter(|key| key.is_secret())
 }
 
 /// The same, of a variable.
-pub(crate) fn secret_of_variable(variable: &str) -> Option<&'static Key> {
+pub(crate) fn secret_of_variable(variable: &str) -> Option<&'static SettingKey> {
     let of = variable.strip_suffix(FILE_SUFFIX_OF_VARIABLES)?;
     KEYS.iter().find(|key| key.variable == of && key.is_secret())
 }

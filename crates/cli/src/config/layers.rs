@@ -2,7 +2,7 @@
 
 use super::{
     Error,
-    keys::{self, KEYS, Key},
+    keys::{self, KEYS, SettingKey},
     otel, secrets,
 };
 use std::{
@@ -13,16 +13,16 @@ use std::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum SettingSource {
     Default,
     File(PathBuf),
     Environment(String),
     Flag(String),
     /// The value of a secret: its file, and what names that.
-    SecretFile(PathBuf, Box<Source>),
+    SecretFile(PathBuf, Box<SettingSource>),
 }
 
-impl Source {
+impl SettingSource {
     /// One word, for programs.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -51,7 +51,7 @@ impl fmt::Display for Source {
 #[derive(Clone)]
 pub(crate) struct Given {
     pub(crate) text: String,
-    pub(crate) from: Source,
+    pub(crate) from: SettingSource,
 }
 
 impl fmt::Debug for Given {
@@ -71,13 +71,14 @@ pub(crate) struct Layers {
 
 impl Layers {
     pub(crate) fn defaults() -> Self {
-        let given = |key: &Key| (key.name, Given { text: (key.default)(), from: Source::Default });
+        let given =
+            |key: &SettingKey| (key.name, Given { text: (key.default)(), from: SettingSource::Default });
         Self { given: KEYS.iter().map(given).collect(), unused_variables: Vec::new(), warnings: Vec::new() }
     }
 
     /// Another default than the usual one.
     pub(crate) fn default_to(&mut self, key: &'static str, text: impl Into<String>) {
-        self.given.insert(key, Given { text: text.into(), from: Source::Default });
+        self.given.insert(key, Given { text: text.into(), from: SettingSource::Default });
     }
 
     pub(crate) fn read_file(&mut self, path: &Path) -> Result<(), Error> {
@@ -94,7 +95,7 @@ impl Layers {
             Error::NotToml { path: path.to_owned(), said }
         };
         let table: toml::Table = text.parse().map_err(not_toml)?;
-        let from = Source::File(path.to_owned());
+        let from = SettingSource::File(path.to_owned());
         let mut flat = Vec::new();
         flatten("", table, &mut flat);
         let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
@@ -121,12 +122,12 @@ impl Layers {
         self.of_opentelemetry(&variables);
         variables.retain(|variable, _| variable.starts_with("PUNCTUAL_"));
         for (variable, value) in &variables {
-            let from = Source::Environment(variable.clone());
+            let from = SettingSource::Environment(variable.clone());
             match (KEYS.iter().find(|key| key.variable == variable), keys::secret_of_variable(variable)) {
                 (Some(key), _) => self.set(key, value.clone(), from),
                 (None, Some(secret)) if variables.contains_key(secret.variable) => {
                     let file = variable.clone();
-                    let from = Source::Environment(secret.variable.to_owned());
+                    let from = SettingSource::Environment(secret.variable.to_owned());
                     return Err(Error::GivenTwice { key: secret.name, file, from });
                 }
                 (None, Some(secret)) => self.set_from_file(secret, value, from)?,
@@ -139,7 +140,7 @@ impl Layers {
 
     fn of_opentelemetry(&mut self, variables: &BTreeMap<String, String>) {
         let mut set = |name: &'static str, value: &str, variable: &str| {
-            let from = Source::Environment(variable.to_owned());
+            let from = SettingSource::Environment(variable.to_owned());
             self.given.insert(name, Given { text: value.to_owned(), from });
         };
         for (variable, name) in otel::VARIABLES {
@@ -157,12 +158,12 @@ impl Layers {
     }
 
     pub(crate) fn flag(&mut self, flag: &str, name: &str, value: String) -> Result<(), Error> {
-        let from = Source::Flag(flag.to_owned());
+        let from = SettingSource::Flag(flag.to_owned());
         let secret = keys::secret_of_file(name);
         let key = secret.map_or_else(|| Self::key(name, &from), Ok)?;
-        let is_flag = |source: &Source| matches!(source, Source::Flag(_));
+        let is_flag = |source: &SettingSource| matches!(source, SettingSource::Flag(_));
         let before = self.get(key.name).from;
-        let was_file = matches!(&before, Source::SecretFile(_, by) if is_flag(by));
+        let was_file = matches!(&before, SettingSource::SecretFile(_, by) if is_flag(by));
         if key.is_secret() && ((secret.is_some() && is_flag(&before)) || (secret.is_none() && was_file)) {
             let file = format!("{}{}", key.name, keys::FILE_SUFFIX);
             return Err(Error::GivenTwice { key: key.name, file, from });
@@ -186,7 +187,12 @@ impl Layers {
         Ok(())
     }
 
-    fn set_from_file(&mut self, key: &'static Key, path: &str, from: Source) -> Result<(), Error> {
+    fn set_from_file(
+        &mut self,
+        key: &'static SettingKey,
+        path: &str,
+        from: SettingSource,
+    ) -> Result<(), Error> {
         let path = PathBuf::from(path);
         let text = secrets::read(key.name, &path, &from)?;
         if secrets::is_open_to_all(&path) {
@@ -196,22 +202,22 @@ impl Layers {
                 key.name
             ));
         }
-        self.set(key, text, Source::SecretFile(path, Box::new(from)));
+        self.set(key, text, SettingSource::SecretFile(path, Box::new(from)));
         Ok(())
     }
 
-    fn key(name: &str, from: &Source) -> Result<&'static Key, Error> {
+    fn key(name: &str, from: &SettingSource) -> Result<&'static SettingKey, Error> {
         let unknown =
             || Error::Unknown { key: name.to_owned(), from: from.clone(), known: keys::known(name) };
         keys::find(name).ok_or_else(unknown)
     }
 
-    fn set(&mut self, key: &Key, text: String, from: Source) {
+    fn set(&mut self, key: &SettingKey, text: String, from: SettingSource) {
         self.given.insert(key.name, Given { text, from });
     }
 
     pub(crate) fn get(&self, key: &'static str) -> Given {
-        let absent = || Given { text: String::new(), from: Source::Default };
+        let absent = || Given { text: String::new(), from: SettingSource::Default };
         self.given.get(key).cloned().unwrap_or_else(absent)
     }
 
@@ -259,7 +265,7 @@ fn flatten(prefix: &str, table: toml::Table, flat: &mut Vec<(String, toml::Value
     }
 }
 
-fn plain(key: &Key, value: toml::Value, from: &Source) -> Result<String, Error> {
+fn plain(key: &SettingKey, value: toml::Value, from: &SettingSource) -> Result<String, Error> {
     match value {
         toml::Value::String(text) => Ok(text),
         toml::Value::Integer(number) => Ok(number.to_string()),

@@ -80,7 +80,7 @@ impl Listening {
         if self.listener.tls.is_none() && !self.plain && !has_proxies {
             return Err(self.refused(
                 "tokens would cross the network in clear text; set tls.cert and tls.key, or name the proxies that speak \
-                 TLS in front of it in trusted_proxies (nobody else is then served), or, if nobody else can listen on \
+                 TLS in front of it in trusted_proxies (all other clients are then refused), or, if nobody else can listen on \
                  that network, set listen_plain to true",
             ));
         }
@@ -109,7 +109,7 @@ impl Listening {
         let hides_callers = self.is_plain_on_a_network() && self.listener.trusted_proxies.is_empty();
         hides_callers.then(|| {
             format!(
-                "{LISTEN_PLAIN} is true and {TRUSTED_PROXIES} names nobody: behind a proxy or an ingress all callers have its address, \
+                "{LISTEN_PLAIN} is true and {TRUSTED_PROXIES} names no proxy: behind a proxy or an ingress all callers have its address, \
                  so that they share one bound of connections, ten bad tokens of one slow all of them down, and the audit says \
                  who called only by token; set {TRUSTED_PROXIES} to the addresses that the proxy calls from"
             )
@@ -201,9 +201,9 @@ mod tests {
         assert!(insisted.may_listen(true).is_ok() && !insisted.listener.only_proxies);
         assert!(insisted.may_listen(false).is_err(), "tokens are needed all the same");
         assert!(insisted.hidden_callers().is_some_and(|said| said.contains("trusted_proxies")));
-        let told = with(&[open, ("listen_plain", "true"), ("trusted_proxies", "10.0.0.0/8")]).unwrap();
+        let reported = with(&[open, ("listen_plain", "true"), ("trusted_proxies", "10.0.0.0/8")]).unwrap();
         let near = with(&[("listen_plain", "true")]).unwrap();
-        assert_eq!((told.hidden_callers(), near.hidden_callers()), (None, None));
+        assert_eq!((reported.hidden_callers(), near.hidden_callers()), (None, None));
         let behind = with(&[open, ("trusted_proxies", "10.0.0.0/8, ::1")]).unwrap();
         assert!(behind.may_listen(true).is_ok() && behind.listener.only_proxies);
         let directory = tempfile::tempdir().unwrap();

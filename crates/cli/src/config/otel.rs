@@ -7,7 +7,7 @@ use super::keys::{
 /// Its value is the whole address, with the path.
 pub(super) const WHOLE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
-/// Below our own variables; a later one goes before an earlier one.
+/// Below our own variables; a later one overrides an earlier one.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("OTEL_EXPORTER_OTLP_ENDPOINT", TRACES_URL),
     (WHOLE_ENDPOINT, TRACES_URL),

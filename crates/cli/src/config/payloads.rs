@@ -5,8 +5,8 @@ use super::{
     keys::{
         BATCH_BODY_MAX_BYTES, PAYLOAD_MAX_BYTES, PAYLOADS_INLINE_MAX_BYTES, PAYLOADS_MAX_BYTES, PAYLOADS_URL,
     },
-    layers::Source,
-    place::Place,
+    layers::SettingSource,
+    place::StoreLocation,
     settings::object_url,
 };
 
@@ -29,10 +29,10 @@ pub(crate) struct Payloads {
 }
 
 impl Payloads {
-    pub(super) fn from_layers(layers: &Layers, place: &Place) -> Result<Self, Error> {
+    pub(super) fn from_layers(layers: &Layers, place: &StoreLocation) -> Result<Self, Error> {
         let url = url(layers, place)?;
         let body: usize = layers.number(BATCH_BODY_MAX_BYTES, 1_024..=GIB)?;
-        let is_set = |key| layers.get(key).from != Source::Default;
+        let is_set = |key| layers.get(key).from != SettingSource::Default;
         let long: usize = layers.number(PAYLOADS_MAX_BYTES, 1..=GIB / 2)?;
         let is_long = url.is_some() && !is_set(PAYLOAD_MAX_BYTES);
         let payload_max_bytes = if is_long { long } else { layers.number(PAYLOAD_MAX_BYTES, 1..=body)? };
@@ -56,15 +56,15 @@ impl Payloads {
     }
 }
 
-fn url(layers: &Layers, place: &Place) -> Result<Option<String>, Error> {
+fn url(layers: &Layers, place: &StoreLocation) -> Result<Option<String>, Error> {
     if layers.get(PAYLOADS_URL).text == OFF {
         return Ok(None);
     }
     let named = object_url(layers, PAYLOADS_URL, "payloads", "the place that goes with the store")?;
     match (named, place) {
         (Some(named), _) => Ok(Some(named)),
-        (None, Place::Shared(_)) => Ok(None),
-        (None, Place::Embedded { sqlite_path }) => {
+        (None, StoreLocation::Shared(_)) => Ok(None),
+        (None, StoreLocation::Embedded { sqlite_path }) => {
             let mut beside = sqlite_path.clone().into_os_string();
             beside.push(".payloads");
             let beside = std::path::absolute(beside).ok();

@@ -15,7 +15,7 @@ use std::{
 
 /// Where the tasks are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     /// A file, and memory: one engine.
     Embedded { sqlite_path: PathBuf },
     /// MySQL databases, and Redis or none: as many engines as one likes.
@@ -51,7 +51,7 @@ impl fmt::Debug for SharedPlace {
     }
 }
 
-impl Place {
+impl StoreLocation {
     /// A file that the first start makes.
     pub(crate) fn is_new_file(&self) -> bool {
         matches!(self, Self::Embedded { sqlite_path } if !sqlite_path.exists())
@@ -75,7 +75,7 @@ impl Place {
 }
 
 /// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process. Databases need none.
-pub(super) fn place(layers: &Layers) -> Result<Place, Error> {
+pub(super) fn place(layers: &Layers) -> Result<StoreLocation, Error> {
     let (store, hot) = (layers.get(STORE_URL).text, layers.get(HOT_URL).text);
     let in_redis = REDIS_SCHEMES
         .iter()
@@ -87,8 +87,8 @@ pub(super) fn place(layers: &Layers) -> Result<Place, Error> {
         return Err(layers.invalid(HOT_URL, reason));
     }
     match (store.starts_with("mysql://"), in_redis || is_none) {
-        (false, _) if !in_redis => Ok(Place::Embedded { sqlite_path: sqlite_path(layers)? }),
-        (true, true) => Ok(Place::Shared(SharedPlace {
+        (false, _) if !in_redis => Ok(StoreLocation::Embedded { sqlite_path: sqlite_path(layers)? }),
+        (true, true) => Ok(StoreLocation::Shared(SharedPlace {
             mysql_urls: mysql_urls(layers, &store)?,
             redis_url: if in_redis { Some(over_tls(layers, hot)?) } else { None },
             prefix: prefix(layers)?,

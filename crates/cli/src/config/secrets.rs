@@ -1,20 +1,20 @@
 //! Secrets that stand in files of their own, and how a secret is shown: without what is secret of it. Changes no file.
 
-use super::{Error, layers::Source};
+use super::{Error, layers::SettingSource};
 use std::{fs, path::Path};
 
 /// As for `store.url`, for commands that take nothing else of the settings.
 pub(crate) fn read_secret(path: &Path) -> Result<String, Error> {
-    read(super::keys::STORE_URL, path, &Source::Flag("--store-url-file".to_owned()))
+    read(super::keys::STORE_URL, path, &SettingSource::Flag("--store-url-file".to_owned()))
 }
 
 /// The address of a bus, in the file that a variable names.
 pub(crate) fn read_bus_url(variable: &str, path: &Path) -> Result<String, Error> {
-    read(super::keys::HOT_URL, path, &Source::Environment(variable.to_owned()))
+    read(super::keys::HOT_URL, path, &SettingSource::Environment(variable.to_owned()))
 }
 
 /// What a file holds, without the line end that editors and `echo` leave.
-pub(super) fn read(key: &'static str, path: &Path, named_by: &Source) -> Result<String, Error> {
+pub(super) fn read(key: &'static str, path: &Path, named_by: &SettingSource) -> Result<String, Error> {
     let unusable = |said: String| Error::SecretFile {
         key,
         path: path.to_owned(),
@@ -46,7 +46,7 @@ pub(crate) fn shown(key: &str, text: &str) -> String {
     if key.ends_with(".url") {
         return urls(text).map(without_password).collect::<Vec<_>>().join(",");
     }
-    let is_secret = super::keys::find(key).is_some_and(super::keys::Key::is_secret);
+    let is_secret = super::keys::find(key).is_some_and(super::keys::SettingKey::is_secret);
     if is_secret && !text.is_empty() { "(secret)".to_owned() } else { text.to_owned() }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         let path = dir.path().join("secret");
         let read = |text: &str| {
             fs::write(&path, text).unwrap();
-            read("store.url", &path, &Source::Default).map_err(|error| error.to_string())
+            read("store.url", &path, &SettingSource::Default).map_err(|error| error.to_string())
         };
         assert_eq!(read("mysql://u:p@h/d\r\n").unwrap(), "mysql://u:p@h/d");
         for (text, part) in [("\n", "empty"), ("geheim\nzwei\n", "more than one line")] {

@@ -11,7 +11,7 @@ use super::{
         PUSH_QUEUES, RECONCILE_INTERVAL_MS, RETIRE_INTERVAL_MS, SCHEDULE_RUNS_MS, STOPPED_MS, SUCCEEDED_MS,
         SWEEP_INTERVAL_MS, TRIGGER_INTERVAL_MS, WORKFLOWS_MS,
     },
-    place::{Place, SharedPlace, memory_max_bytes, place, sqlite_path, yes_or_no},
+    place::{SharedPlace, StoreLocation, memory_max_bytes, place, sqlite_path, yes_or_no},
     telemetry,
 };
 use punctual_domain::{
@@ -32,7 +32,7 @@ pub(crate) enum LogFormat {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) listening: Listening,
-    pub(crate) place: Place,
+    pub(crate) place: StoreLocation,
     pub(crate) archive: Archive,
     pub(crate) engine: Options,
     pub(crate) schedules: punctual_schedules::Options,
@@ -235,8 +235,8 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
 }
 
 /// Without Redis the bus is the engine's own memory, which no executor reaches.
-fn can_push(layers: &Layers, place: &Place) -> Result<bool, Error> {
-    let can = matches!(place, Place::Shared(SharedPlace { redis_url: Some(_), .. }));
+fn can_push(layers: &Layers, place: &StoreLocation) -> Result<bool, Error> {
+    let can = matches!(place, StoreLocation::Shared(SharedPlace { redis_url: Some(_), .. }));
     if !can && !layers.get(PUSH_QUEUES).text.is_empty() {
         return Err(layers.refused(
             PUSH_QUEUES,
@@ -352,7 +352,7 @@ mod tests {
         for hot in [None, Some(("hot.url", "")), Some(("hot.url", "none"))] {
             let flags: Vec<_> = [store].into_iter().chain(hot).collect();
             let settings = with(&flags).unwrap();
-            let Place::Shared(place) = settings.place else { panic!("a database is shared") };
+            let StoreLocation::Shared(place) = settings.place else { panic!("a database is shared") };
             assert_eq!((place.redis_url, settings.engine.can_push), (None, false), "{hot:?}");
         }
         assert!(with(&[store, ("hot.url", "redis://h")]).unwrap().engine.can_push);
@@ -360,7 +360,7 @@ mod tests {
         assert!(said.contains("queues.push") && said.contains("hot.url"), "{said}");
         for nothing in ["", "none"] {
             let place = with(&[("hot.url", nothing)]).unwrap().place;
-            assert!(matches!(place, Place::Embedded { .. }), "{nothing:?}: a file has its memory");
+            assert!(matches!(place, StoreLocation::Embedded { .. }), "{nothing:?}: a file has its memory");
         }
     }
 
@@ -369,7 +369,7 @@ mod tests {
         let urls = "mysql://u:geheim@a:3306/p0, mysql://u:gehe@im@b/p1";
         let settings = with(&[("store.url", urls), ("hot.url", "redis://h:6379")]).unwrap();
         assert_eq!(settings.place.shown(), "mysql://u@a:3306/p0,mysql://u@b/p1");
-        let Place::Shared(place) = settings.place else { panic!("two databases are shared") };
+        let StoreLocation::Shared(place) = settings.place else { panic!("two databases are shared") };
         assert_eq!((place.mysql_urls.len(), place.partitions), (2, 16));
         let odd = [("store.url", "mysql://a/p0,mysql://u:geheim@b"), ("hot.url", "redis://h")];
         let said = with(&odd).unwrap_err().to_string();

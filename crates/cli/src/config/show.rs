@@ -5,7 +5,7 @@ use super::{
     keys::{
         BATCH_BODY_MAX_BYTES, HOT_URL, JOURNAL_DIRECTORY, KEYS, PAYLOAD_MAX_BYTES, PAYLOADS_URL, STORE_URL,
     },
-    layers::Source,
+    layers::SettingSource,
     secrets::shown as visible,
     settings::store_url,
 };
@@ -81,14 +81,14 @@ fn shown(layers: &Layers, settings: &Settings) -> Result<Vec<Shown>, super::Erro
     let mut all = Vec::new();
     for key in KEYS {
         let given = layers.get(key.name);
-        let is_left = given.from == Source::Default || given.text.is_empty();
+        let is_left = given.from == SettingSource::Default || given.text.is_empty();
         let followed = if is_left { followed(key.name, layers, settings)? } else { None };
         let value = visible(key.name, followed.as_ref().unwrap_or(&given.text));
         let from = match &given.from {
-            Source::Default => None,
-            Source::File(path) => Some(path.display().to_string()),
-            Source::Environment(name) | Source::Flag(name) => Some(name.clone()),
-            Source::SecretFile(path, _) => Some(path.display().to_string()),
+            SettingSource::Default => None,
+            SettingSource::File(path) => Some(path.display().to_string()),
+            SettingSource::Environment(name) | SettingSource::Flag(name) => Some(name.clone()),
+            SettingSource::SecretFile(path, _) => Some(path.display().to_string()),
         };
         let source = given.from.word();
         all.push(Shown { key: key.name, value, source, from, variable: key.variable, about: key.about });

@@ -1,4 +1,4 @@
-//! Where traces are told, and how. Opens nothing.
+//! Where traces are sent, and how. Opens nothing.
 
 use super::{
     Error, Layers,
@@ -6,14 +6,14 @@ use super::{
         TRACES_HEADERS, TRACES_PERCENT, TRACES_PROTOCOL, TRACES_RESOURCE, TRACES_SERVICE_NAME,
         TRACES_TIMEOUT_MS, TRACES_URL,
     },
-    layers::Source,
+    layers::SettingSource,
     otel::WHOLE_ENDPOINT,
 };
 use punctual_traces::{Options, headers, pairs};
 use std::time::Duration;
 
-fn is_of_opentelemetry(from: &Source) -> bool {
-    matches!(from, Source::Environment(variable) if variable.starts_with("OTEL_"))
+fn is_of_opentelemetry(from: &SettingSource) -> bool {
+    matches!(from, SettingSource::Environment(variable) if variable.starts_with("OTEL_"))
 }
 
 pub(super) fn traces(layers: &Layers) -> Result<Option<Options>, Error> {
@@ -28,14 +28,14 @@ pub(super) fn traces(layers: &Layers) -> Result<Option<Options>, Error> {
     let mut resource = resource.map_err(|reason| layers.invalid(TRACES_RESOURCE, reason))?;
     let service = layers.get(TRACES_SERVICE_NAME);
     let is_named = resource.iter().any(|(name, _)| name == "service.name");
-    if service.from != Source::Default || !is_named {
+    if service.from != SettingSource::Default || !is_named {
         resource.retain(|(name, _)| name != "service.name");
         resource.insert(0, ("service.name".to_owned(), service.text));
     }
     let given = layers.get(TRACES_URL);
     let base = given.text.trim();
     let endpoint = match &given.from {
-        Source::Environment(variable) if variable == WHOLE_ENDPOINT => base.to_owned(),
+        SettingSource::Environment(variable) if variable == WHOLE_ENDPOINT => base.to_owned(),
         _ => format!("{}/v1/traces", base.trim_end_matches('/')),
     };
     match base.split_once("://") {

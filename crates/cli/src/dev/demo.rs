@@ -26,7 +26,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(15);
 const CONCURRENCY: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct DemoPlan {
     /// Tasks a second.
     pub(super) rate: u32,
     /// None: until it is stopped.
@@ -55,7 +55,7 @@ pub(super) struct Demo {
 
 pub(super) async fn run(
     client: Client,
-    plan: Plan,
+    plan: DemoPlan,
     screen: Screen,
     stop: CancellationToken,
 ) -> Result<Summary> {

@@ -1,7 +1,7 @@
 //! The stream of demo tasks: at a steady rate, each with a random delay, its time chosen here so that the check does
 //! not rest on what the server says.
 
-use super::demo::{Demo, KIND, Note, Plan, QUEUE};
+use super::demo::{Demo, DemoPlan, KIND, Note, QUEUE};
 use crate::clock::SystemClock;
 use punctual_protocol::{InsertTask, Json};
 use punctual_sdk::Client;
@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(50);
 const BATCH_MAX: u64 = 1_000;
 
 /// Until the time is over or `stop`.
-pub(super) async fn stream(client: &Client, demo: &Demo, plan: Plan, stop: &CancellationToken) {
+pub(super) async fn stream(client: &Client, demo: &Demo, plan: DemoPlan, stop: &CancellationToken) {
     let ends_at = plan.run_for.map(|run_for| demo.begun + run_for);
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,5 +1,5 @@
 //! Until when certificates hold: of a file, as MySQL writes it, and as a server shows it in its handshake. Says nothing
-//! about whom they are trusted by: whoever connects in earnest does.
+//! about whom they are trusted by: the client that connects in earnest does.
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
@@ -121,7 +121,7 @@ impl ServerCertVerifier for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_testkit::certificates::{Authority, Names, Validity};
+    use punctual_testkit::certificates::{Authority, CertificateNames, Validity};
     use std::time::Duration;
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
     fn the_end_of_a_file_is_that_of_its_certificate() {
         let dir = tempfile::tempdir().unwrap();
         let in_a_week = Validity::EndsIn(Duration::from_hours(7 * 24));
-        let files = Authority::new().issue(Names::loopback(), in_a_week).write_to(dir.path());
+        let files = Authority::new().issue(CertificateNames::loopback(), in_a_week).write_to(dir.path());
         let ends_at = of_file(&files.cert).unwrap();
         let now = i64::try_from(crate::clock::SystemClock::since_epoch().as_millis()).unwrap();
         assert!((ends_at - now - 7 * 24 * 3_600_000).abs() < 60_000);

@@ -1,14 +1,14 @@
 //! The file of the embedded store.
 
 use super::{
-    Found, finding, limited,
+    Findings, finding, limited,
     list::{FILE_INTEGRITY, FILE_LOG, FILE_SCHEMA, Judged},
     unanswered, verdicts,
 };
 use punctual_store::{SqliteDoctor, SqliteFacts};
 use std::path::Path;
 
-pub(super) async fn examine(path: &Path) -> Found {
+pub(super) async fn examine(path: &Path) -> Findings {
     let at = path.display().to_string();
     let doctor = SqliteDoctor::new(path);
     let facts = match limited(blocking(&doctor, SqliteDoctor::facts)).await {

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// From best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Verdict {
+pub(crate) enum CheckVerdict {
     Good,
     /// It works, and something about it may go wrong.
     Doubtful,
@@ -13,7 +13,7 @@ pub(crate) enum Verdict {
     Wrong,
 }
 
-impl Verdict {
+impl CheckVerdict {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -26,7 +26,7 @@ impl Verdict {
 /// What a fact means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CheckVerdict,
     pub(crate) finding: String,
     /// Empty where it is good.
     pub(crate) way_out: String,
@@ -34,15 +34,15 @@ pub(crate) struct Judged {
 
 impl Judged {
     pub(crate) fn good(finding: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Good, finding: finding.into(), way_out: String::new() }
+        Self { verdict: CheckVerdict::Good, finding: finding.into(), way_out: String::new() }
     }
 
     pub(crate) fn doubtful(finding: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Doubtful, finding: finding.into(), way_out: way_out.into() }
+        Self { verdict: CheckVerdict::Doubtful, finding: finding.into(), way_out: way_out.into() }
     }
 
     pub(crate) fn wrong(finding: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Wrong, finding: finding.into(), way_out: way_out.into() }
+        Self { verdict: CheckVerdict::Wrong, finding: finding.into(), way_out: way_out.into() }
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Finding {
     /// Which server, file or place.
     #[serde(rename = "where")]
     pub(crate) place: String,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CheckVerdict,
     pub(crate) finding: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) way_out: String,
@@ -79,13 +79,13 @@ checks! {
     DESCRIPTORS "machine.descriptors"
         "How many files and connections this process may have open: doubtful below 4,096, wrong below 256."
     CLOCK "machine.clock"
-        "The clock of this machine stands after the day this program was made."
+        "The clock of this machine is after the build date of this program."
     CERTIFICATE "machine.certificate"
         "The certificate of `tls.cert`, where that is set: doubtful in its last 14 days, wrong when it has ended or cannot be read."
     KEY "machine.key"
         "The keys of `tls.key` and `hot.tls_key`, where those are set, can be read by their owner and group alone: doubtful where everybody may."
     CALLERS "machine.callers"
-        "Where plain HTTP is served on a network (`listen_plain`), `trusted_proxies` names the proxies in front of it, so that callers are told apart: doubtful where it names none."
+        "Where plain HTTP is served on a network (`listen_plain`), `trusted_proxies` names the proxies in front of it, so that callers are distinguished: doubtful where it names none."
     PLACE_WRITABLE "place.writable"
         "The directories of data, archives and long payloads can be written. Object stores (`s3://`) are not tried."
     PLACE_DISK "place.disk"
@@ -109,7 +109,7 @@ checks! {
     MYSQL_ISOLATION "mysql.isolation"
         "Connections of an engine get READ COMMITTED, whatever the server's default is."
     MYSQL_TIME_ZONE "mysql.time_zone"
-        "Only told: times are stored in UTC, whatever zone the server has."
+        "For information only: times are stored in UTC, whatever zone the server has."
     MYSQL_PACKET "mysql.packet"
         "`max_allowed_packet`: doubtful below 16 MiB, wrong below 4 MiB."
     MYSQL_TIMEOUTS "mysql.timeouts"

@@ -1,13 +1,13 @@
 //! This machine, and the directories that the settings name: free room, whether they can be written, limits, the clock.
 
 use super::{
-    Found, certificate, finding,
+    Findings, certificate, finding,
     list::{CALLERS, CERTIFICATE, CLOCK, DESCRIPTORS, Judged, KEY, PLACE_DISK, PLACE_WRITABLE},
     verdicts,
 };
 use crate::{
     clock::SystemClock,
-    config::{Layers, Place, Settings, is_open_to_all},
+    config::{Layers, Settings, StoreLocation, is_open_to_all},
 };
 use punctual_contract::Clock as _;
 use rustix::{
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 const OWN_CERTIFICATE: &str = "tls.cert";
 const KEYS: [&str; 2] = ["tls.key", "hot.tls_key"];
 
-pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &SystemClock) -> Found {
+pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &SystemClock) -> Findings {
     let mut found = vec![
         finding(&DESCRIPTORS, "this process", verdicts::descriptors(getrlimit(Resource::Nofile).current)),
         finding(&CLOCK, "this machine", verdicts::own_clock(clock.now().0)),
@@ -34,7 +34,7 @@ pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &System
     }
     if settings.listening.is_plain_on_a_network() {
         let judged = settings.listening.hidden_callers().map_or_else(
-            || Judged::good("callers behind the proxies of trusted_proxies are told apart"),
+            || Judged::good("callers behind the proxies of trusted_proxies are distinguished"),
             |said| {
                 Judged::doubtful(
                     said,
@@ -87,7 +87,7 @@ fn private(key: &Path) -> Judged {
 /// Directories that are written; None: it is none.
 fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
     let mut places = Vec::new();
-    if let Place::Embedded { sqlite_path } = &settings.place {
+    if let StoreLocation::Embedded { sqlite_path } = &settings.place {
         let parent = sqlite_path.parent().filter(|parent| !parent.as_os_str().is_empty());
         places.push(("data", Some(parent.unwrap_or_else(|| Path::new(".")).to_owned())));
     }
@@ -103,7 +103,7 @@ fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
 }
 
 /// The directory, or the nearest above it that is there.
-fn standing(directory: &Path) -> &Path {
+fn existing_parent(directory: &Path) -> &Path {
     let here = Path::new(".");
     directory
         .ancestors()
@@ -113,20 +113,20 @@ fn standing(directory: &Path) -> &Path {
 }
 
 fn writable(directory: &Path) -> Judged {
-    let standing = standing(directory);
-    let is_there = standing == directory;
-    match access(standing, Access::WRITE_OK | Access::EXEC_OK) {
+    let existing_parent = existing_parent(directory);
+    let is_there = existing_parent == directory;
+    match access(existing_parent, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) if is_there => Judged::good("can be written"),
-        Ok(()) => Judged::good(format!("not there yet, and can be made in {}", standing.display())),
+        Ok(()) => Judged::good(format!("not there yet, and can be made in {}", existing_parent.display())),
         Err(error) => Judged::wrong(
-            format!("{} cannot be written: {error}", standing.display()),
+            format!("{} cannot be written: {error}", existing_parent.display()),
             "give it to the user that the engine runs as: chown, or another directory",
         ),
     }
 }
 
 pub(super) fn disk(directory: &Path) -> Judged {
-    match statvfs(standing(directory)) {
+    match statvfs(existing_parent(directory)) {
         Ok(statvfs) => verdicts::disk(
             statvfs.f_bavail.saturating_mul(statvfs.f_frsize),
             statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
@@ -143,7 +143,7 @@ pub(super) fn is_near(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::list::Verdict;
+    use super::super::list::CheckVerdict;
     use super::*;
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("a/b");
         let judged = writable(&below);
-        assert_eq!(judged.verdict, Verdict::Good);
+        assert_eq!(judged.verdict, CheckVerdict::Good);
         assert!(judged.finding.contains("can be made"), "{judged:?}");
         assert!(!below.exists());
         assert!(disk(&below).finding.contains("MiB free"));
@@ -164,15 +164,15 @@ mod tests {
         let key = dir.path().join("server.key");
         std::fs::write(&key, "").unwrap();
         for (mode, verdict) in [
-            (0o600, Verdict::Good),
-            (0o640, Verdict::Good),
-            (0o644, Verdict::Doubtful),
-            (0o604, Verdict::Doubtful),
+            (0o600, CheckVerdict::Good),
+            (0o640, CheckVerdict::Good),
+            (0o644, CheckVerdict::Doubtful),
+            (0o604, CheckVerdict::Doubtful),
         ] {
             std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
             let judged = private(&key);
             assert_eq!(judged.verdict, verdict, "{mode:o}");
-            assert_eq!(judged.way_out.contains("chmod 600"), verdict != Verdict::Good, "{judged:?}");
+            assert_eq!(judged.way_out.contains("chmod 600"), verdict != CheckVerdict::Good, "{judged:?}");
         }
     }
 

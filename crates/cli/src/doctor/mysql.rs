@@ -1,7 +1,7 @@
 //! One database: asked side by side, each question on a connection of its own.
 
 use super::{
-    Found, certificate, finding, limited,
+    Findings, certificate, finding, limited,
     list::{
         Check, Judged, MYSQL_BUCKETS, MYSQL_CLOCK, MYSQL_COMMIT, MYSQL_DURABILITY, MYSQL_ISOLATION,
         MYSQL_PACKET, MYSQL_REACH, MYSQL_RIGHTS, MYSQL_SCHEMA, MYSQL_TIME_ZONE, MYSQL_TIMEOUTS, MYSQL_TLS,
@@ -23,7 +23,7 @@ pub(super) async fn cluster(url: &str) -> Result<Option<i64>, String> {
     limited(doctor.cluster()).await
 }
 
-pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &SystemClock) -> Found {
+pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &SystemClock) -> Findings {
     let doctor = match MysqlDoctor::new(url) {
         Ok(doctor) => doctor,
         Err(error) => return vec![unreachable("store.url", &error.to_string())],
@@ -36,13 +36,13 @@ pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &Sys
     let host = doctor.host();
     let is_near = machine::is_near(&host);
     let urls = [url.to_owned()];
-    let (settings, weaknesses, isolation, rights, ahead, stands) = tokio::join!(
+    let (settings, weaknesses, isolation, rights, ahead, current) = tokio::join!(
         limited(doctor.settings()),
         limited(MysqlStore::weaknesses(&urls)),
         limited(doctor.isolation()),
         limited(doctor.rights()),
         limited(doctor.clock(clock)),
-        stands(&doctor, clock),
+        current(&doctor, clock),
     );
     let mut found = vec![
         finding(&MYSQL_REACH, &at, Judged::good("reached, and the login is taken")),
@@ -59,7 +59,7 @@ pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &Sys
     add(&MYSQL_ISOLATION, isolation.map(|isolation| verdicts::isolation(&isolation)));
     add(&MYSQL_RIGHTS, rights.map(|mysql_rights| verdicts::rights(&mysql_rights)));
     add(&MYSQL_CLOCK, ahead.map(|ahead| verdicts::clock(ahead.ahead_ms)));
-    for (check, judged) in stands {
+    for (check, judged) in current {
         found.push(finding(check, &at, judged));
     }
     // Only its own machine can be looked at.
@@ -84,7 +84,7 @@ fn encrypted(tls: &MysqlTls, is_near: bool, clock: &SystemClock) -> Judged {
     }
 }
 
-fn of_settings(at: &str, settings: &Result<MysqlSettings, String>) -> Found {
+fn of_settings(at: &str, settings: &Result<MysqlSettings, String>) -> Findings {
     type Judge = fn(&MysqlSettings) -> Judged;
     let checks: [(&Check, Judge); 4] = [
         (&MYSQL_VERSION, verdicts::mysql_version),
@@ -97,7 +97,7 @@ fn of_settings(at: &str, settings: &Result<MysqlSettings, String>) -> Found {
 }
 
 /// What stands in the database; only one that is ours has more than a schema.
-async fn stands(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Check, Judged)> {
+async fn current(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Check, Judged)> {
     let schema = match limited(doctor.schema()).await {
         Ok(schema) => schema,
         Err(said) => {

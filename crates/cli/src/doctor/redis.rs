@@ -1,7 +1,7 @@
 //! The Redis of `hot.url`, however many servers it is.
 
 use super::{
-    Found, certificate, finding, limited,
+    Findings, certificate, finding, limited,
     list::{
         Check, Judged, REDIS_AOF, REDIS_CLOCK, REDIS_EVICTION, REDIS_MARKER, REDIS_MEMORY, REDIS_REACH,
         REDIS_SCRIPT, REDIS_TLS, REDIS_VERSION,
@@ -25,7 +25,7 @@ pub(super) async fn examine(
     redis_url: &str,
     cluster: Result<Option<i64>, String>,
     clock: &SystemClock,
-) -> Found {
+) -> Findings {
     let at = shown_hot_url(redis_url);
     let doctor = match RedisDoctor::new(redis_url, &place.prefix, super::LIMIT) {
         Ok(doctor) => doctor,
@@ -60,7 +60,7 @@ fn unreachable(at: &str, said: &str) -> super::Finding {
     finding(&REDIS_REACH, at, Judged::wrong(said, way_out))
 }
 
-fn of_servers(at: &str, servers: &[RedisServer], budget: Option<u64>) -> Found {
+fn of_servers(at: &str, servers: &[RedisServer], budget: Option<u64>) -> Findings {
     [
         (&REDIS_VERSION, verdicts::redis_version(servers)),
         (&REDIS_EVICTION, verdicts::eviction(servers)),

@@ -33,10 +33,7 @@ pub(super) fn descriptors(most: Option<u64>) -> Judged {
 pub(super) fn own_clock(now_ms: i64) -> Judged {
     if now_ms < MADE_AT_MS {
         let way_out = "set it, and keep it by chrony or systemd-timesyncd";
-        return Judged::wrong(
-            "the clock of this machine stands before the day this program was made",
-            way_out,
-        );
+        return Judged::wrong("the clock of this machine is before the build date of this program", way_out);
     }
     Judged::good("after the day this program was made")
 }
@@ -135,7 +132,7 @@ pub(super) fn mysql_tls(tls: &MysqlTls, is_near: bool) -> Judged {
         ),
         (false, _) if is_near => Judged::good(format!("encrypted ({cipher}), on this machine")),
         (false, _) => Judged::doubtful(
-            format!("encrypted ({cipher}), and nobody looks whether it is the right server"),
+            format!("encrypted ({cipher}), but the server's identity is not verified"),
             way_out,
         ),
     }
@@ -146,7 +143,7 @@ pub(super) fn not_encrypted(is_near: bool, way_out: &str) -> Judged {
         return Judged::good("not encrypted, and on this machine");
     }
     Judged::doubtful(
-        "not encrypted: whoever is on the way reads tasks and passwords, and may change them",
+        "not encrypted: anyone on the network path can read and change tasks and passwords",
         way_out,
     )
 }

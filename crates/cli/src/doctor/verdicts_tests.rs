@@ -1,6 +1,6 @@
 //! Each verdict at the edges of its bounds.
 
-use super::super::list::Verdict::{self, Doubtful, Good, Wrong};
+use super::super::list::CheckVerdict::{self, Doubtful, Good, Wrong};
 use super::*;
 
 fn settings(pairs: &[(&str, &str)]) -> MysqlSettings {
@@ -12,7 +12,7 @@ fn ms(all: &[u64]) -> Vec<Duration> {
 }
 
 /// Whatever is not good says how it gets so.
-fn is(judged: &Judged, wanted: Verdict) {
+fn is(judged: &Judged, wanted: CheckVerdict) {
     assert_eq!(judged.verdict, wanted, "{judged:?}");
     assert_eq!(judged.way_out.is_empty(), wanted == Good, "{judged:?}");
 }

@@ -85,9 +85,9 @@ fn write(mut writer: impl Write, waiting: Receiver<Message>, meters: Arc<Process
 
 /// One event of `tracing`, which writes it in one piece.
 #[derive(Debug)]
-pub(crate) struct Event<'l>(&'l Lines);
+pub(crate) struct LogEvent<'l>(&'l Lines);
 
-impl Write for Event<'_> {
+impl Write for LogEvent<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.log(line);
         Ok(line.len())
@@ -99,10 +99,10 @@ impl Write for Event<'_> {
 }
 
 impl<'l> MakeWriter<'l> for Lines {
-    type Writer = Event<'l>;
+    type Writer = LogEvent<'l>;
 
     fn make_writer(&'l self) -> Self::Writer {
-        Event(self)
+        LogEvent(self)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Warnings and errors that come again and again: of each place in the code, and what its line is about, one is written at
-//! once, and at most one a second while more come: the newest, with `times=N`, which says how many it stands for. So the
+//! once, and at most one a second while more come: the newest, with `times=N`, which says how many it represents. So the
 //! lines and their `times` add up to what was said. For engines; must never hold what was said for longer, nor log, print
 //! or panic.
 
@@ -105,7 +105,7 @@ impl Repetitions {
     /// Whether there was something.
     fn write(&self, run: &mut Repeated, now: Instant) -> bool {
         let Some((line, times)) = run.held.take() else { return false };
-        self.lines.log(told(self.shape, &line, times).as_bytes());
+        self.lines.log(reported(self.shape, &line, times).as_bytes());
         run.written_at = now;
         true
     }
@@ -129,7 +129,7 @@ impl Repetitions {
 }
 
 /// The line, with how often it was said; one of a single time is as it was.
-fn told(shape: Shape, line: &str, times: u64) -> String {
+fn reported(shape: Shape, line: &str, times: u64) -> String {
     if times == 1 {
         return line.to_owned();
     }
@@ -213,13 +213,13 @@ mod tests {
     }
 
     /// A log, and all its lines so far once what is held was written.
-    struct Log {
+    struct CapturedLog {
         memory: Memory,
         lines: Lines,
         repetitions: Arc<Repetitions>,
     }
 
-    impl Log {
+    impl CapturedLog {
         fn new(shape: Shape) -> Self {
             let memory = Memory::default();
             let lines = Lines::to(memory.clone(), Arc::new(ProcessMeters::default()));
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn of_thousands_of_one_place_the_first_and_a_few_are_written_and_their_times_add_up() {
-        let log = Log::new(Shape::Text);
+        let log = CapturedLog::new(Shape::Text);
         let began = Instant::now();
         log.while_logging(|| {
             for n in 0..3_000 {
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_lines_are_about_is_told_apart_and_what_is_no_worry_is_said_each_time() {
-        let log = Log::new(Shape::Text);
+        let log = CapturedLog::new(Shape::Text);
         log.while_logging(|| {
             for n in 0..30 {
                 let code = if n % 2 == 0 { "store.unavailable" } else { "store.outcome_unknown" };
@@ -292,7 +292,7 @@ mod tests {
     /// Whatever comes often must not hide what comes once, from the same place in the code.
     #[test]
     fn another_error_is_another_line_and_very_many_others_are_not() {
-        let log = Log::new(Shape::Text);
+        let log = CapturedLog::new(Shape::Text);
         log.while_logging(|| {
             for n in 0..3_000 {
                 let error =
@@ -302,7 +302,7 @@ mod tests {
         });
         assert_eq!(log.lines().len(), 2);
         assert_eq!(log.lines().iter().filter(|line| line.contains("a lease is missing")).count(), 1);
-        let log = Log::new(Shape::Text);
+        let log = CapturedLog::new(Shape::Text);
         log.while_logging(|| {
             for n in 0..3_000_u32 {
                 let error: String = n.to_string().bytes().map(|byte| char::from(byte + 50)).collect();
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn while_more_come_one_a_second_is_written_and_after_a_quiet_second_the_next_is_a_first_again() {
-        let log = Log::new(Shape::Text);
+        let log = CapturedLog::new(Shape::Text);
         log.while_logging(|| tracing::warn!("a place"));
         let key = log.repetitions.runs.lock().drain().next().unwrap().0;
         let (mut now, mut firsts) = (Instant::now(), 0);
@@ -342,7 +342,7 @@ mod tests {
     /// Of a client's commands.
     #[test]
     fn without_repetitions_all_is_written() {
-        let log = Log::new(Shape::Text);
+        let log = CapturedLog::new(Shape::Text);
         let format = Thinned { format: format().without_time().with_ansi(false), repetitions: None };
         let layer = tracing_subscriber::fmt::layer().event_format(format).with_writer(log.lines.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_document_stays_one() {
-        let line = told(Shape::Json, "{\"fields\":{\"message\":\"x\"}}\n", 7);
+        let line = reported(Shape::Json, "{\"fields\":{\"message\":\"x\"}}\n", 7);
         let document: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(document["times"].as_u64(), Some(7));
     }

@@ -64,9 +64,9 @@ pub(crate) async fn import(args: CrontabArgs) -> Result<ExitCode> {
     }
     if !faults.is_empty() {
         faults.sort_by_key(|fault| fault.number);
-        let told =
+        let reported =
             faults.iter().map(|Remark { number, text, what }| format!("\n  line {number} {what}: {text}"));
-        bail!("nothing was imported, for what these lines say:{}", told.collect::<String>());
+        bail!("nothing was imported, for what these lines say:{}", reported.collect::<String>());
     }
     let mut made = 0;
     if !args.dry_run {

@@ -105,7 +105,7 @@ async fn once(buckets: &Buckets, form: Form) -> Result<Audited<ExitCode>> {
         found.iter().map(|bucket| format!("{}/{}", bucket.shard, bucket.bucket)).collect::<Vec<_>>()
     };
     let stood = serde_json::json!({ "buckets": names(&before) });
-    let stands = serde_json::json!({ "done": done, "kept": names(&kept) });
+    let current = serde_json::json!({ "done": done, "kept": names(&kept) });
     match form {
         Form::Json => {
             let looked = before.len();
@@ -128,7 +128,11 @@ async fn once(buckets: &Buckets, form: Form) -> Result<Audited<ExitCode>> {
             }
         }
     }
-    Ok(Audited { value: ExitCode::SUCCESS, before: Some(stood.to_string()), after: Some(stands.to_string()) })
+    Ok(Audited {
+        value: ExitCode::SUCCESS,
+        before: Some(stood.to_string()),
+        after: Some(current.to_string()),
+    })
 }
 
 /// Each run is bounded, and goes on where the one before it stopped.

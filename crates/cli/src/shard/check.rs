@@ -46,12 +46,12 @@ pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
 }
 
 fn shown(check: &ShardCheck) -> Shown {
-    let books = Books { standing: check.counted.standing.clone(), ..check.books.clone() };
+    let books = Books { tallies: check.counted.tallies.clone(), ..check.books.clone() };
     Shown {
         shard: check.shard_no,
         accepted: books.accepted,
         deleted: books.deleted,
-        standing: books.standing.iter().map(|tally| tally.tasks).sum(),
+        standing: books.tallies.iter().map(|tally| tally.tasks).sum(),
         unaccounted: books.unaccounted(),
         misplaced: misplaced(&check.books, &check.counted),
         bytes_misplaced: bytes_misplaced(&check.books, &check.counted),
@@ -67,12 +67,12 @@ fn shown(check: &ShardCheck) -> Shown {
 /// How far two accounts differ, over all queues and states.
 fn misplaced(books: &Books, counted: &Books) -> u64 {
     let of = |all: &Books, one: &punctual_contract::store::Tally| {
-        let same = all.standing.iter().find(|tally| tally.queue == one.queue && tally.state == one.state);
+        let same = all.tallies.iter().find(|tally| tally.queue == one.queue && tally.state == one.state);
         same.map_or(0, |tally| tally.tasks)
     };
-    let here = books.standing.iter().map(|tally| tally.tasks.abs_diff(of(counted, tally)));
+    let here = books.tallies.iter().map(|tally| tally.tasks.abs_diff(of(counted, tally)));
     let only_there =
-        counted.standing.iter().filter(|tally| of(books, tally) == 0).map(|tally| tally.tasks.unsigned_abs());
+        counted.tallies.iter().filter(|tally| of(books, tally) == 0).map(|tally| tally.tasks.unsigned_abs());
     here.chain(only_there).sum()
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn check(in_books: Vec<Tally>, in_rows: Vec<Tally>) -> Shown {
-        let books = |standing| Books { accepted: 10, deleted: 2, standing, ..Books::default() };
+        let books = |tallies| Books { accepted: 10, deleted: 2, tallies, ..Books::default() };
         shown(&ShardCheck {
             shard_no: 0,
             books: books(in_books),
@@ -163,7 +163,7 @@ mod tests {
         let queue = tally(State::Scheduled, 5).queue;
         let books = |bytes| Books {
             accepted: 5,
-            standing: vec![tally(State::Scheduled, 5)],
+            tallies: vec![tally(State::Scheduled, 5)],
             pending_bytes: vec![PendingBytes { queue: queue.clone(), bytes }],
             ..Books::default()
         };

@@ -82,7 +82,7 @@ async fn move_or_undo(store: &MysqlStore, args: &MoveArgs) -> Result<Audited<Exi
             store.undo_move(*partition, &mut progress(args.store.json)).await?;
             output::line(&format!("partition {} stays where it was; its copies are deleted", partition.0));
         }
-        return told(store, before, &partitions).await;
+        return reported(store, before, &partitions).await;
     }
     let Some(to) = args.to else { bail!("--to names the database they go to") };
     move_all(store, &partitions, to, args.store.json).await
@@ -91,7 +91,7 @@ async fn move_or_undo(store: &MysqlStore, args: &MoveArgs) -> Result<Audited<Exi
 pub(super) async fn split(args: &SplitArgs) -> Result<ExitCode> {
     let store = args.store.open().await?;
     let done = async {
-        // A split that was stopped goes on with what is under way, and counts what has moved already.
+        // A split that was stopped continues with what is under way, and counts what has moved already.
         let (here, there) = (of_shard(&store, args.from).await?, of_shard(&store, args.to).await?);
         let away = half(&here, there.len());
         move_all(&store, &away, args.to, args.store.json).await
@@ -139,7 +139,7 @@ async fn move_all(
     } else if partitions.is_empty() {
         output::line("nothing to move");
     }
-    told(store, before, partitions).await
+    reported(store, before, partitions).await
 }
 
 /// Which database has which partition.
@@ -152,7 +152,7 @@ async fn placed(store: &MysqlStore) -> Result<BTreeMap<u16, usize>> {
 }
 
 /// For the audit: where these were, and where they are.
-async fn told(
+async fn reported(
     store: &MysqlStore,
     before: BTreeMap<u16, usize>,
     partitions: &[Partition],

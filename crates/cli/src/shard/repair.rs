@@ -28,8 +28,8 @@ pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
             let found: Vec<_> = store.repair(true).await?.iter().map(json).collect();
             let value = store.repair(false).await?;
             let after: Vec<_> = value.iter().map(json).collect();
-            let told = |field: &str, shards| Some(serde_json::json!({ field: shards }).to_string());
-            Ok(Audited { value, before: told("found", found), after: told("repaired", after) })
+            let reported = |field: &str, shards| Some(serde_json::json!({ field: shards }).to_string());
+            Ok(Audited { value, before: reported("found", found), after: reported("repaired", after) })
         };
         audited(&store, "shard_repair", "shard repair", Box::pin(work)).await
     };

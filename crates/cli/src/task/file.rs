@@ -2,8 +2,8 @@
 
 use super::{
     lines::{LINE_BYTES_MAX, Lines},
-    load::{self, Loader, Plan, Report},
-    progress::Progress,
+    load::{self, LoadPlan, LoadReport, Loader},
+    progress::ProgressDisplay,
 };
 use crate::{
     connect::ConnectArgs,
@@ -90,12 +90,12 @@ impl FileArgs {
 }
 
 impl LoadArgs {
-    fn plan(&self, traceparent: Option<String>) -> Result<Plan> {
+    fn plan(&self, traceparent: Option<String>) -> Result<LoadPlan> {
         let skip = match &self.state_file {
             Some(path) => begun(path)?,
             None => self.skip,
         };
-        Ok(Plan {
+        Ok(LoadPlan {
             skip,
             batch_tasks: usize::try_from(self.batch).unwrap_or(1),
             in_flight: usize::try_from(self.in_flight).unwrap_or(1),
@@ -140,7 +140,7 @@ async fn load(
         None => None,
     };
     let signals = Signals::watch()?;
-    let progress = Progress::new(bytes, connect.form());
+    let progress = ProgressDisplay::new(bytes, connect.form());
     let lines = Lines::new(input, LINE_BYTES_MAX);
     let begun = Instant::now();
     let client = connect.client(TRIES)?;
@@ -153,7 +153,7 @@ async fn load(
 
 /// Every line, as far as it can be judged without a server.
 async fn check(input: Input, bytes: Option<u64>, form: Form) -> Result<ExitCode> {
-    let (mut lines, progress) = (Lines::new(input, LINE_BYTES_MAX), Progress::new(bytes, form));
+    let (mut lines, progress) = (Lines::new(input, LINE_BYTES_MAX), ProgressDisplay::new(bytes, form));
     let (mut valid, mut refused) = (0_u64, 0_u64);
     while let Some(line) = lines.next().await.context("the file cannot be read on")? {
         match load::checked(&line) {
@@ -201,7 +201,7 @@ async fn create(path: &Path) -> Result<File> {
     File::create(path).await.with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn summary(report: &Report, took_s: f64, form: Form) -> Result<()> {
+fn summary(report: &LoadReport, took_s: f64, form: Form) -> Result<()> {
     if form == Form::Json {
         output::json(&serde_json::json!({ "summary": report, "took_s": took_s }))?;
     } else {

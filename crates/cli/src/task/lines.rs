@@ -13,11 +13,11 @@ pub(super) struct Lines<R> {
     limit: usize,
     /// Of the line that was returned last.
     number: u64,
-    begun: Line,
+    begun: InputLine,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct InputLine {
     pub(super) number: u64,
     /// Without its end; empty when it is too long.
     pub(super) text: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Line {
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     pub(super) fn new(reader: R, limit: usize) -> Self {
-        Self { reader, limit, number: 0, begun: Line::default() }
+        Self { reader, limit, number: 0, begun: InputLine::default() }
     }
 
     /// Of the line that was returned last; 0 before the first.
@@ -37,7 +37,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 
     /// None: the end.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             // Cancelled here or not at all: `fill_buf` consumes nothing.
             let chunk = self.reader.fill_buf().await?;
@@ -56,7 +56,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         }
     }
 
-    fn finish(&mut self) -> Line {
+    fn finish(&mut self) -> InputLine {
         self.number += 1;
         let mut line = std::mem::take(&mut self.begun);
         line.number = self.number;
@@ -67,7 +67,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 }
 
-impl Line {
+impl InputLine {
     fn take(&mut self, part: &[u8], limit: usize) {
         if self.is_too_long || self.text.len() + part.len() > limit {
             self.is_too_long = true;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use tokio::io::BufReader;
 
-    async fn all(text: &[u8], limit: usize) -> Vec<Line> {
+    async fn all(text: &[u8], limit: usize) -> Vec<InputLine> {
         // A buffer of 4 bytes, so that lines span several reads.
         let mut lines = Lines::new(BufReader::with_capacity(4, text), limit);
         let mut all = Vec::new();

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// Search tasks
 #[derive(Args, Debug)]
-pub(crate) struct ListArgs {
+pub(crate) struct TaskListArgs {
     #[arg(long, short)]
     queue: Option<String>,
     /// scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
@@ -59,7 +59,7 @@ pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     T::deserialize(text).map_err(|error| punctual_protocol::fault_in_words(&error.to_string()))
 }
 
-pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
+pub(crate) async fn run(args: TaskListArgs) -> Result<ExitCode> {
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;
     let (form, all) = (args.connect.form(), args.all);
     let mut search = args.into_search();
@@ -118,7 +118,7 @@ fn looked(tasks: u64, found: usize) -> String {
     format!("looked at {} tasks so far, {found} found; looking on …", output::count(tasks))
 }
 
-impl ListArgs {
+impl TaskListArgs {
     fn into_search(self) -> SearchTasks {
         SearchTasks {
             queue: self.queue,

@@ -1,7 +1,7 @@
 //! Loads lines into the server: some batches at the same time, answers settled in the order of the file. One bad line
 //! costs that line only. Holds a bounded number of lines, whatever the size of the file.
 
-use super::{export::keep, lines::Line, lines::Lines, progress::Progress};
+use super::{export::keep, lines::InputLine, lines::Lines, progress::ProgressDisplay};
 use crate::say;
 use anyhow::{Context, Result};
 use futures_util::{
@@ -26,7 +26,7 @@ const BATCH_BYTES: usize = 4 << 20;
 const FILL_WITHIN: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LoadPlan {
     /// Lines to pass over.
     pub(super) skip: u64,
     pub(super) batch_tasks: usize,
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 
 /// What became of the lines.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Report {
+pub(super) struct LoadReport {
     /// Lines with something in them, after those that were skipped.
     pub(super) lines: u64,
     pub(super) inserted: u64,
@@ -59,7 +59,7 @@ pub(super) struct Stopped {
     pub(super) answered_lines: u64,
 }
 
-impl Report {
+impl LoadReport {
     pub(super) const fn is_clean(&self) -> bool {
         self.refused == 0 && self.unanswered == 0 && self.stopped.is_none()
     }
@@ -86,7 +86,7 @@ impl Report {
 struct Batch {
     tasks: Vec<InsertTask>,
     /// The lines that the tasks came from.
-    lines: Vec<Line>,
+    lines: Vec<InputLine>,
     bytes: usize,
 }
 
@@ -95,12 +95,12 @@ type Answered = (Batch, Result<Vec<BatchItem>, BatchError>);
 pub(super) struct Loader<R> {
     lines: Lines<R>,
     client: Client,
-    plan: Plan,
-    progress: Progress,
+    plan: LoadPlan,
+    progress: ProgressDisplay,
     rejects: Option<File>,
     /// Where it is kept up to which line all have their answers.
     state_file: Option<PathBuf>,
-    report: Report,
+    report: LoadReport,
     batch: Batch,
     flying: FuturesOrdered<BoxFuture<'static, Answered>>,
 }
@@ -109,16 +109,16 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
     pub(super) fn new(
         lines: Lines<R>,
         client: Client,
-        plan: Plan,
-        progress: Progress,
+        plan: LoadPlan,
+        progress: ProgressDisplay,
         (rejects, state_file): (Option<File>, Option<PathBuf>),
     ) -> Self {
-        let (report, batch, flying) = (Report::default(), Batch::default(), FuturesOrdered::new());
+        let (report, batch, flying) = (LoadReport::default(), Batch::default(), FuturesOrdered::new());
         Self { lines, client, plan, progress, rejects, state_file, report, batch, flying }
     }
 
     /// To the end of the file, to the first failure that is not about a line, or until `stop`.
-    pub(super) async fn run(&mut self, stop: CancellationToken) -> Result<Report> {
+    pub(super) async fn run(&mut self, stop: CancellationToken) -> Result<LoadReport> {
         let mut fill_until = Instant::now();
         while self.report.stopped.is_none() {
             let has_room = self.flying.len() < self.plan.in_flight;
@@ -142,7 +142,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
     }
 
     /// Sends the rest (unless stopped), and waits for every answer.
-    async fn finish(&mut self) -> Result<Report> {
+    async fn finish(&mut self) -> Result<LoadReport> {
         if self.report.stopped.is_none() && !self.batch.tasks.is_empty() {
             self.send();
         }
@@ -157,7 +157,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         Ok(self.report.clone())
     }
 
-    async fn take(&mut self, line: Line) -> Result<()> {
+    async fn take(&mut self, line: InputLine) -> Result<()> {
         let checked = if line.number <= self.plan.skip { None } else { checked(&line) };
         let Some(checked) = checked else {
             self.progress.passed(line.bytes);
@@ -171,7 +171,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         Ok(())
     }
 
-    fn gather(&mut self, mut task: InsertTask, line: Line) {
+    fn gather(&mut self, mut task: InsertTask, line: InputLine) {
         task.traceparent = task.traceparent.or_else(|| self.plan.traceparent.clone());
         self.batch.bytes += line.text.len();
         self.batch.tasks.push(task);
@@ -209,7 +209,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
                 self.keep(last)
             }
             Some(failure) => {
-                let rest: Vec<Line> = lines.collect();
+                let rest: Vec<InputLine> = lines.collect();
                 self.report.unanswered += len(&rest);
                 self.stop_at(rest.first().map(|rest| rest.number), &chain(&failure));
                 Ok(())
@@ -226,7 +226,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         }
     }
 
-    async fn settle_line(&mut self, line: &Line, item: BatchItem) -> Result<()> {
+    async fn settle_line(&mut self, line: &InputLine, item: BatchItem) -> Result<()> {
         if let Some(problem) = item.error {
             return self.refuse(line, &problem).await;
         }
@@ -239,7 +239,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         Ok(())
     }
 
-    async fn refuse(&mut self, line: &Line, problem: &Problem) -> Result<()> {
+    async fn refuse(&mut self, line: &InputLine, problem: &Problem) -> Result<()> {
         self.report.refused += 1;
         self.progress.refused(line.number, problem, &say::reason(problem))?;
         self.progress.done(line.bytes, self.report.lines);
@@ -266,7 +266,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
 }
 
 /// The task of a line. None: there is nothing in it.
-pub(super) fn checked(line: &Line) -> Option<Result<InsertTask, Invalid>> {
+pub(super) fn checked(line: &InputLine) -> Option<Result<InsertTask, Invalid>> {
     let first = if line.number == 1 { line.text.strip_prefix("\u{feff}".as_bytes()) } else { None };
     let text = first.unwrap_or(&line.text);
     let is_empty = text.trim_ascii().is_empty() && !line.is_too_long;

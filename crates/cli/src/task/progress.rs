@@ -7,12 +7,12 @@ use punctual_protocol::Problem;
 use std::io::IsTerminal;
 
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct ProgressDisplay {
     bar: ProgressBar,
     form: Form,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// `bytes`: of the whole file, if that is known.
     pub(super) fn new(bytes: Option<u64>, form: Form) -> Self {
         let bar = match bytes {

@@ -24,14 +24,14 @@ pub(super) struct Command {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Ended {
+pub(super) enum CommandEnd {
     Succeeded { result: Option<Json> },
     TryLater { said: String },
     Failed { said: String },
 }
 
 impl Command {
-    pub(super) async fn run(&self, task: &Task) -> io::Result<Ended> {
+    pub(super) async fn run(&self, task: &Task) -> io::Result<CommandEnd> {
         let mut group = Group::start(&mut self.prepare(task), self.kill_after, self.stopping.clone())?;
         let (stdin, stdout, stderr) = group.pipes();
         let payload = task.payload_bytes();
@@ -89,14 +89,16 @@ async fn feed(stdin: Option<ChildStdin>, payload: &[u8]) {
     }
 }
 
-fn judge(status: ExitStatus, is_cancelled: bool, result: &str, said: &str) -> Ended {
+fn judge(status: ExitStatus, is_cancelled: bool, result: &str, said: &str) -> CommandEnd {
     let with = |what: String| if said.is_empty() { what } else { format!("{what}: {said}") };
     match (status.code(), status.signal()) {
-        (Some(0), _) => Ended::Succeeded { result: as_json(result) },
-        _ if is_cancelled => Ended::Failed { said: with("stopped on request".to_owned()) },
-        (Some(TRY_LATER), _) => Ended::TryLater { said: with(format!("exit code {TRY_LATER}")) },
-        (Some(code), _) => Ended::Failed { said: with(format!("exit code {code}")) },
-        (None, signal) => Ended::Failed { said: with(format!("ended by signal {}", signal.unwrap_or(0))) },
+        (Some(0), _) => CommandEnd::Succeeded { result: as_json(result) },
+        _ if is_cancelled => CommandEnd::Failed { said: with("stopped on request".to_owned()) },
+        (Some(TRY_LATER), _) => CommandEnd::TryLater { said: with(format!("exit code {TRY_LATER}")) },
+        (Some(code), _) => CommandEnd::Failed { said: with(format!("exit code {code}")) },
+        (None, signal) => {
+            CommandEnd::Failed { said: with(format!("ended by signal {}", signal.unwrap_or(0))) }
+        }
     }
 }
 
@@ -133,19 +135,19 @@ mod tests {
         }
     }
 
-    async fn ends(line: &str) -> Ended {
+    async fn ends(line: &str) -> CommandEnd {
         command(line).run(&task("{\"a\": 1}").0).await.unwrap()
     }
 
-    fn succeeded(json: &str) -> Ended {
-        Ended::Succeeded { result: Some(Json::from_text(json.to_owned()).unwrap()) }
+    fn succeeded(json: &str) -> CommandEnd {
+        CommandEnd::Succeeded { result: Some(Json::from_text(json.to_owned()).unwrap()) }
     }
 
     #[tokio::test]
     async fn the_payload_comes_on_stdin_and_stdout_is_the_result() {
         assert_eq!(ends("cat").await, succeeded("{\"a\": 1}"));
         assert_eq!(ends("echo hello").await, succeeded("\"hello\""));
-        assert_eq!(ends("true").await, Ended::Succeeded { result: None });
+        assert_eq!(ends("true").await, CommandEnd::Succeeded { result: None });
     }
 
     #[test]
@@ -170,22 +172,29 @@ mod tests {
 
     #[tokio::test]
     async fn exit_codes_are_told_with_the_end_of_stderr() {
-        assert_eq!(ends("echo why >&2; exit 3").await, Ended::Failed { said: "exit code 3: why".into() });
-        assert_eq!(ends("exit 75").await, Ended::TryLater { said: "exit code 75".into() });
-        assert_eq!(ends("kill -9 $$").await, Ended::Failed { said: "ended by signal 9".into() });
+        assert_eq!(
+            ends("echo why >&2; exit 3").await,
+            CommandEnd::Failed { said: "exit code 3: why".into() }
+        );
+        assert_eq!(ends("exit 75").await, CommandEnd::TryLater { said: "exit code 75".into() });
+        assert_eq!(ends("kill -9 $$").await, CommandEnd::Failed { said: "ended by signal 9".into() });
     }
 
     #[tokio::test]
     async fn large_payloads_and_results_do_not_block_and_are_bounded() {
         let payload = format!("\"{}\"", "x".repeat(1 << 20));
-        let Ended::Succeeded { result: Some(result) } = command("cat").run(&task(&payload).0).await.unwrap()
+        let CommandEnd::Succeeded { result: Some(result) } =
+            command("cat").run(&task(&payload).0).await.unwrap()
         else {
             panic!("cat failed");
         };
         assert!(
             result.get().contains("[cut after 65536 bytes]") && result.get().len() < RESULT_BYTES_MAX + 100
         );
-        assert_eq!(command("true").run(&task(&payload).0).await.unwrap(), Ended::Succeeded { result: None });
+        assert_eq!(
+            command("true").run(&task(&payload).0).await.unwrap(),
+            CommandEnd::Succeeded { result: None }
+        );
     }
 
     /// The child ends when this test lets it, and has the pipes open until then.
@@ -205,7 +214,7 @@ mod tests {
             let (task, control) = task("null");
             control.cancel();
             let ended = command(line).run(&task).await.unwrap();
-            assert_eq!(ended, Ended::Failed { said: "stopped on request".into() }, "{line}");
+            assert_eq!(ended, CommandEnd::Failed { said: "stopped on request".into() }, "{line}");
         }
     }
 

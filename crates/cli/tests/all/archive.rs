@@ -177,10 +177,10 @@ fn how_often_a_database_was_archived_is_told_by_metrics_and_by_the_api() {
          UPDATE registry SET due_at = {due_at}"
     ));
     let server = serve();
-    let told = wait_for("an archive", || {
+    let reported = wait_for("an archive", || {
         Some(archives(&server)).filter(|archives| archives.0.is_some() && archives.1.is_some())
     });
-    assert_eq!(told, (Some(1), Some(1)));
+    assert_eq!(reported, (Some(1), Some(1)));
     assert_eq!(sql("SELECT COUNT(*) FROM task"), "0");
     for task in &tasks {
         let (_, found) = server.get(&format!("/v1/tasks?task_id={}", task["task_id"]));

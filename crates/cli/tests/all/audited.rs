@@ -147,7 +147,7 @@ fn leaves(path: &str) -> Vec<String> {
     let help = stdout(&run(&words));
     let Some((_, listed)) = help.split_once("\nCommands:\n") else { return vec![path.to_owned()] };
     let names = listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
-        // A long description goes on in lines that are indented further.
+        // A long description continues in lines that are indented further.
         let name = line.strip_prefix("  ")?.split(' ').next()?;
         (!name.is_empty() && name != "help").then(|| format!("{path} {name}").trim().to_owned())
     });
@@ -220,10 +220,10 @@ fn every_command_that_changes_a_store_itself_is_in_the_audit() {
         let last = "SELECT action, status, caller FROM audit ORDER BY id DESC LIMIT 1";
         let entry = blocking(mariadb.sql(database, last));
         assert!(entry.starts_with(&format!("{action}\t200\t")), "{command}: {entry:?}");
-        let told =
+        let reported =
             "SELECT before_json IS NOT NULL, after_json IS NOT NULL FROM audit ORDER BY id DESC LIMIT 1";
         let expected = if matches!(*action, "migrate" | "create_token") { "0\t1" } else { "1\t1" };
-        assert_eq!(blocking(mariadb.sql(database, told)).trim(), expected, "{command}");
+        assert_eq!(blocking(mariadb.sql(database, reported)).trim(), expected, "{command}");
         assert!(entry.contains("command"), "who runs it, as far as the system says: {entry:?}");
     }
     let moved = "SELECT COUNT(*) > 0, MIN(text) FROM event WHERE kind = 'partition_moved'";

@@ -8,7 +8,7 @@ use crate::binary::{
 };
 use punctual_testkit::{
     certificates::{Authority, Files},
-    servers::{Identity, MariaDb, Redis},
+    servers::{MariaDb, Redis, TlsKeyPair},
 };
 use serde_json::{Value, json};
 use std::{
@@ -267,7 +267,7 @@ const DATABASES: [&str; 2] = ["punctual_1", "punctual_2"];
 
 impl Cluster {
     fn new() -> Self {
-        let identity = Identity::loopback(&Authority::new());
+        let identity = TlsKeyPair::loopback(&Authority::new());
         let (mariadb, redis) = blocking(async {
             let mariadb = MariaDb::over_tls(&identity, &[DURABLE[0], "--require-secure-transport=ON"]).await;
             for name in DATABASES {

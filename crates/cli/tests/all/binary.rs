@@ -23,7 +23,7 @@ pub(crate) const DURABLE: [&str; 1] = ["--innodb-flush-log-at-trx-commit=1"];
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const LOOK_AGAIN_MOST: Duration = Duration::from_millis(64);
 
-/// The binary, without the settings of whoever runs the tests.
+/// The binary, without the settings of the user that runs the tests.
 pub(crate) fn punctual(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PUNCTUAL_")) {
@@ -128,7 +128,7 @@ impl Running {
         Ok(first)
     }
 
-    /// As `head -1` reads it: then nobody reads stdout any more.
+    /// As `head -1` reads it: then no reader reads stdout any more.
     pub(crate) fn only_first_line(&mut self) -> String {
         let mut first = String::new();
         BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut first).unwrap();

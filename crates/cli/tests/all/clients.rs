@@ -36,13 +36,13 @@ pub(crate) fn tools() -> PathBuf {
 }
 
 /// A server with TLS and a token, and a directory where the page is followed.
-struct Site {
+struct ClientsSite {
     server: Server,
     files: Files,
     directory: TempDir,
 }
 
-impl Site {
+impl ClientsSite {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(tools().join("node_modules"), directory.path().join("node_modules"))
@@ -107,7 +107,7 @@ fn ended() -> Vec<(String, String)> {
 
 /// All but the first block of the section, which installs what is installed.
 fn follow(section: &str, language: &str, file: &str) {
-    let site = Site::new();
+    let site = ClientsSite::new();
     let shell = blocks(section, "sh");
     assert_eq!(shell.len(), 3, "a block stands where this test does not look");
     site.write(file, blocks(section, language)[0]);

@@ -204,7 +204,7 @@ fn a_clock_that_is_set_back_makes_nothing_late_and_lengthens_no_lease() {
     for _ in 0..10 {
         insert_in(&wrong, "q", 2_000, &mut expected);
     }
-    // It is the only engine, and goes on.
+    // It is the only engine, and continues.
     all_run(&[&wrong], "q", expected);
     let second = wait_for("the second attempt", || wrong.lease("leased", 1, 600_000).pop());
     assert_eq!((&second["ref"], &second["attempt"]), (&first["ref"], &json!(2)));

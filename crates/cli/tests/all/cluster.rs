@@ -10,14 +10,14 @@ use std::borrow::Borrow;
 use tokio::runtime::Runtime;
 
 /// On a MariaDB of its own, or on the shared one.
-struct Site<M> {
+struct ClusterSite<M> {
     runtime: Runtime,
     mysql: M,
     redis: Redis,
     store_url: String,
 }
 
-impl Site<&'static MariaDb> {
+impl ClusterSite<&'static MariaDb> {
     fn on_shared(databases: usize) -> Self {
         let runtime = Runtime::new().unwrap();
         let (mysql, redis) = runtime.block_on(servers());
@@ -25,7 +25,7 @@ impl Site<&'static MariaDb> {
     }
 }
 
-impl Site<MariaDb> {
+impl ClusterSite<MariaDb> {
     fn on_its_own() -> Self {
         let runtime = Runtime::new().unwrap();
         let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
@@ -33,7 +33,7 @@ impl Site<MariaDb> {
     }
 }
 
-impl<M: Borrow<MariaDb>> Site<M> {
+impl<M: Borrow<MariaDb>> ClusterSite<M> {
     fn with(runtime: Runtime, mysql: M, redis: Redis, databases: usize) -> Self {
         let fresh = |_| runtime.block_on(mysql.borrow().fresh_database());
         let urls: Vec<String> = (0..databases).map(fresh).collect();
@@ -50,10 +50,10 @@ impl<M: Borrow<MariaDb>> Site<M> {
     }
 }
 
-/// A mover that was stopped leaves its move where it was: that is what stands here.
+/// A mover that was stopped leaves its move where it was: that is what is here.
 #[test]
 fn a_partition_on_its_way_to_another_database_is_told_and_drawn() {
-    let site = Site::on_shared(2);
+    let site = ClusterSite::on_shared(2);
     let server = site.engine();
     let catalog = site.store_url.split(',').next().unwrap().rsplit('/').next().unwrap();
     let begin = "INSERT INTO partition_move (partition_no, from_shard, to_shard, step, term, closed_until) VALUES (2, 0, 1, 1, 0, 0)";
@@ -96,8 +96,8 @@ fn the_whole_clusters_rates_and_backlog_are_told_by_any(engines: &[&Server]) {
             (inserted.sum::<u64>() == all as u64).then_some(hour)
         });
         assert_eq!(hour["steps"].as_array().unwrap().len(), 60);
-        let told = server.client(&["stats", "--queue", "stats", "--steps"]);
-        assert_eq!(documents(&told)[0]["steps"].as_array().unwrap().len(), 60);
+        let reported = server.client(&["stats", "--queue", "stats", "--steps"]);
+        assert_eq!(documents(&reported)[0]["steps"].as_array().unwrap().len(), 60);
         // It is the only queue in which anything happens; both are told every ten seconds, and one is read once a second.
         wait_for("the rates of the queue, of all engines", || {
             let rate = |stats: &Value| stats["rates"]["inserted"].as_f64().unwrap();
@@ -141,7 +141,7 @@ fn this(server: &Server) -> String {
 
 #[test]
 fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
-    let site = Site::on_shared(1);
+    let site = ClusterSite::on_shared(1);
     let (a, b, mut c) = (site.engine(), site.engine(), site.engine());
     let all = items(&a, "/v1/partitions").len() as u64;
     let shared = || {
@@ -221,7 +221,7 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
 
 #[test]
 fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_they_went() {
-    let site = Site::on_its_own();
+    let site = ClusterSite::on_its_own();
     let server = site.engine();
     wait_for("it owns all", || {
         items(&server, "/v1/partitions").iter().all(|partition| partition["engine"].is_string()).then_some(())
@@ -239,7 +239,7 @@ fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_the
     let is_seen = || failing("check_writers") >= 2.0 && failing("cluster") >= 4.0;
     wait_for("the database is away", || is_seen().then_some(()));
     site.runtime.block_on(site.mysql.start_again());
-    // What could not be written while it was away is there afterwards, in its order.
+    // What could not be written while it was unavailable is there afterwards, in its order.
     let back = wait_for("the database is back", || of_kind(&server, "database_back").pop());
     let away = of_kind(&server, "database_away").pop().unwrap();
     assert_eq!((&away["details"], &back["details"]), (&json!({"database": 0}), &json!({"database": 0})));

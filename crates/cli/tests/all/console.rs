@@ -39,13 +39,13 @@ const FLOWS: [&str; 13] = [
 const ALONE: [&str; 1] = ["dying"];
 
 /// Where the flows find a server, and how it is started again.
-struct Site {
+struct ConsoleSite {
     settings: Vec<(&'static str, String)>,
     process: Running,
     url: String,
 }
 
-impl Site {
+impl ConsoleSite {
     fn start(settings: Vec<(&'static str, String)>) -> Self {
         let mut process = Running::start(&mut Self::command(&settings, "127.0.0.1:0"));
         let url = address(&process.first_line());
@@ -106,7 +106,7 @@ fn ended_session() -> String {
     format!("v1.{until_ms}.{}.{seal}", TOKEN.replace('-', "%2D"))
 }
 
-fn drive(site: &mut Site) {
+fn drive(site: &mut ConsoleSite) {
     // It stays when a flow has failed: pictures are in it.
     let directory = tempfile::tempdir().unwrap();
     let main = copied(directory.path());
@@ -161,7 +161,7 @@ fn drive(site: &mut Site) {
 fn an_operator_works_with_the_console_of_the_embedded_default_in_chromium() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path().to_str().unwrap().to_owned();
-    drive(&mut Site::start(vec![("PUNCTUAL_DATA", data)]));
+    drive(&mut ConsoleSite::start(vec![("PUNCTUAL_DATA", data)]));
 }
 
 #[test]
@@ -169,5 +169,5 @@ fn an_operator_works_with_the_console_on_mysql_and_redis_in_chromium() {
     let (mariadb, redis) = blocking(servers());
     let store = blocking(mariadb.fresh_database());
     let site = vec![("PUNCTUAL_STORE_URL", store), ("PUNCTUAL_HOT_URL", redis.url())];
-    drive(&mut Site::start(site));
+    drive(&mut ConsoleSite::start(site));
 }

@@ -4,8 +4,8 @@ use crate::binary::{
     DURABLE, Server, blocking, documents, ended_by_itself, mariadb, punctual, run, stderr, stdout,
 };
 use punctual_testkit::{
-    certificates::{Authority, Names, Validity},
-    servers::{Identity, MariaDb, Redis},
+    certificates::{Authority, CertificateNames, Validity},
+    servers::{MariaDb, Redis, TlsKeyPair},
 };
 use serde_json::Value;
 use std::{process::Output, time::Duration};
@@ -79,8 +79,11 @@ fn a_damaged_file_is_wrong() {
 
 #[test]
 fn a_sound_stack_over_tls_is_good_in_every_check_that_its_machine_allows() {
-    let identity =
-        Identity::of(&Authority::new(), Names::loopback(), Validity::EndsIn(Duration::from_hours(90 * 24)));
+    let identity = TlsKeyPair::of(
+        &Authority::new(),
+        CertificateNames::loopback(),
+        Validity::EndsIn(Duration::from_hours(90 * 24)),
+    );
     let (mariadb, redis) = blocking(async {
         (
             MariaDb::over_tls(&identity, &DURABLE).await,
@@ -90,7 +93,7 @@ fn a_sound_stack_over_tls_is_good_in_every_check_that_its_machine_allows() {
     let (store, hot) = (blocking(mariadb.fresh_database()), redis.url());
     let empty = seen_beside_others(&answered(&store, &hot));
     assert_eq!(of(&empty, "mysql.schema").0, "doubtful");
-    // An engine that finds a server silent at its start says so and ends: whoever runs it starts it again.
+    // An engine that finds a server silent at its start says so and ends: its supervisor starts it again.
     let start = || {
         let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json"]);
         command.env("PUNCTUAL_STORE_URL", &store).env("PUNCTUAL_HOT_URL", &hot);
@@ -127,8 +130,11 @@ fn a_sound_stack_over_tls_is_good_in_every_check_that_its_machine_allows() {
 
 #[test]
 fn what_is_wrong_and_what_is_doubtful_is_said_with_the_way_out() {
-    let ending =
-        Identity::of(&Authority::new(), Names::loopback(), Validity::EndsIn(Duration::from_hours(3 * 24)));
+    let ending = TlsKeyPair::of(
+        &Authority::new(),
+        CertificateNames::loopback(),
+        Validity::EndsIn(Duration::from_hours(3 * 24)),
+    );
     let weak = ["--innodb-flush-log-at-trx-commit=2", "--max-allowed-packet=1M", "--wait-timeout=20"];
     let (mariadb, redis) = blocking(async {
         let mariadb = MariaDb::over_tls(&ending, &weak).await;

@@ -1,7 +1,7 @@
 //! The door of a real process: few descriptors and many who do nothing, TLS, and what its clients say of it.
 
 use crate::binary::{Running, Server, address, punctual, run, stderr, stdout, wait_for};
-use punctual_testkit::certificates::{Authority, Files, Issued, Names, Validity};
+use punctual_testkit::certificates::{Authority, CertificateNames, Files, Issued, Validity};
 use serde_json::json;
 use std::{
     io::{Read as _, Write as _},
@@ -98,12 +98,12 @@ fn https_is_spoken_and_what_is_wrong_with_it_is_said_with_the_way_out() {
     let foreign = Authority::new().issue_loopback();
     let foreign_server = Secured::with(&foreign, &[]);
     assert_says(foreign_server.list(&["--ca", &good.ca]), &not_trusted);
-    let named = authority.issue(Names::server(&["other.example"]), Validity::Valid);
+    let named = authority.issue(CertificateNames::server(&["other.example"]), Validity::Valid);
     assert_says(
         Secured::with(&named, &[]).list(&["--ca", &good.ca]),
         &["not for the name 127.0.0.1", "other.example"],
     );
-    let expired = authority.issue(Names::loopback(), Validity::Expired);
+    let expired = authority.issue(CertificateNames::loopback(), Validity::Expired);
     assert_says(Secured::with(&expired, &[]).list(&["--ca", &good.ca]), &["has expired"]);
     let (plain, _data) = Server::on_new_data();
     let url = plain.url.replace("http://", "https://");
@@ -118,8 +118,9 @@ fn https_is_spoken_and_what_is_wrong_with_it_is_said_with_the_way_out() {
 fn a_client_certificate_is_shown_when_it_is_wanted() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let directory = tempfile::tempdir().unwrap();
-    let Files { ca, cert, key } =
-        clients.issue(Names::client("worker"), Validity::Valid).write_as("client", directory.path());
+    let Files { ca, cert, key } = clients
+        .issue(CertificateNames::client("worker"), Validity::Valid)
+        .write_as("client", directory.path());
     let wanted = [format!("tls.client_ca={}", ca.display())];
     let secured = Secured::with(&authority.issue_loopback(), &wanted);
     assert_says(secured.list(&["--ca", &secured.ca]), &["wants a client certificate", "--client-cert"]);

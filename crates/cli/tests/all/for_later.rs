@@ -1,4 +1,4 @@
-//! The program while its database is away: what executors have done is acknowledged, and outlives the engine. On a MariaDB that is
+//! The program while its database is unavailable: what executors have done is acknowledged, and outlives the engine. On a MariaDB that is
 //! killed, and on the embedded store whose disk is full.
 
 use crate::{
@@ -191,7 +191,7 @@ fn what_was_handed_over_while_mysql_was_away_and_the_engine_was_killed_does_not_
 
 /// What one executor has seen: each task that it was given, with its attempt, and each that it was told is taken.
 #[derive(Default)]
-struct Seen {
+struct ExecutorRecord {
     executed: Vec<(String, u64)>,
     /// Acknowledged, and how many tasks were executed before.
     acknowledged: Vec<(String, usize)>,
@@ -202,7 +202,11 @@ struct Seen {
 const LEASE_MS: u32 = 30_000;
 
 /// Takes tasks and reports on them until its engine is gone, or the test is over. Answers the task of which it was not heard.
-fn work(url: String, seen: Arc<Mutex<Seen>>, is_over: Arc<AtomicBool>) -> JoinHandle<Option<Value>> {
+fn work(
+    url: String,
+    seen: Arc<Mutex<ExecutorRecord>>,
+    is_over: Arc<AtomicBool>,
+) -> JoinHandle<Option<Value>> {
     std::thread::spawn(move || {
         let post = |path: &str, body: Value| {
             let url = format!("{url}{path}");
@@ -242,7 +246,7 @@ fn work(url: String, seen: Arc<Mutex<Seen>>, is_over: Arc<AtomicBool>) -> JoinHa
     })
 }
 
-/// MySQL stands still under load; executors go on with what is preloaded, and the engine is killed while it journals their outcomes.
+/// MySQL is stopped under load; executors continue with what is preloaded, and the engine is killed while it journals their outcomes.
 /// Nothing is executed again that had been acknowledged.
 #[test]
 fn under_load_nothing_that_had_reported_runs_again_when_mysql_stood_still_and_the_engine_was_killed() {
@@ -257,7 +261,7 @@ fn under_load_nothing_that_had_reported_runs_again_when_mysql_stood_still_and_th
     let task = |nth: usize| json!({ "queue": "q", "max_attempts": 9, "delay_ms": 500 + nth * 6_000 / TASKS });
     let refs: Vec<String> =
         (0..TASKS).map(|nth| server.insert(task(nth))["ref"].as_str().unwrap().to_owned()).collect();
-    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let seen: Arc<Mutex<ExecutorRecord>> = Arc::default();
     let is_over: Arc<AtomicBool> = Arc::default();
     let crew = |url: &str| -> Vec<JoinHandle<Option<Value>>> {
         (0..4).map(|_| work(url.to_owned(), Arc::clone(&seen), Arc::clone(&is_over))).collect()

@@ -1,5 +1,5 @@
 //! Store and log on a disk that is full for a while: what is inserted meanwhile is refused, with a clear error, and what
-//! was accepted before fires; afterwards everything goes on, without a restart.
+//! was accepted before fires; afterwards everything continues, without a restart.
 
 use crate::binary::{Server, wait_for};
 use serde_json::{Value, json};

@@ -76,12 +76,12 @@ fn a_large_file_is_loaded_whole_and_loading_it_again_changes_nothing() {
     let first = load();
     assert!(first.status.success(), "{}", stderr(&first));
     assert_eq!(summary(&first)["inserted"], TASKS);
-    let standing = || server.get("/v1/queues").1["items"][0]["tasks"]["scheduled"].clone();
-    assert_eq!(standing(), TASKS);
+    let running = || server.get("/v1/queues").1["items"][0]["tasks"]["scheduled"].clone();
+    assert_eq!(running(), TASKS);
     let again = summary(&load());
     assert_eq!(again["lines"], TASKS);
     assert_eq!(again["refused"], 0);
-    assert_eq!(standing(), TASKS);
+    assert_eq!(running(), TASKS);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A log that cannot be written: a pipe that is closed, one that nobody reads. Tasks fire all the same, signals are
+//! A log that cannot be written: a pipe that is closed, one that no reader reads. Tasks fire all the same, signals are
 //! obeyed, and what was lost is counted.
 
 use crate::binary::{DURABLE, Running, Server, address, http, punctual, servers, wait_for};
@@ -201,6 +201,6 @@ fn a_redis_that_is_away_under_load_is_a_few_lines_and_each_kind_of_worry_is_amon
     flooded.runtime.block_on(flooded.redis.start_again());
     let worries = flooded.worries();
     are_at_most_one_a_second_of_a_kind(&worries);
-    let kind = "the hot set is away: firing goes on from the store";
+    let kind = "the hot set is unavailable: firing continues from the store";
     assert!(worries.iter().any(|line| line["fields"]["message"] == kind), "{kind}: {worries:#?}");
 }

@@ -5,9 +5,9 @@
 
 use crate::binary::{DURABLE, Running, address, blocking, documents, punctual, stderr, wait_for};
 use punctual_testkit::{
-    certificates::{Authority, Files, Names, Validity},
+    certificates::{Authority, CertificateNames, Files, Validity},
     patience::HANG_LIMIT,
-    servers::{Identity, MariaDb, Redis, on_a_network_of_its_own},
+    servers::{MariaDb, Redis, TlsKeyPair, on_a_network_of_its_own},
 };
 use serde_json::{Value, json};
 use std::{
@@ -39,7 +39,7 @@ const CALLS: [Call; 9] = [
 ];
 
 /// MariaDB, Redis and the certificates of a cluster.
-struct Site {
+struct NetworkSite {
     _mariadb: MariaDb,
     redis: Redis,
     directory: TempDir,
@@ -54,12 +54,13 @@ struct Engine {
     url: String,
 }
 
-impl Site {
+impl NetworkSite {
     fn new() -> Self {
         let authority = Authority::new();
-        let identity = Identity::of(&authority, Names::server(&[SERVERS]), Validity::Valid);
+        let identity = TlsKeyPair::of(&authority, CertificateNames::server(&[SERVERS]), Validity::Valid);
         let directory = tempfile::tempdir().unwrap();
-        let files = authority.issue(Names::server(&ENGINES), Validity::Valid).write_to(directory.path());
+        let files =
+            authority.issue(CertificateNames::server(&ENGINES), Validity::Valid).write_to(directory.path());
         let (mariadb, redis) = blocking(servers(&identity));
         let file = |path: &std::path::Path| path.to_str().unwrap().to_owned();
         let ca = file(&files.ca);
@@ -132,7 +133,7 @@ async fn ask(
 }
 
 /// Reached over the network and over TLS alone, by a user who has a password.
-async fn servers(identity: &Identity) -> (MariaDb, Redis) {
+async fn servers(identity: &TlsKeyPair) -> (MariaDb, Redis) {
     let only = [DURABLE[0], "--require-secure-transport=ON", "--bind-address=0.0.0.0"];
     let mariadb = MariaDb::over_tls(identity, &only).await;
     let rights = "CREATE DATABASE punctual; \
@@ -181,7 +182,7 @@ struct Caller {
 fn two_engines_on_a_companys_network_let_in_whom_they_should_and_say_whom_they_did_not() {
     let test = "network::two_engines_on_a_companys_network_let_in_whom_they_should_and_say_whom_they_did_not";
     on_a_network_of_its_own(test, &[ENGINES[0], ENGINES[1], SERVERS, CALLER], || {
-        let site = Site::new();
+        let site = NetworkSite::new();
         is_refused(site.serve(ENGINES[0]), "no tokens are required");
         let first = ["token", "create", "--name", "root", "--role", "admin", "--json"];
         let root = one(&site.on_store(&first).output().unwrap());
@@ -198,7 +199,7 @@ fn two_engines_on_a_companys_network_let_in_whom_they_should_and_say_whom_they_d
 }
 
 /// One token of each role, made over the network.
-fn callers(site: &Site, engine: &Engine, root: &str) -> Vec<Caller> {
+fn callers(site: &NetworkSite, engine: &Engine, root: &str) -> Vec<Caller> {
     let mut callers = vec![
         Caller { token: None, name: "unknown", role: None },
         Caller { token: Some(WRONG.to_owned()), name: "unknown", role: None },
@@ -212,7 +213,7 @@ fn callers(site: &Site, engine: &Engine, root: &str) -> Vec<Caller> {
     callers
 }
 
-async fn everybody_may_what_their_role_may(site: &Site, engines: &[Engine; 2], callers: &[Caller]) {
+async fn everybody_may_what_their_role_may(site: &NetworkSite, engines: &[Engine; 2], callers: &[Caller]) {
     let http = site.http();
     for engine in engines {
         for caller in callers {
@@ -236,7 +237,12 @@ async fn everybody_may_what_their_role_may(site: &Site, engines: &[Engine; 2], c
 }
 
 /// Of each caller as many as were refused, with the address that they came from, whatever a header said.
-fn what_was_refused_is_in_the_audit(site: &Site, engines: &[Engine; 2], callers: &[Caller], root: &str) {
+fn what_was_refused_is_in_the_audit(
+    site: &NetworkSite,
+    engines: &[Engine; 2],
+    callers: &[Caller],
+    root: &str,
+) {
     // Each engine writes what it has refused when its audit is read.
     let read = |engine: &Engine| {
         let output = site.client(engine, Some(root), &["audit", "export"]).output().unwrap();
@@ -272,7 +278,7 @@ fn what_was_refused_is_in_the_audit(site: &Site, engines: &[Engine; 2], callers:
 }
 
 /// Inserted at one engine, run by a worker at the other, looked at by a third.
-fn a_task_goes_from_a_client_to_a_worker(site: &Site, engines: &[Engine; 2], callers: &[Caller]) {
+fn a_task_goes_from_a_client_to_a_worker(site: &NetworkSite, engines: &[Engine; 2], callers: &[Caller]) {
     let token =
         |role: &str| callers.iter().find(|caller| caller.role == Some(role)).unwrap().token.as_deref();
     let insert =
@@ -294,7 +300,7 @@ fn a_task_goes_from_a_client_to_a_worker(site: &Site, engines: &[Engine; 2], cal
 }
 
 /// An engine whose Redis has gone says so to everybody, and what is wrong with it to those who may know.
-fn what_is_broken_is_told_to_nobody_without_a_token(site: &Site, engine: &Engine, root: &str) {
+fn what_is_broken_is_told_to_nobody_without_a_token(site: &NetworkSite, engine: &Engine, root: &str) {
     site.redis.kill();
     let readyz = ("GET", "/readyz", "", ROLES.as_slice());
     let degraded = |token: Option<&str>| {
@@ -304,9 +310,9 @@ fn what_is_broken_is_told_to_nobody_without_a_token(site: &Site, engine: &Engine
             (answer["status"] == "degraded").then(|| answer.to_string())
         })
     };
-    let (told, open) = (degraded(Some(root)), degraded(None));
+    let (reported, open) = (degraded(Some(root)), degraded(None));
     let unsaid = "a token that may read the metrics is told why";
-    assert!(!told.contains(unsaid) && told.contains("count what is due"), "{told}");
+    assert!(!reported.contains(unsaid) && reported.contains("count what is due"), "{reported}");
     assert!(open.contains(unsaid) && !open.contains("10.77.") && !open.contains("count"), "{open}");
     assert!(open.contains(r#""name":"hot""#), "which part it is, everybody is told: {open}");
 }

@@ -106,11 +106,11 @@ fn every_block_of_commands_of_these_pages_is_known_here() {
     }
 }
 
-/// What stands for something of the reader's own.
+/// What represents something of the reader's own.
 pub(crate) fn with(block: &str, own: &[(&str, &str)]) -> String {
-    own.iter().fold(block.to_owned(), |block, (stands, own)| {
-        assert!(block.contains(stands), "{stands} in {block}");
-        block.replace(stands, own)
+    own.iter().fold(block.to_owned(), |block, (current, own)| {
+        assert!(block.contains(current), "{current} in {block}");
+        block.replace(current, own)
     })
 }
 

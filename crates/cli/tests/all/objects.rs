@@ -8,13 +8,13 @@ use std::{path::Path, process::Command};
 
 const BUCKET: &str = "tasks";
 
-struct Site {
+struct ObjectsSite {
     objects: ObjectServer,
     way: Proxy,
     data: tempfile::TempDir,
 }
 
-impl Site {
+impl ObjectsSite {
     fn new() -> Self {
         let objects = blocking(async {
             let objects = ObjectServer::open().await;
@@ -56,7 +56,7 @@ fn long(of: &str) -> Value {
 
 #[test]
 fn long_payloads_and_results_come_back_from_the_bucket_also_after_a_restart() {
-    let site = Site::new();
+    let site = ObjectsSite::new();
     let mut server = site.serve();
     let task = server.insert(json!({ "queue": "q", "kind": "k", "payload": long("in") }));
     let waiting =
@@ -80,7 +80,7 @@ fn long_payloads_and_results_come_back_from_the_bucket_also_after_a_restart() {
 
 #[test]
 fn a_bucket_that_is_none_is_named_at_the_start() {
-    let site = Site::new();
+    let site = ObjectsSite::new();
     let output = site.command("nowhere").output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -89,7 +89,7 @@ fn a_bucket_that_is_none_is_named_at_the_start() {
 
 #[test]
 fn what_is_in_a_bucket_that_goes_away_comes_when_it_is_back() {
-    let site = Site::new();
+    let site = ObjectsSite::new();
     let server = site.serve();
     let task = server.insert(json!({ "queue": "q", "kind": "k", "delay_ms": 300, "payload": long("in") }));
     site.way.set(Way::Cut);

@@ -1,5 +1,5 @@
-//! The other pages, as their readers type them: every page of docs/ with blocks of commands stands in the table below. What is said
-//! to be run here is run letter for letter, but for what stands for something of the reader's own.
+//! The other pages, as their readers type them: every page of docs/ with blocks of commands is in the table below. What is said
+//! to be run here is run letter for letter, but for what represents something of the reader's own.
 
 use crate::{
     binary::{DURABLE, blocking, servers, wait_for},
@@ -85,10 +85,10 @@ impl Bulk {
         let task = &leased["tasks"][0];
         let outcome = serde_json::json!({"outcomes": [
             {"ref": task["ref"], "token": task["token"], "outcome": "failed", "status_msg": error}]});
-        let told = self.0.run(&format!(
+        let reported = self.0.run(&format!(
             "curl -s localhost:7450/v1/outcomes -H 'content-type: application/json' -d '{outcome}'"
         ));
-        assert!(told.contains("accepted"), "{told}");
+        assert!(reported.contains("accepted"), "{reported}");
     }
 }
 
@@ -210,7 +210,7 @@ fn pages_of_an_operator() {
 
     for command in block("sharding", 0).lines() {
         let said = match command {
-            // Nothing is there to be taken back.
+            // Nothing is there to be revoked.
             command if command.contains("--undo") => {
                 machine.run_with(&format!("! {}", command.split('#').next().unwrap()), &there)
             }

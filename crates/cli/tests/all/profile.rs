@@ -17,13 +17,13 @@ use tempfile::TempDir;
 const TOKEN: &str = "profiles-of-tests-0123456789abcdef";
 
 /// A server with TLS and a token, and a user with settings of their own.
-struct Site {
+struct ProfileSite {
     server: Server,
     files: Files,
     home: TempDir,
 }
 
-impl Site {
+impl ProfileSite {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let files = Authority::new().issue_loopback().write_to(home.path());
@@ -83,7 +83,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Where nobody listens.
+/// Where no engine listens.
 fn nobody() -> String {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     format!("https://{free}")
@@ -91,8 +91,8 @@ fn nobody() -> String {
 
 #[test]
 fn a_server_is_asked_by_the_name_of_its_profile_with_its_authorities_and_token() {
-    let site = Site::new();
-    // The first of them is away.
+    let site = ProfileSite::new();
+    // The first of them is unavailable.
     let urls = format!("{},{}", nobody(), site.server.url);
     site.set_with_token(&["prod", "--url", &urls, "--ca", site.ca(), "--namespace", "shop"]);
     assert_eq!((mode(&site.file()), mode(site.file().parent().unwrap())), (0o600, 0o700));
@@ -126,7 +126,7 @@ fn a_server_is_asked_by_the_name_of_its_profile_with_its_authorities_and_token()
 
 #[test]
 fn nothing_of_the_environment_is_sent_to_the_server_of_a_profile() {
-    let site = Site::new();
+    let site = ProfileSite::new();
     site.done(&["profile", "set", "bare", "--url", &site.server.url, "--ca", site.ca()]);
     let mut command = site.command(&["queue", "list", "--profile", "bare"]);
     site.refused(command.env("PUNCTUAL_TOKEN", TOKEN), &["auth.required"]);
@@ -141,7 +141,7 @@ fn nothing_of_the_environment_is_sent_to_the_server_of_a_profile() {
 
 #[test]
 fn a_file_that_others_can_read_and_one_that_is_faulty_are_refused() {
-    let site = Site::new();
+    let site = ProfileSite::new();
     site.set_with_token(&["prod", "--url", &site.server.url, "--ca", site.ca(), "--default"]);
     let whole = fs::read_to_string(site.file()).unwrap();
     fs::set_permissions(site.file(), fs::Permissions::from_mode(0o644)).unwrap();

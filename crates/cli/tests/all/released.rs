@@ -1,4 +1,4 @@
-//! What released versions have left behind is read and gone on with by this one: the directories of `tests/released`, each
+//! What released versions have left behind is read and continued by this one: the directories of `tests/released`, each
 //! written by a released binary that was then killed (`scripts/release-fixtures`).
 //!
 //! Seen to fail: with the entries of labels, the schedules, the settings or one task taken out of the embedded file.
@@ -60,14 +60,14 @@ fn unpack(archive: &Path, into: &Path) {
 }
 
 /// A server of this version on what a released one has left.
-struct Site {
+struct ReleasedSite {
     server: Server,
     token: String,
     /// What the released version answered, by the case.
     answers: BTreeMap<String, Value>,
 }
 
-impl Site {
+impl ReleasedSite {
     fn new(server: Server, answers: &Path) -> Self {
         let lines = fs::read_to_string(answers).unwrap();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -137,7 +137,7 @@ impl Site {
 }
 
 /// Before anything is done to it.
-fn is_read(site: &Site) {
+fn is_read(site: &ReleasedSite) {
     for case in UNTOUCHED {
         let (was, is) = (&site.answers[case], site.task(case));
         for field in ["ref", "namespace", "task_id", "task_version", "queue", "kind", "priority", "labels"] {
@@ -180,7 +180,7 @@ fn is_read(site: &Site) {
     }
 }
 
-fn its_settings_hold(site: &Site) {
+fn its_settings_hold(site: &ReleasedSite) {
     for queue in ["work", "limited"] {
         let (was, is) = (&site.answers[&format!("queue:{queue}")], site.get(&format!("/v1/queues/{queue}")));
         for field in ["concurrency", "rate", "keep", "indexed_labels", "weight", "revision"] {
@@ -204,12 +204,12 @@ fn its_settings_hold(site: &Site) {
     assert_eq!(status, 401);
 }
 
-fn bulk(site: &Site) -> String {
+fn bulk(site: &ReleasedSite) -> String {
     format!("/v1/bulk/{}", site.answers["bulk"]["id"])
 }
 
 /// By the API of this version, to what the other has written.
-fn changes(site: &Site) {
+fn changes(site: &ReleasedSite) {
     let task = |case: &str, verb: &str| format!("/v1/tasks/{}{verb}", site.reference(case));
     site.done("POST", &task("far-cancel", "/cancel"), json!({}));
     site.done("POST", &task("far-run", "/run-now"), json!({}));
@@ -220,7 +220,7 @@ fn changes(site: &Site) {
 }
 
 /// What each kind was given.
-fn run_all(site: &Site) -> BTreeMap<String, Value> {
+fn run_all(site: &ReleasedSite) -> BTreeMap<String, Value> {
     let mut ran = BTreeMap::new();
     wait_for("all that is to run", || {
         for queue in QUEUES {
@@ -236,7 +236,7 @@ fn run_all(site: &Site) -> BTreeMap<String, Value> {
     ran
 }
 
-fn is_seen_through(site: &Site) {
+fn is_seen_through(site: &ReleasedSite) {
     is_read(site);
     its_settings_hold(site);
     changes(site);
@@ -277,7 +277,7 @@ fn an_embedded_store_of_each_released_version_is_gone_on_with() {
         unpack(&version.join("embedded.tar.gz"), data.path());
         let archive = format!("archive.url=file://{}/archive", data.path().display());
         let server = Server::start_with(data.path(), &["--set", &archive]);
-        is_seen_through(&Site::new(server, &version.join("embedded.jsonl")));
+        is_seen_through(&ReleasedSite::new(server, &version.join("embedded.jsonl")));
     }
 }
 
@@ -365,7 +365,7 @@ impl Servers {
 fn databases_and_redis_of_each_released_version_are_gone_on_with() {
     for version in versions() {
         let servers = Servers::of(&version, &OF_NOW);
-        let site = Site::new(servers.serve(), &version.join("cluster.jsonl"));
+        let site = ReleasedSite::new(servers.serve(), &version.join("cluster.jsonl"));
         is_seen_through(&site);
         servers.are_whole();
     }
@@ -377,7 +377,7 @@ fn archives_and_unread_messages_of_each_released_version_are_read() {
     for version in versions() {
         let servers = Servers::of(&version, &OF_DAYS);
         assert_eq!(servers.messages(), 2);
-        let site = Site::new(servers.serve(), &version.join("days.jsonl"));
+        let site = ReleasedSite::new(servers.serve(), &version.join("days.jsonl"));
         let archived = site.task("archived");
         assert_eq!(archived["payload"], json!({ "kept": "in the archive" }), "{archived}");
         assert_eq!(archived["result"]["result"], json!({ "was": "archived" }), "{archived}");

@@ -23,7 +23,7 @@ const ENGINES: usize = 3;
 const INSERTERS: i64 = 2;
 const EXECUTORS: usize = 4;
 const QUEUE: &str = "rolling";
-/// Each inserter's pace, and that of who asks again.
+/// Each inserter's pace, and that of the caller again.
 const PACE: Duration = Duration::from_millis(20);
 /// Tasks that run between one replacement and the next.
 const BETWEEN: usize = 100;
@@ -96,7 +96,7 @@ impl Load {
         self.ran.lock().len()
     }
 
-    /// It goes on.
+    /// It continues.
     fn goes_on(&self) {
         let before = self.has_run();
         wait_for("the load", || (self.has_run() >= before + BETWEEN).then_some(()));

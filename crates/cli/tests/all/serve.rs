@@ -183,7 +183,11 @@ fn an_engine_begins_without_its_redis_and_says_so() {
     assert_eq!((status.as_str(), &hot["ok"]), ("degraded", &json!(false)), "{hot}");
     assert_eq!(server.metric("punctual_hot_away"), 1.0);
     let said = logged(server);
-    assert_eq!(said.matches("the hot set is away: firing goes on from the store").count(), 1, "{said}");
+    assert_eq!(
+        said.matches("the hot set is unavailable: firing continues from the store").count(),
+        1,
+        "{said}"
+    );
     assert!(said.contains("127.0.0.1:1") && !said.contains("swordfish"), "{said}");
 }
 

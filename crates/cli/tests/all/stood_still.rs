@@ -62,7 +62,7 @@ fn whoever_hung_up_meanwhile_took_no_task_along(server: &Server) {
         inserted.iter().map(|entry| entry["task"]["ref"].as_str().unwrap().to_owned()).collect();
     let mut waited = callers(server, 20_000);
     wait_for("the first to be near", || (now_ms() >= first_ms - 100).then_some(()));
-    // The time for which these wait is over when it goes on: they take what there is by then.
+    // The time for which these wait is over when it continues: they take what there is by then.
     waited.extend(callers(server, 1_000));
     server.process.signal("-STOP");
     let called_meanwhile = callers(server, 1_000);

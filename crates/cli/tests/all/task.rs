@@ -144,7 +144,7 @@ fn what_is_refused_is_told_in_the_words_of_who_typed_it() {
     }
 }
 
-/// A server whose database stands still answers late: until then something is said.
+/// A server whose database is stopped answers late: until then something is said.
 #[test]
 fn an_insert_that_is_not_answered_says_what_it_waits_for() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -3,8 +3,8 @@
 
 use crate::binary::{DURABLE, Running, Server, address, blocking, mariadb, punctual, stderr, wait_for};
 use punctual_testkit::{
-    certificates::{Authority, Names, Validity},
-    servers::{Identity, MariaDb, Redis, RedisCluster, Sentinels},
+    certificates::{Authority, CertificateNames, Validity},
+    servers::{MariaDb, Redis, RedisCluster, Sentinels, TlsKeyPair},
 };
 use serde_json::json;
 use std::process::Output;
@@ -13,10 +13,10 @@ use tokio::sync::OnceCell;
 const ONLY_TLS: [&str; 2] = [DURABLE[0], "--require-secure-transport=ON"];
 
 /// Shared: take a fresh database, and never stop it. Servers beside it have its certificate.
-async fn mariadb_over_tls() -> &'static (MariaDb, Identity) {
-    static ONE: OnceCell<(MariaDb, Identity)> = OnceCell::const_new();
+async fn mariadb_over_tls() -> &'static (MariaDb, TlsKeyPair) {
+    static ONE: OnceCell<(MariaDb, TlsKeyPair)> = OnceCell::const_new();
     let start = || async {
-        let identity = Identity::loopback(&Authority::new());
+        let identity = TlsKeyPair::loopback(&Authority::new());
         (MariaDb::over_tls(&identity, &ONLY_TLS).await, identity)
     };
     ONE.get_or_init(start).await
@@ -54,7 +54,7 @@ fn a_task_lives(server: &Server, queue: &str) {
 
 #[test]
 fn a_task_lives_over_tls_and_both_servers_may_go_and_come_back() {
-    let identity = Identity::loopback(&Authority::new());
+    let identity = TlsKeyPair::loopback(&Authority::new());
     let (mariadb, redis, store) = blocking(async {
         let mariadb = MariaDb::over_tls(&identity, &ONLY_TLS).await;
         let store = mariadb.fresh_database().await;
@@ -137,8 +137,8 @@ fn ended(store: &str, hot: &str) -> Output {
 #[test]
 fn a_mysql_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_out() {
     let authority = Authority::new();
-    let by_address = Identity::of(&authority, Names::server(&["127.0.0.1"]), Validity::Valid);
-    let expired = Identity::of(&authority, Names::loopback(), Validity::Expired);
+    let by_address = TlsKeyPair::of(&authority, CertificateNames::server(&["127.0.0.1"]), Validity::Valid);
+    let expired = TlsKeyPair::of(&authority, CertificateNames::loopback(), Validity::Expired);
     let stranger = tempfile::tempdir().unwrap();
     let strange = Authority::new().issue_loopback().write_to(stranger.path());
     let (good, old, plain) = blocking(async {
@@ -177,8 +177,8 @@ fn a_mysql_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
 #[test]
 fn a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_out() {
     let authority = Authority::new();
-    let by_address = Identity::of(&authority, Names::server(&["127.0.0.1"]), Validity::Valid);
-    let expired = Identity::of(&authority, Names::loopback(), Validity::Expired);
+    let by_address = TlsKeyPair::of(&authority, CertificateNames::server(&["127.0.0.1"]), Validity::Valid);
+    let expired = TlsKeyPair::of(&authority, CertificateNames::loopback(), Validity::Expired);
     let stranger = tempfile::tempdir().unwrap();
     let strange = Authority::new().issue_loopback().write_to(stranger.path());
     let (mariadb, good, old, plain) = blocking(async {

@@ -38,8 +38,8 @@ fn is_let_in(server: &Server, token: &str) -> bool {
 fn the_first_token_is_made_on_the_store_and_the_others_over_the_api() {
     let data = tempfile::tempdir().unwrap();
     let first = on_store(data.path(), &["create", "--name", "root", "--role", "admin"]);
-    let told = stderr(&first);
-    assert!(told.contains("the first token") && told.contains("--role executor"), "{told}");
+    let reported = stderr(&first);
+    assert!(reported.contains("the first token") && reported.contains("--role executor"), "{reported}");
     let second = on_store(data.path(), &["create", "--name", "another", "--role", "viewer"]);
     assert!(second.status.success() && !stderr(&second).contains("the first token"), "{}", stderr(&second));
     let admin = one(&first);

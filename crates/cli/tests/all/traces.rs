@@ -1,5 +1,5 @@
 //! A collector that speaks OTLP over HTTP, JSON or protobuf, gets one trace of a task, from the caller's insert to the outcome, with the second
-//! attempt linked to the first; on both back ends. One that is away costs spans and no task.
+//! attempt linked to the first; on both back ends. One that is unavailable costs spans and no task.
 
 use crate::{
     binary::{Running, Server, address, blocking, documents, http, punctual, servers, stderr, wait_for},
@@ -137,7 +137,7 @@ fn each_task_of_a_batch_has_its_own_trace_and_the_command_line_goes_on_with_that
     let mut insert = punctual(&["task", "insert", "-q", "q", "--json", "--url", &server.url]);
     let inserted = documents(&insert.env("TRACEPARENT", of(3)).output().unwrap()).remove(0);
     assert_eq!(traceparent_of(&server, inserted["ref"].as_str().unwrap()), of(3));
-    // What stands in the task itself goes before the header of the request, and nonsense is dropped.
+    // What is in the task itself goes before the header of the request, and nonsense is dropped.
     for (own, kept) in [(of(4), json!(of(4))), ("nonsense".to_owned(), Value::Null)] {
         let request = http().post(format!("{}/v1/tasks", server.url)).header("traceparent", of(5));
         let request = request.json(&json!({ "queue": "q", "traceparent": own }));
@@ -225,8 +225,8 @@ fn what_ends_without_a_report_is_told(server: &Server, collector: &Collector) {
     let ask = json!({ "queue": "silent", "max_attempts": 1, "traceparent": of(dead) });
     let task = server.insert(ask);
     assert_eq!(wait_for("a lease", || server.lease("silent", 1, 100).pop())["ref"], task["ref"]);
-    let told = wait_for("the end of the dead task's trace", || root(dead));
-    assert_eq!((server.state(&task), &told["status"]["code"]), ("dead".to_owned(), &json!(2)));
+    let reported = wait_for("the end of the dead task's trace", || root(dead));
+    assert_eq!((server.state(&task), &reported["status"]["code"]), ("dead".to_owned(), &json!(2)));
     let runs = collector.named("run").into_iter().filter(|span| span["traceId"] == dead).count();
     assert_eq!(runs, 1, "its attempt");
 
@@ -234,8 +234,8 @@ fn what_ends_without_a_report_is_told(server: &Server, collector: &Collector) {
         server.insert(json!({ "queue": "later", "delay_ms": 3_600_000, "traceparent": of(cancelled) }));
     let reference = task["ref"].as_str().unwrap();
     assert_eq!(server.post(&format!("/v1/tasks/{reference}/cancel"), json!({})).0, 200);
-    let told = wait_for("the end of the cancelled task's trace", || root(cancelled));
-    assert_eq!(told["status"], json!({}), "it is no failure");
+    let reported = wait_for("the end of the cancelled task's trace", || root(cancelled));
+    assert_eq!(reported["status"], json!({}), "it is no failure");
 }
 
 #[test]

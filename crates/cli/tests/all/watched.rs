@@ -113,9 +113,9 @@ impl Prometheus {
 
 /// What the file has of its own machine, replaced by the test's.
 fn with(text: &str, own: &[(&str, &str)]) -> String {
-    own.iter().fold(text.to_owned(), |text, (stands, own)| {
-        assert!(text.contains(stands), "{stands} in {text}");
-        text.replace(stands, own)
+    own.iter().fold(text.to_owned(), |text, (current, own)| {
+        assert!(text.contains(current), "{current} in {text}");
+        text.replace(current, own)
     })
 }
 
@@ -245,13 +245,13 @@ fn a_prometheus_that_scraped_two_engines_on_mysql_and_redis_answers_the_dashboar
 fn there_is_a_rule_for_each_metric_that_says_alert_on_it() {
     let rules = fs::read_to_string(RULES).unwrap();
     let page = include_str!("../../../../docs/metrics.md");
-    let told: Vec<&str> = page
+    let reported: Vec<&str> = page
         .lines()
         .filter(|line| line.to_lowercase().contains("alert on it"))
         .map(|line| line.split('`').nth(1).unwrap())
         .collect();
-    assert!(told.len() > 5, "{told:?}");
-    for metric in told {
+    assert!(reported.len() > 5, "{reported:?}");
+    for metric in reported {
         assert!(rules.contains(metric), "{metric}");
     }
 }

@@ -1,4 +1,4 @@
-//! `workflow …` against a server: the example of the page as it stands there; each subcommand once; a fan-out of a thousand with
+//! `workflow …` against a server: the example of the page in its current state there; each subcommand once; a fan-out of a thousand with
 //! a join whose engine is killed in the middle.
 
 use crate::binary::{Running, Server, blocking, documents, punctual, run, servers, stderr, stdout, wait_for};
@@ -115,7 +115,7 @@ impl Ran {
     }
 }
 
-/// `next` kills the server when half of the items are done, and answers the one that goes on.
+/// `next` kills the server when half of the items are done, and answers the one that continues.
 fn a_fan_out_with_a_kill(first: Server, next: impl FnOnce(Server) -> Server) {
     let items: Vec<usize> = (0..ITEMS).collect();
     let document = json!({"input": items, "nodes": {

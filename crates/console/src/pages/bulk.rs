@@ -283,7 +283,7 @@ fn question(context: &Context, action: &str, operation: &BulkOperation, fault: O
         "resume" => (
             "Resume this operation?".to_owned(),
             "Resume it".to_owned(),
-            html! { p { "It goes on where it stopped." } },
+            html! { p { "It continues where it stopped." } },
         ),
         "stop" => (
             "Stop this operation?".to_owned(),

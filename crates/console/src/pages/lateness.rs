@@ -53,7 +53,7 @@ fn alert_list(context: &Context, alerts: &[Alert]) -> Markup {
     parts::panel(
         "Alerts",
         &html! {
-            @if alerts.is_empty() { p.calm { span.tick aria-hidden="true" { "✓" } " None is active. What raises one stands in the documentation of " code { "GET /v1/alerts" } "." } }
+            @if alerts.is_empty() { p.calm { span.tick aria-hidden="true" { "✓" } " None is active. Conditions are in the documentation of " code { "GET /v1/alerts" } "." } }
             @else { ul.needs #alerts { @for each_alert in alerts {
                 @let need = of_alert(context, each_alert);
                 li class=(if each_alert.severity == Severity::Critical { "critical" } else { "warning" }) data-row data-alert=(each_alert.name) {

@@ -26,7 +26,7 @@ pub(super) fn pages() -> Vec<Page> {
 }
 
 /// What the API has answered, each for itself.
-struct Seen {
+struct OverviewData {
     stats: Result<Stats, Fault>,
     /// None: it is not counted yet.
     due: Result<Option<Due>, Fault>,
@@ -48,7 +48,7 @@ async fn overview(context: &Context) -> Result<View, Fault> {
         api.get("/v1/shards"),
         api.get("/v1/queues?paused=true&limit=20"),
     );
-    let seen = Seen { stats, due, alerts, engines, executors, shards, paused };
+    let seen = OverviewData { stats, due, alerts, engines, executors, shards, paused };
     let view = View::new(
         "Overview",
         "What needs attention, and the whole cluster in numbers: now, and over the last hour.",
@@ -57,12 +57,12 @@ async fn overview(context: &Context) -> Result<View, Fault> {
     Ok(match (&seen.stats, &seen.due) {
         (Ok(stats), due) => view
             .live("charts", curves(context, stats, due.as_ref().ok().and_then(Option::as_ref)))
-            .live("standing", standing(context, stats)),
+            .live("standing", summary(context, stats)),
         (Err(fault), _) => view.live("charts", parts::missing(fault)),
     })
 }
 
-/// Of millions it is counted for seconds, beside whoever asks: the page is not held up, live or not, and has it with a later look.
+/// Of millions it is counted for seconds, beside a caller that asks: the page is not held up, live or not, and has it with a later look.
 async fn coming_up(context: &Context) -> Result<Option<Due>, Fault> {
     let asked = context.api.get("/v1/stats/due");
     tokio::time::timeout(DUE_TIMEOUT, asked).await.map_or(Ok(None), |result| result.map(Some))
@@ -77,7 +77,7 @@ pub(super) struct Need {
     pub(super) address: String,
 }
 
-fn attention(context: &Context, seen: &Seen) -> Markup {
+fn attention(context: &Context, seen: &OverviewData) -> Markup {
     let needs = needs(context, seen);
     let asked: [(&str, Option<&Fault>); 5] = [
         ("alerts", seen.alerts.as_ref().err()),
@@ -90,7 +90,7 @@ fn attention(context: &Context, seen: &Seen) -> Markup {
         section.panel #attention class=(if needs.iter().any(|need| need.is_critical) { "panel critical" } else { "panel" }) {
             h2 { "Needs attention" @if !needs.is_empty() { " " span.badge.bad { (needs.len()) } } }
             @if needs.is_empty() {
-                p.calm { span.tick aria-hidden="true" { "✓" } " Nothing. No alert, no engine or database that is away, no silent executor, no paused queue; every task is accounted for and none fired early." }
+                p.calm { span.tick aria-hidden="true" { "✓" } " Nothing. No alert, no unavailable engine or database, no silent executor, no paused queue; every task is accounted for and none fired early." }
             } @else {
                 ul.needs { @for need in &needs { li class=(if need.is_critical { "critical" } else { "warning" }) data-row {
                     a href=(need.address) { (need.what) }
@@ -105,7 +105,7 @@ fn attention(context: &Context, seen: &Seen) -> Markup {
     }
 }
 
-fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
+fn needs(context: &Context, seen: &OverviewData) -> Vec<Need> {
     let mut needs = Vec::new();
     promises(context, seen, &mut needs);
     for alert in seen.alerts.iter().flat_map(|page| &page.items) {
@@ -144,7 +144,7 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
     for shard in seen.shards.iter().flat_map(|page| &page.items).filter(|shard| !shard.answers) {
         needs.push(Need {
             is_critical: true,
-            what: format!("Database {} is away", shard.shard),
+            what: format!("Database {} is unavailable", shard.shard),
             detail: format!("it has {}", texts::count(shard.partitions, "partition", "partitions")),
             since_ms: None,
             address: context.href("/console/engines", &[]),
@@ -177,7 +177,7 @@ fn needs(context: &Context, seen: &Seen) -> Vec<Need> {
     needs
 }
 
-fn promises(context: &Context, seen: &Seen, needs: &mut Vec<Need>) {
+fn promises(context: &Context, seen: &OverviewData, needs: &mut Vec<Need>) {
     let Ok(stats) = &seen.stats else { return };
     let address = context.href("/console/lateness", &[]);
     let mut broken = |what: &str, detail: String| {
@@ -265,7 +265,7 @@ pub(super) fn queue_address(context: &Context, queue: &str) -> String {
     context.href(&crate::layout::under("/console/queues", queue), &[])
 }
 
-fn figures(context: &Context, seen: &Seen) -> Markup {
+fn figures(context: &Context, seen: &OverviewData) -> Markup {
     html! {
         div.figures {
             @if let Ok(stats) = &seen.stats { (of_stats(context, stats)) }
@@ -362,7 +362,7 @@ fn coming(context: &Context, due: &Due) -> Markup {
     charts::lines(context, "due", title, &at, Unit::Count, &[Series { label: "due", tone: "in", values }])
 }
 
-fn standing(context: &Context, stats: &Stats) -> Markup {
+fn summary(context: &Context, stats: &Stats) -> Markup {
     let Some(backlog) = &stats.backlog else {
         return html! { div.note { "The counts cannot be read now: a database does not answer." } };
     };

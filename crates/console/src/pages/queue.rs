@@ -1,4 +1,4 @@
-//! One queue: what stands in it, who holds its slots, what is set for it and who changed that; pause, resume, settings.
+//! One queue: what is in it, who holds its slots, what is set for it and who changed that; pause, resume, settings.
 
 mod settings;
 
@@ -77,7 +77,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     .live("state", state(context, &queue, alerts.as_ref().map_or(&[], |page| &page.items)))
     .live("curves", curves(context, &hour))
     .live("holders", holders(context, &queue))
-    .part(standing(context, &queue));
+    .part(summary(context, &queue));
     Ok(view.part(match &changes {
         Ok(changes) => history(context, changes),
         Err(fault) => parts::missing(fault),
@@ -102,7 +102,7 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
     html! {
         @if let Some(pause) = &queue.pause {
             div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
-                @if let Some(reason) = &pause.reason { ": " (reason) } ". Nothing starts; what runs goes on." }
+                @if let Some(reason) = &pause.reason { ": " (reason) } ". No task starts; running tasks continue." }
         }
         @if queue.source == Some(Source::Store) {
             div.note #scanned { strong { "Scanned" } ": its due tasks are found in the database every "
@@ -202,7 +202,7 @@ const fn waits_for(parked_for: ParkedFor) -> &'static str {
 }
 
 /// What is set, in words.
-fn standing(context: &Context, queue: &Queue) -> Markup {
+fn summary(context: &Context, queue: &Queue) -> Markup {
     let set: Vec<(&str, String)> =
         settings::fields(queue).into_iter().filter(|field| !field.1.is_empty()).collect();
     let edit = html! { a.button.small href=(context.href(&format!("{}/settings", under("/console/queues", &queue.queue)), &[])) { "Change" } };
@@ -247,10 +247,10 @@ pub(super) fn difference(before: Option<&Value>, after: Option<&Value>) -> Marku
     let none = Map::new();
     let of =
         |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_else(|| none.clone());
-    let told = |value: Option<&Value>| -> Map<String, Value> {
+    let reported = |value: Option<&Value>| -> Map<String, Value> {
         of(value).into_iter().filter_map(|(name, answer)| Some((name, without_nulls(answer)?))).collect()
     };
-    let (before, after) = (told(before), told(after));
+    let (before, after) = (reported(before), reported(after));
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort();
     names.dedup();
@@ -352,7 +352,7 @@ async fn ask_reset(context: &Context) -> Result<View, Fault> {
     let queue: Queue = context.api.get(&call(context, "")).await?;
     let says = html! {
         p { "Everything that is set for " strong { (queue.queue) } " is forgotten, and the defaults hold: no limit of any kind." }
-        p { "Its " strong { (texts::number(queue.tasks.values().sum::<i64>())) } " tasks stay. A pause stays. What was set stands in the history." }
+        p { "Its " strong { (texts::number(queue.tasks.values().sum::<i64>())) } " tasks stay. A pause stays. Earlier settings are in the history." }
     };
     Ok(asked(
         context,

@@ -1,5 +1,5 @@
 //! Schedules: which there are, when each runs next and ran last, what became of its runs, and what can be done with it. When an
-//! expression fires is the API's to say: nothing is computed here but where an instant stands in a calendar.
+//! expression fires is the API's to say: nothing is computed here but where an instant is in a calendar.
 
 mod act;
 mod calendar;

@@ -1,4 +1,4 @@
-//! Tasks: found by what stands in the address, shown in the columns that one chose, a page at a time; and what is done to
+//! Tasks: found by what is in the address, shown in the columns that one chose, a page at a time; and what is done to
 //! several of them. All that match are done by a bulk operation, with its preview; those that were picked, one by one.
 
 use crate::{
@@ -220,15 +220,15 @@ fn looked(context: &Context, found: &FoundTasks) -> Markup {
     let search = &found.search;
     html! {
         @if !search.is_complete { p.note #so-far {
-            "Looked at " strong { (texts::number(search.examined)) } " tasks so far, " (texts::number(found.items.len() as u64)) " found; there may be more. “The next ones” goes on, by itself where scripts run."
+            "Looked at " strong { (texts::number(search.examined)) } " tasks so far, " (texts::number(found.items.len() as u64)) " found; there may be more. “The next ones” continues, automatically where scripts run."
         } }
         @match (search.through_percent, search.through_due_at_ms) {
             (Some(percent), _) => p.note #looked {
-                "No index covers this search, so tasks are scanned: " strong { (format!("{percent:.1}")) " %" } " are behind this page. “The next ones” goes on. "
+                "No index covers this search, so tasks are scanned: " strong { (format!("{percent:.1}")) " %" } " are behind this page. “The next ones” continues. "
                 @if context.query("label").is_some() { "Index the label in the queue's settings to make this search fast." }
                 @else { "A range of due times, or a label that the queue indexes, is fast." }
             },
-            (None, Some(at)) => p.note #looked { "Scanned down to tasks due at " (parts::absolute(context, at)) ". “The next ones” goes on." },
+            (None, Some(at)) => p.note #looked { "Scanned down to tasks due at " (parts::absolute(context, at)) ". “The next ones” continues." },
             (None, None) if search.along == SearchedAlong::All && is_filtered(context) => p.dim { "All tasks were scanned, newest first." },
             (None, None) => {},
         }

@@ -4,7 +4,7 @@ use crate::name::{NAME_LEN_MAX, Name};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// `*`, `mail-*`, or a name as it stands.
+/// `*`, `mail-*`, or a name in its current state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Pattern {

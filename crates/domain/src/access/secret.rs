@@ -130,7 +130,7 @@ fn letters(bytes: &[u8], count: usize) -> String {
 }
 
 /// What is kept of a secret. One fast hash is enough: slow ones protect what people can think of, and here are 256
-/// random bits, which nobody guesses however fast the hash is. A request costs one hash of a hundred bytes.
+/// random bits, which no caller guesses however fast the hash is. A request costs one hash of a hundred bytes.
 #[derive(Clone, Copy)]
 pub struct SecretHash([u8; 32]);
 

@@ -11,7 +11,7 @@ pub struct Progress {
     pub count: u64,
     /// False: `count` is at least so many, because not all tasks were looked at.
     pub count_is_exact: bool,
-    /// What stands at and above this id is counted; None: it is not counted on.
+    /// What is at and above this id is counted; None: it is not counted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting_below: Option<i64>,
     /// How often it was stored that it was counted on: steps of the operation that are all the same preview.
@@ -19,12 +19,12 @@ pub struct Progress {
     pub counting_steps: u32,
     /// Tasks that were made later are not touched.
     pub previewed_at: Millis,
-    /// What stands at and above this id has been planned; None: nothing has.
+    /// What is at and above this id has been planned; None: nothing has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
     /// There is nothing more below.
     pub is_through: bool,
-    /// References of the tasks that come next: none of them is accounted for yet. Whoever goes on begins with them.
+    /// References of the tasks that come next: none of them is accounted for yet. Whoever continues begins with them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<String>,
     /// Grows with every batch.
@@ -38,14 +38,14 @@ pub struct Progress {
     /// Of the last of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// It goes on then.
+    /// It continues then.
     #[serde(skip_serializing_if = "is_no_time")]
     pub again_at: Millis,
-    /// Partitions that go by themselves, because their database was away when the others went on.
+    /// Partitions that go by themselves, because their database was unavailable when the others continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<Walk>,
     pub tally: Tally,
-    /// It goes through its failures again.
+    /// It passes through its failures again.
     pub repeats: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmed_at: Option<Millis>,

@@ -1,17 +1,17 @@
-//! One way down the ids: of all partitions, or of some that go by themselves because their database was away when the others
-//! went on. By partition, and not by database: a partition that moves takes its place along.
+//! One way down the ids: of all partitions, or of some that go by themselves because their database was unavailable when the others
+//! continued. By partition, and not by database: a partition that moves takes its place along.
 
 use super::Progress;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Kept as JSON: a field is never renamed. The first one stands in the fields of [`Progress`] itself, as before there were others.
+/// Kept as JSON: a field is never renamed. The first one is in the fields of [`Progress`] itself, as before there were others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Walk {
     /// Sorted. Of the first walk none are named: it has all that no other has.
     pub partitions: Vec<u16>,
-    /// What stands at and above this id has been planned; None: nothing has.
+    /// What is at and above this id has been planned; None: nothing has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
     /// There is nothing more below.
@@ -23,10 +23,10 @@ pub struct Walk {
     pub tries: u32,
     /// How often in a row its database did not answer.
     pub waits: u32,
-    /// Why it does not go on.
+    /// Why it does not continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// It goes on then.
+    /// It continues then.
     pub again_at: Millis,
 }
 
@@ -102,13 +102,13 @@ impl Progress {
         self.going().next().is_none()
     }
 
-    /// When the next of them goes on, as far as they are waited for.
+    /// When the next of them continues, as far as they are waited for.
     #[must_use]
     pub fn next_at(&self) -> Millis {
         self.going().map(|pair| pair.1.again_at).min().unwrap_or(Millis::ZERO)
     }
 
-    /// Why they do not go on, those that do not.
+    /// Why they do not continue, those that do not.
     #[must_use]
     pub fn waits_for(&self) -> Option<String> {
         let mut all: Vec<String> = self.going().filter_map(|pair| pair.1.waits_for).collect();

@@ -8,7 +8,7 @@ use std::fmt;
 /// The steps that are left of a computation.
 pub struct Budget {
     left: u32,
-    /// Whether nobody waits for the result any more.
+    /// Whether no caller waits for the result any more.
     is_over: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -18,7 +18,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Steps between two looks whether somebody waits.
+/// Steps between two looks whether a caller waits.
 const STEPS_BETWEEN_LOOKS: u32 = 64;
 
 /// The steps are used up.
@@ -37,7 +37,7 @@ impl Budget {
         Self { left: steps, is_over: None }
     }
 
-    /// The same, which ends as soon as nobody waits for the result any more.
+    /// The same, which ends as soon as no caller waits for the result any more.
     #[must_use]
     pub fn until(self, is_over: impl Fn() -> bool + Send + 'static) -> Self {
         Self { is_over: Some(Box::new(is_over)), ..self }

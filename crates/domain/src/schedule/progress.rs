@@ -5,7 +5,7 @@ use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of the first task of an instant. Each one that takes the place of one that was taken back has the next.
+/// Of the first task of an instant. Each one that takes the place of one that was revoked has the next.
 const FIRST_VERSION: i64 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,24 +35,24 @@ pub struct Progress {
     /// It was paused, and what it missed meanwhile is not decided yet.
     #[serde(default)]
     pub was_paused: bool,
-    /// It was changed, and runs that were made before have to be taken back first.
+    /// It was changed, and runs that were made before have to be revoked first.
     #[serde(default)]
     pub takes_back: bool,
     /// The longest jitter of the documents that made those.
     #[serde(default)]
     pub jitter_ms: i64,
-    /// The instant of that change, of several the first: what was to fire later is taken back.
+    /// The instant of that change, of several the first: what was to fire later is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Millis>,
-    /// Instants whose run was taken back. One up to `decided_until` is still to be decided, unless it is buffered.
+    /// Instants whose run was revoked. One up to `decided_until` is still to be decided, unless it is buffered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<TakenBack>,
-    /// Instants after `decided_until` that are decided: their run had fired when the others were taken back.
+    /// Instants after `decided_until` that are decided: their run had fired when the others were revoked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decided_apart: Vec<Millis>,
 }
 
-/// An instant whose run was taken back, and the version of its task.
+/// An instant whose run was revoked, and the version of its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TakenBack {
@@ -113,7 +113,7 @@ impl Progress {
             .iter()
             .find(|answer| answer.at == at)
             .map_or(FIRST_VERSION, |answer| answer.version + 1);
-        self.is_settled(at);
+        self.is_recorded(at);
         self.runs += 1;
         self.made_ahead.push(at);
         self.look(now);
@@ -121,11 +121,11 @@ impl Progress {
     }
 
     /// An instant is over with a run or without one.
-    pub(crate) fn is_settled(&mut self, at: Millis) {
+    pub(crate) fn is_recorded(&mut self, at: Millis) {
         self.taken_back.retain(|answer| answer.at != at);
     }
 
-    /// The first instant that was taken back and is still to be decided.
+    /// The first instant that was revoked and is still to be decided.
     pub(crate) fn pending(&self) -> impl Iterator<Item = Millis> {
         let open = |at: &Millis| *at <= self.decided_until && !self.buffered.contains(at);
         self.taken_back.iter().map(|answer| answer.at).filter(open)
@@ -143,7 +143,7 @@ impl Progress {
         }
     }
 
-    /// A change is committed: the runs of older documents that are to fire after it are to be taken back. `goes_on`: the schedule
+    /// A change is committed: the runs of older documents that are to fire after it are to be revoked. `goes_on`: the schedule
     /// was at work, and still is; otherwise it has missed nothing.
     pub fn begin_taking_back(&mut self, changed_at: Millis, jitter_ms: i64, goes_on: bool) {
         self.jitter_ms = self.jitter_ms.max(jitter_ms);
@@ -170,7 +170,7 @@ impl Progress {
     }
 
     /// The taking back is done. `lines`: all that the history has of planned instants after `decided_until`, and those before it
-    /// that were taken back now. An instant of which every line was taken back is decided anew, once; every other one is decided.
+    /// that were revoked now. An instant of which every line was revoked is decided anew, once; every other one is decided.
     pub fn end_taking_back(&mut self, lines: &[Line], now: Millis) {
         let mut instants: BTreeMap<Millis, Instant> = BTreeMap::new();
         for line in lines {
@@ -262,7 +262,7 @@ mod tests {
             progress.decide_until(Millis(at));
         }
         progress.last = Some(LastRun { at: Millis(130), version: 3, planned_at: Millis(80) });
-        // The instant 90 is put off by its jitter, 110 fires while the others are taken back.
+        // The instant 90 is put off by its jitter, 110 fires while the others are revoked.
         progress.begin_taking_back(Millis(100), 50, true);
         assert_eq!((progress.decided_until, progress.changed_at), (Millis(100), Some(Millis(100))));
         let created = |at, taken| line(at, Outcome::Created, taken);

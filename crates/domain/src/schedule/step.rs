@@ -1,5 +1,5 @@
 //! What a schedule does next: one bounded step, from its document, its progress and what is known of its last run. Makes
-//! nothing itself; whoever asks commits the step together with its runs, and asks again at `wake_at`.
+//! nothing itself; a caller that asks commits the step together with its runs, and asks again at `wake_at`.
 
 use super::{
     Budget, LastRun, LookAgain, Missed, Overlap, Progress, RunKind, Schedule, Timing, identity::jitter_ms,
@@ -61,7 +61,7 @@ pub enum Outcome {
     /// It waits for the end of the last run.
     Buffered,
     Missed,
-    /// It was made, and taken back before it fired.
+    /// It was made, and revoked before it fired.
     Cancelled,
 }
 
@@ -186,7 +186,7 @@ impl Stepping<'_> {
         self.facts.now.plus(i64::from((self.fills.are_dear)()))
     }
 
-    /// The next instant that is to be decided: one that was taken back, or one that comes up.
+    /// The next instant that is to be decided: one that was revoked, or one that comes up.
     fn next(&mut self) -> Result<Option<Millis>, LookAgain> {
         let upcoming = self.upcoming()?;
         Ok(self.step.progress.pending().chain(upcoming).min())
@@ -217,7 +217,7 @@ impl Stepping<'_> {
 
     fn note(&mut self, at: Millis, outcome: Outcome, reason: impl Into<String>) {
         if outcome != Outcome::Buffered {
-            self.step.progress.is_settled(at);
+            self.step.progress.is_recorded(at);
         }
         let run = PlannedRun {
             kind: RunKind::Planned,
@@ -250,7 +250,7 @@ impl Stepping<'_> {
         true
     }
 
-    /// What nobody decided in time, and what was taken back and is over meanwhile.
+    /// What nobody decided in time, and what was revoked and is over meanwhile.
     fn make_up_for_missed(&mut self) -> Result<(), LookAgain> {
         let until = Millis(self.facts.now.0 - LATE_AFTER_MS);
         let taken_back = self.missed_of_taken_back(until)?;
@@ -296,8 +296,8 @@ impl Stepping<'_> {
         Ok(())
     }
 
-    /// Instants that were taken back, whose run would have fired by then, in order. What the document does not have belongs to
-    /// nobody any more: its line says that it was taken back.
+    /// Instants that were revoked, whose run would have fired by then, in order. What the document does not have belongs to
+    /// nobody any more: its line says that it was revoked.
     fn missed_of_taken_back(&mut self, until: Millis) -> Result<Vec<Millis>, LookAgain> {
         let mut pending: Vec<Millis> = self.step.progress.pending().collect();
         pending.sort_unstable();
@@ -305,7 +305,7 @@ impl Stepping<'_> {
         let mut missed = Vec::new();
         for at in pending {
             if !self.timing.has(at, self.budget).map_err(|_| LookAgain { from: decided_until })? {
-                self.step.progress.is_settled(at);
+                self.step.progress.is_recorded(at);
             } else if self.fires_at(at) <= until {
                 missed.push(at);
             }
@@ -313,7 +313,7 @@ impl Stepping<'_> {
         Ok(missed)
     }
 
-    /// The last one that nobody decided, and whether it is the only one. What fired while the others were taken back is passed by.
+    /// The last one that nobody decided, and whether it is the only one. What fired while the others were revoked is passed by.
     fn last_missed(&mut self, from: Millis, until: Millis) -> Result<Option<(Millis, bool)>, LookAgain> {
         let apart = &self.step.progress.decided_apart;
         let mut until = until;
@@ -457,7 +457,7 @@ impl Stepping<'_> {
                 Overlap::BufferAll => self.buffer(at, BUFFERED_MAX),
                 Overlap::Allow | Overlap::CancelOther => self.replace_last(at, self.fires_at(at), None),
             }
-            // Not before: what was taken back of this instant is forgotten with it, and its next task would have the same version.
+            // Not before: what was revoked of this instant is forgotten with it, and its next task would have the same version.
             self.step.progress.decide_until(at);
             if must_wait && self.schedule.overlap == Overlap::CancelOther {
                 // One run is stopped in one step.

@@ -92,7 +92,7 @@ fn scripts_match_the_table() {
 }
 
 /// `UPDATE_EXPECT=1 cargo test -p punctual-domain` rewrites the diagram; otherwise a stale one fails. What stands below it is
-/// written by hand, and looked at by `ratchets::states` of testkit.
+/// written manually, and looked at by `ratchets::states` of testkit.
 #[test]
 fn diagram_is_current() {
     let path = repo().join("docs/state-machine.md");

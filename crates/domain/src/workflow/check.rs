@@ -125,7 +125,7 @@ fn at(node: u32) -> usize {
 fn checked(definition: &Definition, path: &str, depth: usize, nodes: &mut usize) -> Result<Graph, Invalid> {
     let wrong = |field: &str, problem: String| Err(Invalid::new(format!("{path}{field}"), problem));
     if depth > NESTED_MAX {
-        return wrong("nodes", format!("lies within more than {NESTED_MAX} other workflows"));
+        return wrong("nodes", format!("is nested in more than {NESTED_MAX} other workflows"));
     }
     if definition.deadline_ms.is_some_and(|deadline_ms| !(1..=DEADLINE_MAX_MS).contains(&deadline_ms)) {
         return wrong("deadline_ms", format!("must be 1 ms to {}, in milliseconds", Span(DEADLINE_MAX_MS)));

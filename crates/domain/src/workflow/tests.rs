@@ -1,4 +1,4 @@
-//! Workflows: what is refused, and what follows from what: cases by hand, and random graphs against a naive model.
+//! Workflows: what is refused, and what follows from what: cases manually, and random graphs against a naive model.
 
 mod random;
 

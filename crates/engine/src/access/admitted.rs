@@ -1,5 +1,5 @@
 //! Who was let in, for as long as they stay: a call that waits, and an answer that is sent bit by bit, end when their caller
-//! would be let in no more. Whoever waits is woken by what is read of the store, and by the instants at which secrets end, which
+//! would be let in no more. A caller that waits is woken by what is read of the store, and by the instants at which secrets end, which
 //! one loop looks for: however many wait, none has a timer of its own.
 
 use super::state::{Access, Identity, NO_TOKEN, UNKNOWN};
@@ -40,17 +40,17 @@ impl Admitted {
     }
 }
 
-/// Wakes those who wait for a change of who may.
+/// Wakes the waiters for a change of who may.
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) sender: watch::Sender<()>,
     /// Up to which secrets that end by themselves have been told of.
-    told_until: std::sync::atomic::AtomicI64,
+    reported_until: std::sync::atomic::AtomicI64,
 }
 
 impl Changes {
     pub(super) fn new() -> Self {
-        Self { sender: watch::Sender::new(()), told_until: i64::MIN.into() }
+        Self { sender: watch::Sender::new(()), reported_until: i64::MIN.into() }
     }
 
     pub(super) fn tell(&self) {
@@ -76,11 +76,11 @@ impl Access {
         self.changes.sender.subscribe()
     }
 
-    /// Tells those who wait when a secret has ended by itself since the last time.
+    /// Tells the waiters when a secret has ended by itself since the last time.
     pub(super) fn tell_of_ends(&self, now: Millis) {
-        let since = self.changes.told_until.swap(now.0, SeqCst);
+        let since = self.changes.reported_until.swap(now.0, SeqCst);
         let has_ended = |at: Millis| since < at.0 && at <= now;
-        // A clock that went back: what has ended is good again, and nobody waits for that.
+        // A clock that stepped back: what has ended is good again, and no caller waits for that.
         let ends = |identity: &Arc<Identity>| {
             let token = identity.token.as_ref();
             let previous = token.and_then(|token| token.previous.as_ref()).map(|previous| previous.until);

@@ -46,7 +46,7 @@ pub enum Identified {
 #[derive(Debug)]
 pub(crate) struct Access {
     admin: Option<(SecretHash, Arc<Identity>)>,
-    pub(super) known: RwLock<Arc<Known>>,
+    pub(super) known: RwLock<Arc<KnownTokens>>,
     pub(super) is_loaded: AtomicBool,
     pub(super) used_written_at: AtomicI64,
     /// For those who stay a while.
@@ -56,7 +56,7 @@ pub(crate) struct Access {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownTokens {
     pub(super) revision: i64,
     /// Until then requests without a token are accepted. None: they are not.
     pub(super) required_at: Option<Millis>,
@@ -125,7 +125,7 @@ impl Access {
         }
     }
 
-    pub(super) fn known(&self) -> Arc<Known> {
+    pub(super) fn known(&self) -> Arc<KnownTokens> {
         Arc::clone(&self.known.read())
     }
 
@@ -136,7 +136,7 @@ impl Access {
 
     /// Whether requests without a token are refused. The first token may have been made with a time in which they are not.
     pub(super) fn is_required(&self, now: Millis) -> bool {
-        let accepts_none = |known: &Known| known.required_at.is_some_and(|at| now < at);
+        let accepts_none = |known: &KnownTokens| known.required_at.is_some_and(|at| now < at);
         self.is_configured() && (self.admin.is_some() || !accepts_none(&self.known()))
     }
 
@@ -153,7 +153,7 @@ impl Access {
         };
         let required_at = read.required_at();
         let tokens = read.all.into_iter().map(identity).collect();
-        *known = Arc::new(Known { revision: read.revision, required_at, tokens });
+        *known = Arc::new(KnownTokens { revision: read.revision, required_at, tokens });
         drop(known);
         self.is_loaded.store(true, SeqCst);
         self.changes.tell();

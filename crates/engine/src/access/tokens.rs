@@ -83,7 +83,7 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
     Err(Error::Contended)
 }
 
-/// The token as it stands. None: there is none of that id.
+/// The token in its current state. None: there is none of that id.
 async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
     Ok(store.tokens().await?.all.into_iter().find(|token| token.id == *id))
 }
@@ -110,21 +110,21 @@ pub async fn rotate(
     now: Millis,
 ) -> Result<Turned<Issued>, Error> {
     for _ in 0..TRIES {
-        let Some(stands) = find(store, id).await? else { return Ok(Turned::NotFound) };
-        if stands.revoked.is_some() {
-            return Ok(Turned::Revoked(Box::new(stands)));
+        let Some(current) = find(store, id).await? else { return Ok(Turned::NotFound) };
+        if current.revoked.is_some() {
+            return Ok(Turned::Revoked(Box::new(current)));
         }
         let secret = Secret::of(id.clone(), random()?);
-        let previous = Previous { secret: stands.secret, until: now.plus(overlap_ms) };
+        let previous = Previous { secret: current.secret, until: now.plus(overlap_ms) };
         let mut token = Token {
             secret: secret.hash(),
             previous: Some(previous),
             rotated_at: Some(now),
-            ..stands.clone()
+            ..current.clone()
         };
-        if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
+        if let Saved::Done(revision) = store.save_token(token.clone(), current.revision).await? {
             token.revision = revision;
-            let before = Box::new(stands);
+            let before = Box::new(current);
             return Ok(Turned::Done { before, after: Issued { token, secret } });
         }
     }
@@ -142,15 +142,15 @@ pub async fn revoke(
     now: Millis,
 ) -> Result<Turned<Token>, Error> {
     for _ in 0..TRIES {
-        let Some(stands) = find(store, id).await? else { return Ok(Turned::NotFound) };
-        if stands.revoked.is_some() {
-            return Ok(Turned::Done { before: Box::new(stands.clone()), after: stands });
+        let Some(current) = find(store, id).await? else { return Ok(Turned::NotFound) };
+        if current.revoked.is_some() {
+            return Ok(Turned::Done { before: Box::new(current.clone()), after: current });
         }
         let revoked = Some(Revoked { at: now, by: by.to_owned() });
-        let mut token = Token { revoked, previous: None, ..stands.clone() };
-        if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
+        let mut token = Token { revoked, previous: None, ..current.clone() };
+        if let Saved::Done(revision) = store.save_token(token.clone(), current.revision).await? {
             token.revision = revision;
-            return Ok(Turned::Done { before: Box::new(stands), after: token });
+            return Ok(Turned::Done { before: Box::new(current), after: token });
         }
     }
     Err(Error::Contended)

@@ -30,7 +30,7 @@ impl Account {
     #[must_use]
     pub fn new(mut books: Books, ready: Vec<(Arc<QueueKey>, usize)>) -> Self {
         // Mostly they are.
-        books.standing.sort_by(|a, b| a.queue.cmp(&b.queue));
+        books.tallies.sort_by(|a, b| a.queue.cmp(&b.queue));
         books.pending_bytes.sort_by(|a, b| a.queue.cmp(&b.queue));
         let mut all = ready;
         all.sort_unstable();
@@ -42,7 +42,7 @@ impl Account {
             }
         }
         let mut states = BTreeMap::new();
-        for one in &books.standing {
+        for one in &books.tallies {
             *states.entry(one.state).or_default() += one.tasks;
         }
         Self { books, states, ready }
@@ -61,12 +61,12 @@ impl Account {
 
     #[must_use]
     pub fn of_queue(&self, queue: &QueueKey) -> &[Tally] {
-        range(&self.books.standing, |one| one.queue.cmp(queue))
+        range(&self.books.tallies, |one| one.queue.cmp(queue))
     }
 
     #[must_use]
     pub fn of_namespace(&self, name: &Name) -> &[Tally] {
-        range(&self.books.standing, |one| one.queue.namespace.cmp(name))
+        range(&self.books.tallies, |one| one.queue.namespace.cmp(name))
     }
 
     #[must_use]
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_a_queue_and_a_namespace_hold_is_found_in_whatever_order_it_was_told() {
-        let standing = vec![
+        let tallies = vec![
             tally("shop", "b", State::Ready, 1),
             tally("shop", "a", State::Ready, 2),
             tally("default", "z", State::Dead, 3),
@@ -162,7 +162,7 @@ mod tests {
         ];
         let ready = [("shop", "b", 5), ("a", "a", 6), ("shop", "b", 7)];
         let ready = ready.map(|one| (Arc::new(queue(one.0, one.1)), one.2)).to_vec();
-        let account = Account::new(Books { standing, ..Books::default() }, ready);
+        let account = Account::new(Books { tallies, ..Books::default() }, ready);
         let tasks = |all: &[Tally]| all.iter().map(|one| one.tasks).collect::<Vec<_>>();
         assert_eq!(tasks(account.of_queue(&queue("shop", "b"))), [1, 4]);
         assert_eq!(tasks(account.of_namespace(&Name::new("shop").unwrap())), [2, 1, 4]);

@@ -127,7 +127,7 @@ impl AlertKind {
                 "Read the log for this service; see whether store and hot set answer (/readyz)."
             }
             Self::ScanFailing => {
-                "See whether the database answers and takes writes; the log has the error of each scan. `punctual queue scan` starts one by hand and says what it found."
+                "See whether the database answers and takes writes; the log has the error of each scan. `punctual queue scan` starts one manually and reports what it found."
             }
             Self::Panicked => {
                 "What panicked was started again. Keep the log: its line names the place, and is a defect to report."
@@ -142,7 +142,7 @@ impl AlertKind {
                 "Two clusters share the keys of one prefix in Redis: give one of them another hot.prefix, or its own Redis. Until then tasks fire from the store."
             }
             Self::StoreWentBack => {
-                "MySQL was restored, or failed over with a loss: what was acknowledged since is gone; compare with your own records. Firing goes on."
+                "MySQL was restored, or failed over with a loss: what was acknowledged since is gone; compare with your own records. Firing continues."
             }
             Self::DurabilityWeak => {
                 "A crash of the database's machine would lose tasks that are acknowledged: set what the text says, on the server and in its configuration."
@@ -187,9 +187,9 @@ pub(crate) struct Alerts {
     pub(super) looked_at: Mutex<Option<Instant>>,
 }
 
-/// What is new is counted from one look by the period to the next: those who ask between change nothing of it.
+/// What is new is counted from one look by the period to the next: the callers between change nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum AlertCheck {
     ByThePeriod,
     Asked,
 }
@@ -212,7 +212,7 @@ struct Counted {
 
 impl Counted {
     /// How much it has grown within the last minute, and when last.
-    fn look(&mut self, (look, now): (Look, Millis), count: u64) -> (u64, Option<Millis>) {
+    fn look(&mut self, (look, now): (AlertCheck, Millis), count: u64) -> (u64, Option<Millis>) {
         if self.looks.is_empty() {
             // The engine counts from its own beginning.
             self.looks.push_back((now, 0));
@@ -223,7 +223,7 @@ impl Counted {
         let newest = self.looks.back().map_or(0, |(_, count)| *count);
         let grew_at = if count > newest { Some(now) } else { self.grew_at };
         let before = self.looks.front().map_or(0, |(_, count)| *count);
-        if look == Look::ByThePeriod {
+        if look == AlertCheck::ByThePeriod {
             self.grew_at = grew_at;
             self.looks.push_back((now, count));
         }
@@ -245,7 +245,7 @@ impl Alerts {
     }
 
     /// How often it has happened, since the engine began: an alert for a minute from each time on.
-    pub(super) fn happened(&self, look: (Look, Millis), about: About, count: u64) {
+    pub(super) fn happened(&self, look: (AlertCheck, Millis), about: About, count: u64) {
         let (recent, grew_at) = self.counted.lock().entry(about.clone()).or_default().look(look, count);
         if let Some(grew_at) = grew_at.filter(|_| recent > 0) {
             let text = about.0.counted(recent).unwrap_or_default();
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_happened_within_a_minute_is_counted_and_ends_a_minute_after_the_last_time() {
         let alerts = Alerts::default();
-        let look = |at: i64, count| alerts.happened((Look::ByThePeriod, Millis(at)), about(), count);
+        let look = |at: i64, count| alerts.happened((AlertCheck::ByThePeriod, Millis(at)), about(), count);
         look(0, 0);
         assert_eq!(listed(&alerts, 0), []);
         look(10, 2);
@@ -305,14 +305,14 @@ mod tests {
         let alerts = Alerts::default();
         let happened = |look, at: i64, count| alerts.happened((look, Millis(at)), about(), count);
         let counts = |at: i64| listed(&alerts, at).into_iter().map(|(_, count, _)| count).collect::<Vec<_>>();
-        happened(Look::ByThePeriod, 0, 1);
+        happened(AlertCheck::ByThePeriod, 0, 1);
         assert_eq!(counts(0), [1], "it has happened since the engine began");
-        happened(Look::Asked, 1_000, 3);
+        happened(AlertCheck::Asked, 1_000, 3);
         assert_eq!(counts(1_000), [3]);
-        happened(Look::Asked, 2_000, 4);
-        happened(Look::ByThePeriod, 5_000, 4);
+        happened(AlertCheck::Asked, 2_000, 4);
+        happened(AlertCheck::ByThePeriod, 5_000, 4);
         assert_eq!(counts(5_000), [4], "none is lost between two looks");
-        happened(Look::Asked, 5_000 + QUIET_MS, 4);
+        happened(AlertCheck::Asked, 5_000 + QUIET_MS, 4);
         assert_eq!(counts(5_001 + QUIET_MS), [0; 0], "and it ends, however often it is asked for");
     }
 

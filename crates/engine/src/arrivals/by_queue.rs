@@ -1,57 +1,57 @@
-//! Of each queue, where its executors wait. Asks nobody for tasks.
+//! Of each queue, where its executors wait. Asks no executor for tasks.
 
-use super::state::Arrival;
+use super::state::QueueWaiters;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals(Mutex<HashMap<Arc<QueueKey>, Arc<Arrival>>>);
+pub(crate) struct Arrivals(Mutex<HashMap<Arc<QueueKey>, Arc<QueueWaiters>>>);
 
 impl Arrivals {
-    pub(crate) fn of(&self, queue: &Arc<QueueKey>) -> Arc<Arrival> {
+    pub(crate) fn of(&self, queue: &Arc<QueueKey>) -> Arc<QueueWaiters> {
         Arc::clone(self.0.lock().entry(Arc::clone(queue)).or_default())
     }
 
     pub(crate) fn waiting(&self, queue: &QueueKey) -> usize {
-        self.0.lock().get(queue).map_or(0, |arrival| arrival.waiting())
+        self.0.lock().get(queue).map_or(0, |waiters| waiters.waiting())
     }
 
     /// Those that executors wait for here, or have asked for since an instant.
     pub(crate) fn asked_for(&self, since: Millis) -> HashSet<Arc<QueueKey>> {
         let arrivals = self.0.lock();
-        let asked_for = arrivals.iter().filter(|(_, arrival)| arrival.is_asked_since(since));
+        let asked_for = arrivals.iter().filter(|(_, waiters)| waiters.is_asked_since(since));
         asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
     /// Also where all are busy: who comes back looks at the line first.
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
-        let arrival = self.0.lock().get(queue).map(Arc::clone);
-        arrival.iter().for_each(|arrival| arrival.wake_one());
+        let waiters = self.0.lock().get(queue).map(Arc::clone);
+        waiters.iter().for_each(|waiters| waiters.wake_one());
     }
 
     /// One who waits for each queue.
     pub(crate) fn wake_each(&self) {
         let arrivals = self.0.lock();
-        arrivals.values().filter(|arrival| arrival.waiting() > 0).for_each(|arrival| arrival.wake_one());
+        arrivals.values().filter(|waiters| waiters.waiting() > 0).for_each(|waiters| waiters.wake_one());
     }
 
     pub(crate) fn wake_all(&self) {
-        self.each(Arrival::wake_all);
+        self.each(QueueWaiters::wake_all);
     }
 
-    pub(crate) fn each(&self, all: impl Fn(&Arrival)) {
-        self.0.lock().values().for_each(|arrival| all(arrival));
+    pub(crate) fn each(&self, all: impl Fn(&QueueWaiters)) {
+        self.0.lock().values().for_each(|waiters| all(waiters));
     }
 
-    /// Where nobody waits, nothing lies, and nobody has asked since: nobody else has it in hand either.
+    /// Where no caller waits, nothing lies, and no executor has asked since: no other executor has it in hand either.
     pub(crate) fn forget(&self, before: Millis) {
-        let is_in_use = |arrival: &Arc<Arrival>| {
-            Arc::strong_count(arrival) > 1 || arrival.is_asked_since(before) || arrival.has_some_here()
+        let is_in_use = |waiters: &Arc<QueueWaiters>| {
+            Arc::strong_count(waiters) > 1 || waiters.is_asked_since(before) || waiters.has_some_here()
         };
         let mut arrivals = self.0.lock();
-        arrivals.retain(|_, arrival| is_in_use(arrival));
+        arrivals.retain(|_, waiters| is_in_use(waiters));
         arrivals.shrink_to_fit();
     }
 

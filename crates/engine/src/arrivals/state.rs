@@ -1,8 +1,8 @@
-//! Executors that wait for the tasks of one queue, and what was leased ahead for them. Asks nobody for tasks.
+//! Executors that wait for the tasks of one queue, and what was leased ahead for them. Asks no executor for tasks.
 
-use super::shelf::Shelf;
-pub(crate) use super::shelf::{Given, Shelved};
-use crate::clock::Present;
+use super::preleased_tasks::PreleasedTasks;
+pub(crate) use super::preleased_tasks::{Given, Preleased};
+use crate::clock::CurrentTime;
 use parking_lot::Mutex;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::time::Millis;
@@ -14,69 +14,69 @@ use std::{
 use tokio::sync::{Notify, futures::Notified, oneshot};
 
 #[derive(Debug, Default)]
-pub(crate) struct Arrival {
+pub(crate) struct QueueWaiters {
     pub(super) something: Notify,
     pub(super) waiting: AtomicUsize,
-    /// One of those who wait looks again for all of them.
-    pub(super) has_looker: AtomicBool,
-    /// When somebody last asked for tasks.
+    /// One of the waiters looks again for all of them.
+    pub(super) has_poller: AtomicBool,
+    /// When an executor last asked for tasks.
     asked_at: AtomicI64,
-    pub(super) seats: Mutex<Seats>,
+    pub(super) registered: Mutex<RegisteredWaiters>,
 }
 
 /// Those who found nothing, in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Seats {
+pub(super) struct RegisteredWaiters {
     pub(super) idle: VecDeque<Idle>,
     pub(super) last: u64,
-    pub(super) shelf: Shelf,
+    pub(super) preleased_tasks: PreleasedTasks,
     lately: Lately,
-    /// Until then nothing is leased ahead: what was, found nobody.
+    /// Until then nothing is leased ahead: what was, found no executor.
     back_off_until: Millis,
 }
 
 /// What was leased longer ago than this is given back instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
-impl Seats {
+impl RegisteredWaiters {
     fn idle_places(&self) -> usize {
         self.idle.iter().map(|idle| idle.max).sum()
     }
 
     /// The next of the shelf. What was leased too long ago is not handed over any more.
-    fn take(&mut self, most: usize, present: Present) -> Vec<Shelved> {
-        let leased = self.shelf.take(most, is_good(present));
-        self.handed_over(leased.len(), present);
+    fn take(&mut self, most: usize, current_time: CurrentTime) -> Vec<Preleased> {
+        let leased = self.preleased_tasks.take(most, is_good(current_time));
+        self.handed_over(leased.len(), current_time);
         leased
     }
 
-    fn handed_over(&mut self, count: usize, present: Present) {
+    fn handed_over(&mut self, count: usize, current_time: CurrentTime) {
         if count > 0 {
-            self.lately.turn(present.now);
+            self.lately.turn(current_time.now);
             self.lately.now += count;
         }
     }
 
-    /// Gives what stands on the shelf to the executors that wait.
-    pub(super) fn give(&mut self, present: Present) {
-        while !self.shelf.is_empty()
+    /// Gives what is on the shelf to the executors that wait.
+    pub(super) fn give(&mut self, current_time: CurrentTime) {
+        while !self.preleased_tasks.is_empty()
             && let Some(Idle { number, max, gives }) = self.idle.pop_front()
         {
-            let leased = self.take(max, present);
+            let leased = self.take(max, current_time);
             if leased.is_empty() {
                 return self.idle.push_front(Idle { number, max, gives });
             }
             // It has gone: the next one gets them.
             if let Err(Given::Leased(back)) = gives.send(Given::Leased(leased)) {
                 self.lately.now -= back.len();
-                self.shelf.put(back);
+                self.preleased_tasks.put(back);
             }
         }
     }
 }
 
-fn is_good(present: Present) -> impl Fn(&Shelved) -> bool {
-    move |shelved| shelved.asked.age(present) <= GOOD_FOR
+fn is_good(current_time: CurrentTime) -> impl Fn(&Preleased) -> bool {
+    move |preleased| preleased.asked.age(current_time) <= GOOD_FOR
 }
 
 /// How many were handed over in the present tenth of a second, and in the one before.
@@ -105,15 +105,15 @@ pub(super) struct Idle {
     pub(super) gives: oneshot::Sender<Given>,
 }
 
-impl Arrival {
-    /// Whoever asks counts as waiting until this is dropped.
-    pub(crate) fn wait(&self, now: Millis) -> Waiting<'_> {
+impl QueueWaiters {
+    /// A caller that asks counts as waiting until this is dropped.
+    pub(crate) fn wait(&self, now: Millis) -> WaitingGuard<'_> {
         self.asked_at.fetch_max(now.0, SeqCst);
         self.waiting.fetch_add(1, SeqCst);
-        Waiting(self)
+        WaitingGuard(self)
     }
 
-    /// Somebody waits, or has asked since an instant: busy executors come back.
+    /// An executor waits, or has asked since an instant: busy executors come back.
     pub(crate) fn is_asked_since(&self, instant: Millis) -> bool {
         self.waiting() > 0 || self.asked_at.load(SeqCst) >= instant.0
     }
@@ -134,14 +134,14 @@ impl Arrival {
         self.something.notify_waiters();
     }
 
-    /// Gives fired tasks to those who wait, if there is room for all of them: else their order is for the line to find. Answers those that nobody has got.
+    /// Gives fired tasks to the waiters, if there is room for all of them: else their order is for the line to find. Answers those that no executor has got.
     pub(crate) fn give(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
-        let mut seats = self.seats.lock();
-        if seats.idle.iter().map(|idle| idle.max).sum::<usize>() < entries.len() {
+        let mut registered = self.registered.lock();
+        if registered.idle.iter().map(|idle| idle.max).sum::<usize>() < entries.len() {
             return entries;
         }
         while !entries.is_empty() {
-            let Some(Idle { max, gives, .. }) = seats.idle.pop_front() else { break };
+            let Some(Idle { max, gives, .. }) = registered.idle.pop_front() else { break };
             let others = entries.split_off(max.min(entries.len()));
             entries = match gives.send(Given::Fired(entries)) {
                 Ok(()) => others,
@@ -153,68 +153,68 @@ impl Arrival {
         entries
     }
 
-    /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something stands
+    /// Gives what is leased already to the waiters, and keeps the rest for the callers next. True: something stands
     /// on the shelf now.
-    pub(crate) fn hand(&self, leased: Vec<Shelved>, present: Present) -> bool {
-        let mut seats = self.seats.lock();
-        seats.shelf.put(leased);
-        seats.give(present);
-        !seats.shelf.is_empty()
+    pub(crate) fn hand(&self, leased: Vec<Preleased>, current_time: CurrentTime) -> bool {
+        let mut registered = self.registered.lock();
+        registered.preleased_tasks.put(leased);
+        registered.give(current_time);
+        !registered.preleased_tasks.is_empty()
     }
 
     /// The next of the shelf, for an executor that asks while nothing in the line goes before them.
-    pub(crate) fn take_leased(&self, most: usize, present: Present) -> Vec<Shelved> {
-        self.seats.lock().take(most, present)
+    pub(crate) fn take_leased(&self, most: usize, current_time: CurrentTime) -> Vec<Preleased> {
+        self.registered.lock().take(most, current_time)
     }
 
     /// Leases that have been on the shelf since before an instant: no executor came for them.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
-        let mut seats = self.seats.lock();
-        let old = seats.shelf.take_before(before);
+        let mut registered = self.registered.lock();
+        let old = registered.preleased_tasks.take_before(before);
         if !old.is_empty() {
-            seats.back_off_until = back_off_until;
+            registered.back_off_until = back_off_until;
         }
-        old.into_iter().map(|shelved| shelved.assignment).collect()
+        old.into_iter().map(|preleased| preleased.assignment).collect()
     }
 
     /// Time was set back: what stands beyond the present is forgotten.
     pub(crate) fn begin_anew(&self) {
         self.asked_at.store(i64::MIN, SeqCst);
-        let mut seats = self.seats.lock();
-        (seats.back_off_until, seats.lately) = (Millis::ZERO, Lately::default());
+        let mut registered = self.registered.lock();
+        (registered.back_off_until, registered.lately) = (Millis::ZERO, Lately::default());
     }
 
-    /// Something stands on the shelf.
+    /// Something is on the shelf.
     pub(crate) fn has_some_here(&self) -> bool {
-        !self.seats.lock().shelf.is_empty()
+        !self.registered.lock().preleased_tasks.is_empty()
     }
 
-    /// How many tasks those who wait would take.
+    /// How many tasks the waiters would take.
     pub(crate) fn idle_places(&self) -> usize {
-        self.seats.lock().idle_places()
+        self.registered.lock().idle_places()
     }
 
-    /// How many tasks may be leased ahead: as many as those who wait take, and twice as many as were lately handed over,
-    /// because as many as that are on their way all the time. While nobody waits, and they would overtake something: none.
+    /// How many tasks may be leased ahead: as many as the waiters take, and twice as many as were lately handed over,
+    /// because as many as that are on their way all the time. While no caller waits, and they would overtake something: none.
     pub(crate) fn room(&self, now: Millis, would_overtake: bool) -> usize {
-        let mut seats = self.seats.lock();
-        if now < seats.back_off_until || !seats.shelf.is_empty() {
+        let mut registered = self.registered.lock();
+        if now < registered.back_off_until || !registered.preleased_tasks.is_empty() {
             return 0;
         }
-        let idle = seats.idle_places();
+        let idle = registered.idle_places();
         if idle == 0 && would_overtake {
             return 0;
         }
-        seats.lately.turn(now);
-        let lately = seats.lately.now.max(seats.lately.before);
+        registered.lately.turn(now);
+        let lately = registered.lately.now.max(registered.lately.before);
         2 * lately + idle
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiting<'a>(&'a Arrival);
+pub(crate) struct WaitingGuard<'a>(&'a QueueWaiters);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, SeqCst);
     }
@@ -225,17 +225,17 @@ mod tests {
     use super::*;
     use crate::pipeline::drain::tests::entry;
 
-    fn seats(arrival: &Arrival, sizes: &[usize]) -> Vec<oneshot::Receiver<Given>> {
+    fn registered(waiters: &QueueWaiters, sizes: &[usize]) -> Vec<oneshot::Receiver<Given>> {
         let sit = |max: &usize| {
             let (gives, given) = oneshot::channel();
-            arrival.seats.lock().idle.push_back(Idle { number: 0, max: *max, gives });
+            waiters.registered.lock().idle.push_back(Idle { number: 0, max: *max, gives });
             given
         };
         sizes.iter().map(sit).collect()
     }
 
-    fn given(seat: &mut oneshot::Receiver<Given>) -> usize {
-        match seat.try_recv() {
+    fn given(waiter: &mut oneshot::Receiver<Given>) -> usize {
+        match waiter.try_recv() {
             Ok(Given::Fired(entries)) => entries.len(),
             Ok(Given::Leased(list)) => list.len(),
             Err(_) => 0,
@@ -244,23 +244,23 @@ mod tests {
 
     #[test]
     fn what_fires_goes_to_those_who_came_first_and_only_if_all_of_it_finds_a_place() {
-        let (arrival, fired) =
-            (Arrival::default(), || (1..=3).map(|number| entry(number, number)).collect::<Vec<_>>());
-        assert_eq!(arrival.give(fired()).len(), 3, "nobody waits");
-        let mut two = seats(&arrival, &[1, 1]);
-        assert_eq!(arrival.give(fired()).len(), 3, "no room for all");
-        two.extend(seats(&arrival, &[5]));
-        assert!(arrival.give(fired()).is_empty());
+        let (waiters, fired) =
+            (QueueWaiters::default(), || (1..=3).map(|number| entry(number, number)).collect::<Vec<_>>());
+        assert_eq!(waiters.give(fired()).len(), 3, "nobody waits");
+        let mut two = registered(&waiters, &[1, 1]);
+        assert_eq!(waiters.give(fired()).len(), 3, "no room for all");
+        two.extend(registered(&waiters, &[5]));
+        assert!(waiters.give(fired()).is_empty());
         assert_eq!(two.iter_mut().map(given).collect::<Vec<_>>(), [1, 1, 1]);
-        assert_eq!(arrival.give(fired()).len(), 3, "they have something");
+        assert_eq!(waiters.give(fired()).len(), 3, "they have something");
     }
 
     #[test]
     fn what_somebody_who_has_gone_does_not_take_goes_to_the_next() {
-        let arrival = Arrival::default();
-        let mut all = seats(&arrival, &[2, 2, 1]);
+        let waiters = QueueWaiters::default();
+        let mut all = registered(&waiters, &[2, 2, 1]);
         drop(all.remove(0));
-        assert_eq!(arrival.give((1..=4).map(|number| entry(number, number)).collect()).len(), 1);
+        assert_eq!(waiters.give((1..=4).map(|number| entry(number, number)).collect()).len(), 1);
         assert_eq!(all.iter_mut().map(given).collect::<Vec<_>>(), [2, 1]);
     }
 }

@@ -1,6 +1,6 @@
 //! What was counted last of what waits, with what was let in since, and whether a cap has room by that. Counts nothing itself.
 
-use crate::{quota::state::TooFast, settings::Known};
+use crate::{quota::state::TooFast, settings::LoadedSettings};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::store::Books;
@@ -71,14 +71,14 @@ impl std::fmt::Display for QueueRefused {
 
 #[derive(Debug, Default)]
 pub(crate) struct Caps {
-    pub(super) counts: Mutex<Counts>,
+    pub(super) counts: Mutex<CapCounts>,
     pub(super) counting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct CapCounts {
     pub(super) counted_at: Option<Instant>,
-    /// The last look failed: a part of the store is away.
+    /// The last look failed: a part of the store is unavailable.
     pub(super) is_old: bool,
     everything: u64,
     namespaces: HashMap<Name, u64>,
@@ -96,10 +96,10 @@ pub(super) fn bytes_of(payload: &Content) -> u64 {
     u64::try_from(payload.size()).unwrap_or(u64::MAX)
 }
 
-impl Counts {
+impl CapCounts {
     pub(super) fn of(books: &Books) -> Self {
         let mut counts = Self { counted_at: Some(Instant::now()), ..Self::default() };
-        for tally in books.standing.iter().filter(|tally| is_waiting(tally.state)) {
+        for tally in books.tallies.iter().filter(|tally| is_waiting(tally.state)) {
             let tasks = u64::try_from(tally.tasks).unwrap_or(0);
             counts.everything += tasks;
             *counts.namespaces.entry(tally.queue.namespace.clone()).or_default() += tasks;
@@ -113,7 +113,12 @@ impl Counts {
     }
 
     /// The narrowest scope that has no room for so many bytes more.
-    pub(super) fn too_many_bytes(&self, known: &Known, namespace: &Name, more: u64) -> Option<TooManyBytes> {
+    pub(super) fn too_many_bytes(
+        &self,
+        known: &LoadedSettings,
+        namespace: &Name,
+        more: u64,
+    ) -> Option<TooManyBytes> {
         let of_namespace = known.namespaces.get(namespace).and_then(|namespace| namespace.max_payload_bytes);
         let in_namespace = self.bytes.get(namespace).copied().unwrap_or(0);
         let scopes = [
@@ -134,7 +139,7 @@ impl Counts {
     }
 
     /// Keeps room for a task; or why there is none.
-    pub(super) fn let_in(&mut self, known: &Known, task: &NewTask) -> Option<Refused> {
+    pub(super) fn let_in(&mut self, known: &LoadedSettings, task: &NewTask) -> Option<Refused> {
         let (queue, bytes) = (&task.queue, bytes_of(&task.payload));
         let refused = self.full(known, queue).map(Refused::Full);
         let refused = refused
@@ -147,7 +152,12 @@ impl Counts {
     }
 
     /// Room in the queue alone: of its namespace, and of everything, the task is one already.
-    pub(super) fn let_into(&mut self, known: &Known, from: &QueueKey, to: &QueueKey) -> Option<Full> {
+    pub(super) fn let_into(
+        &mut self,
+        known: &LoadedSettings,
+        from: &QueueKey,
+        to: &QueueKey,
+    ) -> Option<Full> {
         let waiting = self.queues.get(to).copied().unwrap_or(0);
         let max = known.queues.get(to).and_then(|queue| queue.max_waiting);
         if let Some(max_waiting) = max.filter(|max| waiting >= *max) {
@@ -160,7 +170,7 @@ impl Counts {
     }
 
     /// The narrowest scope that has no room for one more.
-    fn full(&self, known: &Known, queue: &QueueKey) -> Option<Full> {
+    fn full(&self, known: &LoadedSettings, queue: &QueueKey) -> Option<Full> {
         let in_queue = known.queues.get(queue).and_then(|queue| queue.max_waiting);
         let in_namespace = known.namespaces.get(&queue.namespace).and_then(|namespace| namespace.max_waiting);
         let of_queue = self.queues.get(queue).copied().unwrap_or(0);
@@ -197,12 +207,12 @@ mod tests {
         let name = |namespace: &str| Name::new(namespace).unwrap();
         let queue = |text: &str| QueueKey { namespace: name("eu"), queue: name(text) };
         let capped = QueueSettings { max_waiting: Some(2), ..QueueSettings::default() };
-        let mut known = Known {
+        let mut known = LoadedSettings {
             everything: ScopeSettings { max_waiting: Some(4), ..ScopeSettings::default() },
-            ..Known::default()
+            ..LoadedSettings::default()
         };
         known.queues.insert(queue("mail"), Arc::new(capped));
-        let mut counts = Counts::default();
+        let mut counts = CapCounts::default();
         let mut let_in = |text: &str| {
             let full = counts.full(&known, &queue(text));
             if full.is_none() {
@@ -221,13 +231,13 @@ mod tests {
         let name = |text: &str| Name::new(text).unwrap();
         let queue = |text: &str| QueueKey { namespace: name("eu"), queue: name(text) };
         let capped = |max| Arc::new(QueueSettings { max_waiting: Some(max), ..QueueSettings::default() });
-        let mut known = Known {
+        let mut known = LoadedSettings {
             everything: ScopeSettings { max_waiting: Some(3), ..ScopeSettings::default() },
-            ..Known::default()
+            ..LoadedSettings::default()
         };
         known.queues.insert(queue("mail"), capped(3));
         known.queues.insert(queue("sms"), capped(1));
-        let mut counts = Counts::default();
+        let mut counts = CapCounts::default();
         (0..3).for_each(|_| counts.add(&queue("mail")));
         assert_eq!(
             counts.let_into(&known, &queue("mail"), &queue("sms")),
@@ -243,9 +253,9 @@ mod tests {
     fn payloads_are_let_in_up_to_the_bytes_that_are_allowed_and_short_ones_where_long_ones_are_not() {
         let name = |text: &str| Name::new(text).unwrap();
         let capped = |max| ScopeSettings { max_payload_bytes: Some(max), ..ScopeSettings::default() };
-        let mut known = Known { everything: capped(100), ..Known::default() };
+        let mut known = LoadedSettings { everything: capped(100), ..LoadedSettings::default() };
         known.namespaces.insert(name("eu"), capped(10));
-        let mut counts = Counts::default();
+        let mut counts = CapCounts::default();
         let mut let_in = |namespace: &str, bytes: usize| {
             let queue = QueueKey { namespace: name(namespace), queue: name("mail") };
             let payload = Content::binary(vec![0; bytes]);

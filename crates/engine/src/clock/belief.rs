@@ -1,10 +1,10 @@
 //! Which time an engine goes by, of three witnesses: its machine's wall clock, its steady clock, which nobody sets, and
 //! the clock of those who share a store (the keeper's). The wall clock is followed as long as it has gone the way of the
 //! steady one since the keeper last agreed with it. A step is followed only when the keeper confirms it; where nobody can
-//! be asked, when it has stood for a while. Until then time goes on by the steady clock. Two witnesses that agree outvote
+//! be asked, when it has stood for a while. Until then time continues by the steady clock. Two witnesses that agree outvote
 //! the third. Pure: reads no clock. Never runs back, unless a step is followed.
 
-use punctual_contract::clock::Standing;
+use punctual_contract::clock::ClockStatus;
 
 pub(super) const MS: i64 = 1_000_000;
 /// An answer of the keeper that took longer says too little.
@@ -13,8 +13,8 @@ const ROUND_TRIP_MAX_NS: i64 = 1_000 * MS;
 const KEEPER_RESOLUTION_NS: i64 = MS;
 /// From here on a pause of the machine is one.
 const SUSPENDED_NS: i64 = 250 * MS;
-/// A process that nobody asks for the time for longer than this stood still: the wheel's thread asks ten times a second.
-/// No clock tells: they all went on.
+/// A process that no caller asks for the time for longer than this stood still: the wheel's thread asks ten times a second.
+/// No clock tells: they all continued.
 const STOOD_STILL_NS: i64 = 1_000 * MS;
 
 /// What the machine's clocks show at one instant, in nanoseconds.
@@ -47,8 +47,8 @@ pub(super) struct Belief {
     anchor: i64,
     /// What time goes by now.
     offset: i64,
-    /// The wall clock stands beside the anchor: where, and since when.
-    step: Option<Step>,
+    /// The wall clock is beside the anchor: where, and since when.
+    step: Option<ClockOffset>,
     /// The keeper does not agree with the wall clock.
     is_denied: bool,
     keeper: Option<Keeper>,
@@ -60,11 +60,11 @@ pub(super) struct Belief {
     looked_ns: i64,
     wall_ahead_ns: i64,
     steps: u64,
-    breaks: u64,
+    discontinuities: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct ClockOffset {
     offset: i64,
     since_ns: i64,
 }
@@ -96,7 +96,7 @@ impl Belief {
             looked_ns: first.steady_ns,
             wall_ahead_ns: 0,
             steps: 0,
-            breaks: 0,
+            discontinuities: 0,
         }
     }
 
@@ -106,7 +106,7 @@ impl Belief {
     }
 
     /// What may be gone by without asking again: the offset of a wall clock that is followed, as long as it does not move.
-    pub(super) fn settled(&self) -> Option<i64> {
+    pub(super) fn steady_offset(&self) -> Option<i64> {
         (self.is_followed() && !self.holds).then_some(self.offset)
     }
 
@@ -140,7 +140,7 @@ impl Belief {
         let slept_ns = reading.steady_ns - reading.awake_ns;
         let stood_still = reading.steady_ns - self.looked_ns > STOOD_STILL_NS;
         if stood_still || slept_ns - self.slept_ns > SUSPENDED_NS + reading.spread_ns {
-            self.breaks += 1;
+            self.discontinuities += 1;
         }
         self.looked_ns = self.looked_ns.max(reading.steady_ns);
         if reading.spread_ns < SUSPENDED_NS {
@@ -153,11 +153,11 @@ impl Belief {
         let since_ns = match self.step {
             Some(step) if self.agree(step.offset, wall, reading.spread_ns) => step.since_ns,
             _ => {
-                self.breaks += 1;
+                self.discontinuities += 1;
                 reading.steady_ns
             }
         };
-        self.step = Some(Step { offset: wall, since_ns });
+        self.step = Some(ClockOffset { offset: wall, since_ns });
         self.offset = self.anchor;
         if self.grace_ns.is_some_and(|grace_ns| reading.steady_ns - since_ns >= grace_ns) {
             self.follow(wall);
@@ -168,7 +168,7 @@ impl Belief {
     fn follow(&mut self, offset: i64) {
         if !self.agree(offset, self.offset, 0) {
             self.steps += 1;
-            self.breaks += 1;
+            self.discontinuities += 1;
         }
         if offset < self.offset - self.bound_ns {
             self.shown_ns = i64::MIN;
@@ -222,15 +222,15 @@ impl Belief {
         self.anchor.clamp(heard - most, heard + most)
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn status(&self) -> ClockStatus {
         let keeper = self.keeper;
-        Standing {
+        ClockStatus {
             is_doubtful: !self.is_followed(),
             wall_ahead_ms: self.wall_ahead_ns / MS,
             keeper_ahead_ms: keeper.map(|keeper| (keeper.heard - self.offset) / MS),
             is_keeper_doubtful: keeper.is_some_and(|keeper| keeper.is_doubtful),
             steps: self.steps,
-            breaks: self.breaks,
+            discontinuities: self.discontinuities,
         }
     }
 }
@@ -246,7 +246,7 @@ mod tests {
     const BOOT: i64 = 1_000_000 * HOUR;
 
     /// A machine in a world with a true time, and a keeper.
-    struct World {
+    struct ClockWorld {
         steady_ns: i64,
         asleep_ns: i64,
         /// Ahead of true time.
@@ -257,7 +257,7 @@ mod tests {
         steps: u64,
     }
 
-    impl World {
+    impl ClockWorld {
         fn new(wall_ns: i64, grace_ns: Option<i64>) -> Self {
             let first = Reading { wall_ns: BOOT + wall_ns, ..Reading::default() };
             let belief = Belief::new(first, BOUND, grace_ns);
@@ -282,7 +282,7 @@ mod tests {
         /// So far ahead of true time it is. Never back, unless time was set.
         fn ahead(&mut self) -> i64 {
             let shown_ns = self.belief.look(self.reading());
-            let steps = self.belief.standing().steps;
+            let steps = self.belief.status().steps;
             assert!(shown_ns >= self.last_ns || steps > self.steps, "it ran back");
             (self.last_ns, self.steps) = (shown_ns, steps);
             shown_ns - BOOT - self.steady_ns
@@ -302,110 +302,110 @@ mod tests {
             self.ahead();
         }
 
-        fn standing(&self) -> Standing {
-            self.belief.standing()
+        fn status(&self) -> ClockStatus {
+            self.belief.status()
         }
     }
 
     #[test]
     fn a_wall_clock_that_agrees_is_followed_also_in_small_steps() {
-        let mut world = World::agreed();
+        let mut world = ClockWorld::agreed();
         world.wall_ns = 200 * MS;
         assert_eq!(world.pass(SECOND), 200 * MS);
-        assert_eq!(world.belief.settled(), Some(BOOT + 200 * MS));
+        assert_eq!(world.belief.steady_offset(), Some(BOOT + 200 * MS));
         world.wall_ns = 0;
         assert_eq!(world.ahead(), 200 * MS, "time stands still instead of running back");
-        assert_eq!(world.belief.settled(), None);
+        assert_eq!(world.belief.steady_offset(), None);
         assert_eq!(world.pass(150 * MS), 50 * MS);
         assert_eq!(world.pass(150 * MS), 0);
-        assert_eq!(world.standing(), Standing { keeper_ahead_ms: Some(0), ..Standing::default() });
+        assert_eq!(world.status(), ClockStatus { keeper_ahead_ms: Some(0), ..ClockStatus::default() });
     }
 
     #[test]
     fn a_step_that_the_keeper_does_not_confirm_is_not_followed_and_is_over_when_the_wall_clock_is_back() {
         for step in [4 * HOUR, -4 * HOUR, 300 * MS] {
-            let mut world = World::agreed();
+            let mut world = ClockWorld::agreed();
             world.wall_ns = step;
             for _ in 0..10 {
                 assert_eq!(world.pass(500 * MS), 0);
                 world.hear(20 * MS);
             }
-            let standing = world.standing();
-            assert!(standing.is_doubtful && !standing.is_keeper_doubtful);
-            assert_eq!((standing.wall_ahead_ms, standing.steps, standing.breaks), (step / MS, 0, 1));
+            let status = world.status();
+            assert!(status.is_doubtful && !status.is_keeper_doubtful);
+            assert_eq!((status.wall_ahead_ms, status.steps, status.discontinuities), (step / MS, 0, 1));
             world.wall_ns = 0;
             world.hear(MS);
             assert_eq!(world.pass(MS), 0);
-            assert!(!world.standing().is_doubtful);
+            assert!(!world.status().is_doubtful);
         }
     }
 
     #[test]
     fn while_the_keeper_is_away_time_goes_on_by_what_was_last_agreed_upon() {
-        let mut world = World::agreed();
+        let mut world = ClockWorld::agreed();
         world.wall_ns = HOUR;
         assert_eq!((world.pass(HOUR), world.pass(HOUR)), (0, 0));
         world.wall_ns = 0;
         assert_eq!(world.pass(SECOND), 0);
-        assert!(!world.standing().is_doubtful, "nobody has denied it");
+        assert!(!world.status().is_doubtful, "nobody has denied it");
     }
 
     #[test]
     fn a_step_that_the_keeper_confirms_is_followed_in_both_directions() {
         for step in [HOUR, -HOUR] {
-            let mut world = World::agreed();
+            let mut world = ClockWorld::agreed();
             (world.wall_ns, world.keeper_ns) = (step, step);
             assert_eq!(world.pass(SECOND), 0);
             world.hear(20 * MS);
             assert_eq!(world.pass(MS), step);
-            assert_eq!((world.standing().steps, world.standing().is_doubtful), (1, false));
+            assert_eq!((world.status().steps, world.status().is_doubtful), (1, false));
         }
     }
 
     #[test]
     fn an_engine_whose_clock_is_wrong_from_the_start_goes_by_the_keepers() {
         for ahead in [HOUR, -HOUR] {
-            let mut world = World::new(ahead, None);
+            let mut world = ClockWorld::new(ahead, None);
             world.hear(20 * MS);
             assert!(world.pass(SECOND).abs() <= 10 * MS + MS);
-            assert!(world.standing().is_doubtful && world.standing().wall_ahead_ms.abs() > 3_599_000);
+            assert!(world.status().is_doubtful && world.status().wall_ahead_ms.abs() > 3_599_000);
             world.wall_ns = 0;
             world.hear(20 * MS);
             assert_eq!(world.pass(SECOND), 0);
-            assert!(!world.standing().is_doubtful);
+            assert!(!world.status().is_doubtful);
         }
     }
 
     #[test]
     fn a_keeper_that_jumps_alone_is_not_followed_and_nothing_else_is_doubted() {
-        let mut world = World::agreed();
+        let mut world = ClockWorld::agreed();
         world.keeper_ns = HOUR;
         for _ in 0..10 {
             world.hear(20 * MS);
             assert_eq!(world.pass(SECOND), 0);
         }
-        let standing = world.standing();
-        assert!(standing.is_keeper_doubtful && !standing.is_doubtful);
-        assert_eq!(standing.keeper_ahead_ms, Some(3_600_000));
+        let status = world.status();
+        assert!(status.is_keeper_doubtful && !status.is_doubtful);
+        assert_eq!(status.keeper_ahead_ms, Some(3_600_000));
         world.wall_ns = 4 * HOUR;
         assert_eq!(world.pass(SECOND), 0, "three clocks, three times");
         world.hear(20 * MS);
         assert_eq!(world.pass(SECOND), 0);
         (world.wall_ns, world.keeper_ns) = (0, 0);
         world.hear(20 * MS);
-        assert!(!world.standing().is_keeper_doubtful && !world.standing().is_doubtful);
+        assert!(!world.status().is_keeper_doubtful && !world.status().is_doubtful);
     }
 
     #[test]
     fn small_steps_that_add_up_and_a_machine_that_drifts_stay_within_the_bound() {
-        let mut world = World::agreed();
+        let mut world = ClockWorld::agreed();
         for _ in 0..20 {
             world.wall_ns += 100 * MS;
             world.hear(10 * MS);
             assert!(world.pass(SECOND).abs() <= BOUND + 5 * MS + MS);
         }
-        assert!(world.standing().is_doubtful);
-        let mut this_world = World::agreed();
+        assert!(world.status().is_doubtful);
+        let mut this_world = ClockWorld::agreed();
         for _ in 0..10_000 {
             // The steady clock drifts as well: to the machine, the keeper does.
             this_world.keeper_ns -= MS / 2;
@@ -413,42 +413,45 @@ mod tests {
             let ahead_of_keeper = this_world.pass(500 * MS) - this_world.keeper_ns;
             assert!(ahead_of_keeper <= BOUND + 5 * MS + 3 * MS, "{ahead_of_keeper}");
         }
-        assert!(this_world.standing().is_doubtful && !this_world.standing().is_keeper_doubtful);
+        assert!(this_world.status().is_doubtful && !this_world.status().is_keeper_doubtful);
     }
 
     #[test]
     fn after_a_suspend_time_is_right_at_once_and_is_known_to_be_broken() {
-        let mut world = World::agreed();
-        let before = world.standing().breaks;
+        let mut world = ClockWorld::agreed();
+        let before = world.status().discontinuities;
         world.asleep_ns += HOUR;
         assert_eq!(world.pass(HOUR), 0);
-        assert_eq!((world.standing().breaks, world.standing().is_doubtful), (before + 1, false));
+        assert_eq!((world.status().discontinuities, world.status().is_doubtful), (before + 1, false));
         assert_eq!(world.pass(SECOND), 0);
-        assert_eq!(world.standing().breaks, before + 1);
-        // A machine whose steady clock stood still as well: wall clock and keeper went on.
+        assert_eq!(world.status().discontinuities, before + 1);
+        // A machine whose steady clock stood still as well: wall clock and keeper continued.
         (world.wall_ns, world.keeper_ns) = (HOUR, HOUR);
         world.pass(MS);
-        assert_eq!(world.standing().breaks, before + 2, "before anybody has confirmed it");
+        assert_eq!(world.status().discontinuities, before + 2, "before anybody has confirmed it");
         world.hear(MS);
         assert_eq!(world.pass(MS), HOUR);
     }
 
     #[test]
     fn a_process_that_stood_still_is_known_to_have_although_every_clock_went_on() {
-        let mut world = World::agreed();
+        let mut world = ClockWorld::agreed();
         for ns in [100 * MS, STOOD_STILL_NS] {
             world.pass(ns);
-            assert_eq!(world.standing().breaks, 0, "somebody asked in time");
+            assert_eq!(world.status().discontinuities, 0, "somebody asked in time");
         }
         assert_eq!(world.pass(STOOD_STILL_NS + MS), 0, "time is right");
-        assert_eq!(world.standing(), Standing { breaks: 1, keeper_ahead_ms: Some(0), ..Standing::default() });
+        assert_eq!(
+            world.status(),
+            ClockStatus { discontinuities: 1, keeper_ahead_ms: Some(0), ..ClockStatus::default() }
+        );
         world.pass(100 * MS);
-        assert_eq!(world.standing().breaks, 1, "once");
+        assert_eq!(world.status().discontinuities, 1, "once");
     }
 
     #[test]
     fn an_answer_that_took_too_long_says_nothing() {
-        let mut world = World::agreed();
+        let mut world = ClockWorld::agreed();
         world.wall_ns = HOUR;
         world.keeper_ns = HOUR;
         world.hear(ROUND_TRIP_MAX_NS + MS);
@@ -458,7 +461,7 @@ mod tests {
     #[test]
     fn with_nobody_to_ask_a_step_is_followed_when_it_has_stood() {
         for step in [HOUR, -HOUR] {
-            let mut world = World::new(0, Some(10 * SECOND));
+            let mut world = ClockWorld::new(0, Some(10 * SECOND));
             world.wall_ns = step;
             assert_eq!((world.pass(SECOND), world.pass(8 * SECOND)), (0, 0));
             world.wall_ns = 0;
@@ -466,7 +469,7 @@ mod tests {
             world.wall_ns = step;
             assert_eq!((world.pass(SECOND), world.pass(9 * SECOND)), (0, 0));
             assert_eq!(world.pass(SECOND), step, "ten seconds after it was seen");
-            assert_eq!((world.standing().steps, world.standing().is_doubtful), (1, false));
+            assert_eq!((world.status().steps, world.status().is_doubtful), (1, false));
         }
     }
 
@@ -474,7 +477,7 @@ mod tests {
     fn whatever_happens_to_one_clock_time_is_never_further_off_than_the_bound_and_a_round_trip() {
         for seed in 0..2_000 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let mut world = World::agreed();
+            let mut world = ClockWorld::agreed();
             for _ in 0..60 {
                 let round_trip = random.i64(0..200) * MS;
                 match random.u8(0..6) {

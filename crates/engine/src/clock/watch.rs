@@ -4,7 +4,7 @@
 pub(crate) mod state;
 
 use crate::{core::Core, engine::Engine, maintenance::leases, pipeline::ahead};
-use punctual_contract::{Error, Ownership, Trust, clock::Standing};
+use punctual_contract::{Error, Ownership, Trust, clock::ClockStatus};
 use punctual_domain::time::Span;
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 const BACK_MS: i64 = 100;
 
 /// Beyond this, the partitions are given up.
-const UNFIT_MS: i64 = 1_000;
+const UNHEALTHY_MS: i64 = 1_000;
 
 /// Compares the clock with the keeper's.
 pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(), Error> {
@@ -26,7 +26,7 @@ pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(),
     Ok(())
 }
 
-/// As often as there are signs of life, but beside them: it delays none. While the keeper is away, time goes on by what was last agreed upon.
+/// As often as there are heartbeats, but beside them: it delays none. While the keeper is unavailable, time continues by what was last agreed upon.
 async fn ask_keeper(core: &Core) {
     let Some(trust) = core.clock.trust() else { return };
     match tokio::time::timeout(ANSWERS_WITHIN, ask(trust, core.shared.ownership.as_ref())).await {
@@ -39,13 +39,13 @@ async fn ask_keeper(core: &Core) {
 /// Leases that were shortened because time was set back.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     ask_keeper(core).await;
-    let standing = core.clock.trust().map(Trust::standing).unwrap_or_default();
+    let status = core.clock.trust().map(Trust::status).unwrap_or_default();
     let now = core.now();
     let (seen, before) = {
         let mut last = core.health.watch.last.lock();
-        std::mem::replace(&mut *last, (now, standing))
+        std::mem::replace(&mut *last, (now, status))
     };
-    say(before, standing);
+    say(before, status);
     let back_ms = seen.since(now);
     if back_ms <= BACK_MS {
         return Ok(0);
@@ -55,8 +55,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     leases::time_went_back(core, seen, now).await
 }
 
-fn say(before: Standing, now: Standing) {
-    let Standing { wall_ahead_ms, keeper_ahead_ms, .. } = now;
+fn say(before: ClockStatus, now: ClockStatus) {
+    let ClockStatus { wall_ahead_ms, keeper_ahead_ms, .. } = now;
     if now.steps > before.steps {
         tracing::error!(
             wall_ahead_ms,
@@ -84,28 +84,28 @@ fn say(before: Standing, now: Standing) {
 }
 
 /// The wall clock is so far off that another engine should own the partitions.
-pub(crate) fn is_unfit(core: &Core) -> bool {
-    let standing = core.clock.trust().map(Trust::standing).unwrap_or_default();
-    standing.is_doubtful && standing.wall_ahead_ms.abs() > UNFIT_MS
+pub(crate) fn is_unhealthy(core: &Core) -> bool {
+    let status = core.clock.trust().map(Trust::status).unwrap_or_default();
+    status.is_doubtful && status.wall_ahead_ms.abs() > UNHEALTHY_MS
 }
 
 impl Engine {
     /// How good the engine's time is; all zero where nothing watches over it.
     #[must_use]
-    pub fn clock_standing(&self) -> Standing {
-        self.core.clock.trust().map(Trust::standing).unwrap_or_default()
+    pub fn clock_status(&self) -> ClockStatus {
+        self.core.clock.trust().map(Trust::status).unwrap_or_default()
     }
 }
 
 /// What a human should know of it; None: nothing.
 pub(crate) fn doubt(core: &Core) -> Option<String> {
-    let standing = core.clock.trust()?.standing();
+    let status = core.clock.trust()?.status();
     let ahead = |ms: i64| format!("{} {}", Span(ms), if ms < 0 { "behind" } else { "ahead of" });
-    if standing.is_doubtful {
-        let by = ahead(standing.wall_ahead_ms);
+    if status.is_doubtful {
+        let by = ahead(status.wall_ahead_ms);
         return Some(format!("the wall clock of this machine is {by} the time that the engine goes by"));
     }
-    let by = ahead(standing.keeper_ahead_ms.filter(|_| standing.is_keeper_doubtful)?);
+    let by = ahead(status.keeper_ahead_ms.filter(|_| status.is_keeper_doubtful)?);
     Some(format!("the clock of the database has jumped, and is {by} the time that the engine goes by"))
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Depth, Engine};
 use crate::{
-    answer::{Cancelled, Changed, Error, Settled},
+    answer::{Cancelled, Changed, Error, Reported},
     change::{self, Subject},
     core::Core,
     for_later, outside, parts,
@@ -18,7 +18,7 @@ use crate::{
 use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as BackendError,
-    hot::Lane,
+    hot::ParkReason,
     limiter::Holders,
     store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, all_of},
 };
@@ -103,7 +103,7 @@ impl Engine {
         query: &'a Query,
         wanted: usize,
         sees: impl Fn(&Task) -> bool + Send + Sync + 'a,
-    ) -> BoxFuture<'a, Result<search::Found, Error>> {
+    ) -> BoxFuture<'a, Result<search::SearchResult, Error>> {
         Box::pin(async move { Ok(search::filled(&self.core, query, wanted, sees).await?) })
     }
 
@@ -240,15 +240,15 @@ impl Engine {
     ///
     /// # Errors
     /// A failing store, also where only one of several databases fails.
-    pub fn settle<'a>(
+    pub fn record_outcomes<'a>(
         &'a self,
         reports: Vec<outcome::OutcomeReport>,
         by: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Settled>, Error>> {
+    ) -> BoxFuture<'a, Result<Vec<Reported>, Error>> {
         Box::pin(async move { Ok(all_of(self.settle_each(reports, by).await?)?) })
     }
 
-    /// As `settle`, but each has an answer of its own: a database that fails says nothing of the others' attempts.
+    /// As `record_outcomes`, but each has an answer of its own: a database that fails says nothing of the others' attempts.
     ///
     /// # Errors
     /// Only of the engine as a whole.
@@ -256,9 +256,9 @@ impl Engine {
         &'a self,
         reports: Vec<outcome::OutcomeReport>,
         by: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Result<Settled, BackendError>>, Error>> {
+    ) -> BoxFuture<'a, Result<Vec<Result<Reported, BackendError>>, Error>> {
         Box::pin(
-            async move { self.settle_submitted(reports.into_iter().map(Into::into).collect(), by).await },
+            async move { self.record_submitted(reports.into_iter().map(Into::into).collect(), by).await },
         )
     }
 
@@ -319,7 +319,7 @@ impl Engine {
     /// Who holds slots of a queue: its own limit, and the first of the holders. None: it counts for no limit.
     ///
     /// # Errors
-    /// A limiter that is away.
+    /// A limiter that is unavailable.
     pub async fn holders(
         &self,
         queue: &QueueKey,
@@ -336,9 +336,9 @@ impl Engine {
         let due = self.core.hot.count_due().await?;
         let table = self.core.live.lock();
         let (mut ready, mut parked) = (Vec::new(), Vec::new());
-        for (queue, standing) in table.count_served() {
-            ready.extend((standing.ready > 0).then(|| (Arc::clone(&queue), standing.ready)));
-            parked.extend((standing.parked > 0).then_some((queue, standing.parked)));
+        for (queue, stored_task) in table.count_served() {
+            ready.extend((stored_task.ready > 0).then(|| (Arc::clone(&queue), stored_task.ready)));
+            parked.extend((stored_task.parked > 0).then_some((queue, stored_task.parked)));
         }
         ready.sort_unstable();
         parked.sort_unstable();
@@ -349,7 +349,7 @@ impl Engine {
     ///
     /// # Errors
     /// A failing hot set.
-    pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(Lane, usize)>, Error> {
+    pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(ParkReason, usize)>, Error> {
         Ok(line::lanes(&self.core, queue, None, limit))
     }
 }

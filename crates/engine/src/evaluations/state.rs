@@ -3,7 +3,7 @@
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use punctual_contract::evaluations::{EvaluationKind, SetAside, Turn};
+use punctual_contract::evaluations::{EvaluationKind, EvaluationPass, SetAside};
 use std::{
     collections::HashSet,
     fmt,
@@ -13,14 +13,14 @@ use std::{
 /// Those that an alert names.
 const NAMED_MAX: usize = 5;
 
-pub(super) type Hears = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
-pub(super) type HearsOnThread = dyn Fn(EvaluationKind, &str) + Send + Sync;
+pub(super) type BeforeHook = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
+pub(super) type ThreadHook = dyn Fn(EvaluationKind, &str) + Send + Sync;
 
 /// Hears of each evaluation before it begins, so that a test can end the engine there, or let the evaluation panic.
 #[derive(Clone)]
 pub struct Probe {
-    pub(super) before: Arc<Hears>,
-    pub(super) on_thread: Arc<HearsOnThread>,
+    pub(super) before: Arc<BeforeHook>,
+    pub(super) on_thread: Arc<ThreadHook>,
 }
 
 impl Probe {
@@ -45,12 +45,12 @@ impl fmt::Debug for Probe {
 
 #[derive(Debug)]
 pub(crate) struct Evaluations {
-    /// As in signs of life; where there are none, drawn by each engine.
+    /// As in heartbeats; where there are none, drawn by each engine.
     pub(super) engine: String,
     pub(super) turns: AtomicI64,
     pub(super) alone: Arc<tokio::sync::Mutex<()>>,
     /// Their callers are gone, or they could not be removed: removed with the next.
-    pub(super) left: Mutex<Vec<(Turn, Vec<i64>)>>,
+    pub(super) left: Mutex<Vec<(EvaluationPass, Vec<i64>)>>,
     /// Other engines have marked these.
     pub(super) suspects: Mutex<HashSet<(EvaluationKind, i64)>>,
     /// As of the last look.

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{
-    executor::{Profile, Roll, Sign, Wish},
+    executor::{DesiredState, Profile, Roll, Sign},
     name::Name,
     time::Millis,
 };
@@ -14,11 +14,11 @@ use tokio::sync::watch;
 const WRITE_AFTER_MS: i64 = 5_000;
 
 pub(super) type Key = (Name, Name);
-type Wishes = Arc<HashMap<Key, Wish>>;
+type Wishes = Arc<HashMap<Key, DesiredState>>;
 
 /// A call of an executor.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Heartbeat {
     pub namespace: Name,
     pub name: Name,
     pub profile: Profile,
@@ -28,7 +28,7 @@ pub struct Seen {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct ExecutorRegistry {
     members: Mutex<HashMap<Key, Member>>,
     wishes: watch::Sender<Wishes>,
     pub(super) roll: Mutex<Called>,
@@ -60,12 +60,12 @@ struct Member {
     sent_at: Option<Millis>,
 }
 
-impl Roster {
+impl ExecutorRegistry {
     /// Answers what is wished of the executor.
-    pub(crate) fn seen(&self, seen: Seen, now: Millis) -> Wish {
-        let Seen { namespace, name, profile, alive_for_ms, leaving } = seen;
+    pub(crate) fn seen(&self, seen: Heartbeat, now: Millis) -> DesiredState {
+        let Heartbeat { namespace, name, profile, alive_for_ms, leaving } = seen;
         let key = (namespace, name);
-        let wish = self.wish(&key);
+        let desired = self.desired(&key);
         let mut members = self.members.lock();
         let member = members.entry(key).or_insert_with(|| Member {
             profile: Profile::default(),
@@ -90,23 +90,25 @@ impl Roster {
         member.seen_at = member.seen_at.max(now);
         member.alive_until = member.alive_until.max(now.plus(alive_for_ms));
         (member.leaving, member.is_unwritten) = (leaving, true);
-        wish
+        desired
     }
 
-    fn wish(&self, key: &Key) -> Wish {
+    fn desired(&self, key: &Key) -> DesiredState {
         self.wishes.borrow().get(key).copied().unwrap_or_default()
     }
 
     /// Waits until what is wished of an executor is, or is no more, to serve.
     pub(crate) async fn until(&self, namespace: &Name, name: &Name, serves: bool) {
         let key = (namespace.clone(), name.clone());
-        let holds = |map: &Wishes| (map.get(&key).copied().unwrap_or_default() == Wish::Serve) == serves;
+        let holds =
+            |map: &Wishes| (map.get(&key).copied().unwrap_or_default() == DesiredState::Serve) == serves;
         // The sender lives as long as this value.
         let _ = self.wishes.subscribe().wait_for(holds).await;
     }
 
-    pub(super) fn learn(&self, wished: Vec<(Name, Name, Wish)>) {
-        let new: HashMap<Key, Wish> = wished.into_iter().map(|(a, b, wish)| ((a, b), wish)).collect();
+    pub(super) fn learn(&self, wished: Vec<(Name, Name, DesiredState)>) {
+        let new: HashMap<Key, DesiredState> =
+            wished.into_iter().map(|(a, b, desired)| ((a, b), desired)).collect();
         self.wishes.send_if_modified(|known| {
             let changed = **known != new;
             if changed {
@@ -116,13 +118,13 @@ impl Roster {
         });
     }
 
-    pub(super) fn learn_one(&self, key: Key, wish: Wish) {
+    pub(super) fn learn_one(&self, key: Key, desired: DesiredState) {
         self.wishes.send_modify(|known| {
             let known = Arc::make_mut(known);
-            if wish == Wish::Serve {
+            if desired == DesiredState::Serve {
                 known.remove(&key)
             } else {
-                known.insert(key, wish)
+                known.insert(key, desired)
             };
         });
     }
@@ -184,8 +186,8 @@ mod tests {
         Name::new(text).expect("a name")
     }
 
-    fn seen(profile: Profile) -> Seen {
-        Seen { namespace: name("n"), name: name("x"), profile, alive_for_ms: 30_000, leaving: false }
+    fn seen(profile: Profile) -> Heartbeat {
+        Heartbeat { namespace: name("n"), name: name("x"), profile, alive_for_ms: 30_000, leaving: false }
     }
 
     fn queue(queue: &str) -> Profile {
@@ -194,52 +196,52 @@ mod tests {
 
     #[test]
     fn an_executor_is_written_at_once_when_it_says_something_new_and_else_every_few_seconds() {
-        let roster = Roster::default();
-        roster.seen(seen(queue("a")), NOW);
-        assert_eq!(roster.signs(NOW).len(), 1);
-        roster.seen(seen(queue("a")), NOW.plus(1_000));
-        roster.seen(seen(Profile { running: Some(3), ..Profile::default() }), NOW.plus(2_000));
-        assert_eq!(roster.signs(NOW.plus(2_000)), [], "nothing new");
-        roster.seen(seen(queue("b")), NOW.plus(3_000));
-        let news = roster.signs(NOW.plus(3_000)).remove(0);
+        let executor_registry = ExecutorRegistry::default();
+        executor_registry.seen(seen(queue("a")), NOW);
+        assert_eq!(executor_registry.signs(NOW).len(), 1);
+        executor_registry.seen(seen(queue("a")), NOW.plus(1_000));
+        executor_registry.seen(seen(Profile { running: Some(3), ..Profile::default() }), NOW.plus(2_000));
+        assert_eq!(executor_registry.signs(NOW.plus(2_000)), [], "nothing new");
+        executor_registry.seen(seen(queue("b")), NOW.plus(3_000));
+        let news = executor_registry.signs(NOW.plus(3_000)).remove(0);
         assert_eq!(news.profile.queues, Some(["a".to_owned(), "b".to_owned()].into()));
         assert_eq!((news.at, news.alive_until), (NOW.plus(3_000), NOW.plus(33_000)));
-        roster.seen(seen(queue("a")), NOW.plus(4_000));
-        assert_eq!(roster.signs(NOW.plus(7_999)), []);
-        assert_eq!(roster.signs(NOW.plus(8_000)).len(), 1);
-        assert_eq!(roster.signs(NOW.plus(20_000)), [], "it was not seen since");
+        executor_registry.seen(seen(queue("a")), NOW.plus(4_000));
+        assert_eq!(executor_registry.signs(NOW.plus(7_999)), []);
+        assert_eq!(executor_registry.signs(NOW.plus(8_000)).len(), 1);
+        assert_eq!(executor_registry.signs(NOW.plus(20_000)), [], "it was not seen since");
     }
 
     #[test]
     fn a_farewell_in_the_millisecond_of_a_write_is_told() {
-        let roster = Roster::default();
-        roster.seen(seen(queue("a")), NOW);
-        assert_eq!(roster.signs(NOW).len(), 1);
-        roster.seen(Seen { leaving: true, ..seen(queue("a")) }, NOW);
-        let told = roster.signs(NOW).remove(0);
-        assert_eq!((told.leaving, told.at), (true, NOW.plus(1)), "later than what was told before");
+        let executor_registry = ExecutorRegistry::default();
+        executor_registry.seen(seen(queue("a")), NOW);
+        assert_eq!(executor_registry.signs(NOW).len(), 1);
+        executor_registry.seen(Heartbeat { leaving: true, ..seen(queue("a")) }, NOW);
+        let reported = executor_registry.signs(NOW).remove(0);
+        assert_eq!((reported.leaving, reported.at), (true, NOW.plus(1)), "later than what was told before");
     }
 
     #[test]
     fn what_could_not_be_written_goes_with_the_next_write() {
-        let roster = Roster::default();
-        roster.seen(Seen { leaving: true, ..seen(queue("a")) }, NOW);
-        let signs = roster.signs(NOW);
+        let executor_registry = ExecutorRegistry::default();
+        executor_registry.seen(Heartbeat { leaving: true, ..seen(queue("a")) }, NOW);
+        let signs = executor_registry.signs(NOW);
         assert!(signs[0].leaving);
-        assert_eq!(roster.signs(NOW.plus(9_000)), [], "it has left");
-        roster.unwritten(signs.clone());
-        assert_eq!(roster.signs(NOW.plus(9_000)), signs);
+        assert_eq!(executor_registry.signs(NOW.plus(9_000)), [], "it has left");
+        executor_registry.unwritten(signs.clone());
+        assert_eq!(executor_registry.signs(NOW.plus(9_000)), signs);
     }
 
     #[test]
     fn a_wish_is_known_at_once_and_forgotten_when_it_is_gone() {
-        let roster = Roster::default();
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Serve);
-        roster.learn_one((name("n"), name("x")), Wish::Quiet);
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Quiet);
-        roster.learn(vec![(name("n"), name("x"), Wish::Drain)]);
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Drain);
-        roster.learn(Vec::new());
-        assert_eq!(roster.seen(seen(queue("a")), NOW), Wish::Serve);
+        let executor_registry = ExecutorRegistry::default();
+        assert_eq!(executor_registry.seen(seen(queue("a")), NOW), DesiredState::Serve);
+        executor_registry.learn_one((name("n"), name("x")), DesiredState::Quiet);
+        assert_eq!(executor_registry.seen(seen(queue("a")), NOW), DesiredState::Quiet);
+        executor_registry.learn(vec![(name("n"), name("x"), DesiredState::Drain)]);
+        assert_eq!(executor_registry.seen(seen(queue("a")), NOW), DesiredState::Drain);
+        executor_registry.learn(Vec::new());
+        assert_eq!(executor_registry.seen(seen(queue("a")), NOW), DesiredState::Serve);
     }
 }

@@ -5,7 +5,7 @@ use super::{
     state::JournalNumbers,
 };
 use crate::{
-    answer::{Error, Settled},
+    answer::{Error, Reported},
     engine::Engine,
 };
 use futures_util::future::BoxFuture;
@@ -34,11 +34,11 @@ impl Engine {
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub fn settle_submitted<'a>(
+    pub fn record_submitted<'a>(
         &'a self,
         reports: Vec<Submission>,
         by: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Result<Settled, BackendError>>, Error>> {
+    ) -> BoxFuture<'a, Result<Vec<Result<Reported, BackendError>>, Error>> {
         Box::pin(async move {
             let (core, by): (_, Arc<str>) = (Arc::clone(&self.core), by.into());
             let at = core.now();
@@ -46,7 +46,7 @@ impl Engine {
                 .into_iter()
                 .map(|submission| Submitted { submission, by: Arc::clone(&by), at })
                 .collect();
-            self.run(async move { Ok(super::settle(&core, reports).await) }).await
+            self.run(async move { Ok(super::record_outcomes(&core, reports).await) }).await
         })
     }
 

@@ -1,4 +1,4 @@
-//! Tasks that callers change, where tasks are handed over while their database is away: no lease by the store would refuse what this
+//! Tasks that callers change, where tasks are handed over while their database is unavailable: no lease by the store would refuse what this
 //! engine still has of them. So nothing of them is left in the table or in the hot set, and what a read that began before brings late
 //! is refused for a while (`live::for_later`). Elsewhere nothing of this is done. Must not change a task.
 

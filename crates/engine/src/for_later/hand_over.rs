@@ -4,15 +4,15 @@
 //!
 //! Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
-//! 1. The store is asked for the lease, for a second. It refuses, or says nothing: it is away. Crash: as ever; the lease, if it was
-//!    made, ends. The call goes on by itself. If it makes the lease at last, that has the fence, the attempt and the executor that
+//! 1. The store is asked for the lease, for a second. It refuses, or says nothing: it is unavailable. Crash: as ever; the lease, if it was
+//!    made, ends. The call continues by itself. If it makes the lease at last, that has the fence, the attempt and the executor that
 //!    step 2 writes: it is the same attempt.
-//! 2. The table has the attempt, as one that nobody has heard of: what else finds its record finds it there. The lease is written into
+//! 2. The table has the attempt, as one that nobody has learned of: what else finds its record finds it there. The lease is written into
 //!    the journal and synced: fence and attempt as the store would give them. Crash before: nobody has the
 //!    task. A journal that cannot be written, or is half full, hands nothing over: the task waits, and outcomes keep their room.
-//! 3. It is said in the table that somebody has heard of it, unless the store has the lease by then, and the executor gets it. Crash before: nobody has the task, and step 5 makes a lease that ends.
+//! 3. It is said in the table that somebody has learned of it, unless the store has the lease by then, and the executor gets it. Crash before: nobody has the task, and step 5 makes a lease that ends.
 //!    Crash after: the record keeps this engine, started again, from handing the task over before the store has the lease.
-//! 4. Signs of life are answered from the table; the outcome goes into the journal (`for_later`), behind the lease. Crash: the lease
+//! 4. Heartbeats are answered from the table; the outcome goes into the journal (`for_later`), behind the lease. Crash: the lease
 //!    is as long as step 2 has written, the outcome is found again.
 //! 5. The database is back: the lease is made by the ordinary conditional update (`written`), and only then outcomes are applied. Crash
 //!    before, or an answer that is lost: it is made again, the fence refuses that, and the row shows whose it is.
@@ -28,18 +28,18 @@ use futures_util::FutureExt as _;
 use punctual_contract::{
     Error, Journal,
     hot::HotEntry,
-    journal::{AttemptKey, Kept, NewRecord},
+    journal::{AppendResult, AttemptKey, NewRecord},
     store::{Assignment, Beat, Dispatched, Extended, Facts, Grant},
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::Priority, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// A database that has not made a lease by then is away.
+/// A database that has not made a lease by then is unavailable.
 const LEASES_WITHIN: Duration = Duration::from_secs(1);
 const DOING: &str = "lease tasks";
 
-/// Executors of the queue get what is preloaded while its database is away.
+/// Executors of the queue get what is preloaded while its database is unavailable.
 pub(crate) fn is_allowed(core: &Core, queue: &QueueKey) -> bool {
     core.maintenance.for_later.journal().is_some()
         && core.settings.queue(queue).hands_over_while_away()
@@ -169,7 +169,7 @@ pub(crate) async fn hand_over(
     let kept = match journal.keep(records).await {
         Ok(kept) => kept,
         Err(error) => {
-            tracing::warn!(%error, tasks = reserved.len(), "tasks are not handed over while their database is away");
+            tracing::warn!(%error, tasks = reserved.len(), "tasks are not handed over while their database is unavailable");
             rest.extend(reserved.into_iter().map(|reservation| reservation.give_up(core)));
             return (Vec::new(), rest);
         }
@@ -181,12 +181,12 @@ pub(crate) async fn hand_over(
         .collect();
     if !given.is_empty() {
         core.maintenance.for_later.count_handed_over(given.len());
-        tracing::info!(tasks = given.len(), queue = %request.queue.queue, "tasks are handed over while their database is away");
+        tracing::info!(tasks = given.len(), queue = %request.queue.queue, "tasks are handed over while their database is unavailable");
     }
     (given, rest)
 }
 
-/// The table has the attempt, as one that nobody has heard of: what becomes of its record meanwhile finds it there.
+/// The table has the attempt, as one that nobody has learned of: what becomes of its record meanwhile finds it there.
 struct Reserved {
     entry: HotEntry,
     lease: Assignment,
@@ -213,16 +213,16 @@ impl Reserved {
 
     /// It is not journalled.
     fn give_up(self, core: &Core) -> HotEntry {
-        core.live.lock().settle_for_later(self.lease.place.id, self.lease.fence);
+        core.live.lock().record_for_later(self.lease.place.id, self.lease.fence);
         self.entry
     }
 
     /// It is durable. None: another call has handed it over, the store has the lease already, or another engine has the partition:
-    /// nobody has heard of it.
-    fn give(self, core: &Core, kept: Kept) -> Option<Assignment> {
+    /// nobody has learned of it.
+    fn give(self, core: &Core, kept: AppendResult) -> Option<Assignment> {
         let (id, fence) = (self.lease.place.id, self.lease.fence);
-        if kept != Kept::New {
-            core.live.lock().settle_for_later(id, fence);
+        if kept != AppendResult::New {
+            core.live.lock().record_for_later(id, fence);
             return None;
         }
         let is_owned = core.holdings.tenure(self.lease.place.partition).is_some();
@@ -288,14 +288,14 @@ fn longest(lease: &Assignment) -> Millis {
     lease.timeout_ms.map_or(Millis::MAX, |timeout_ms| lease.leased_since.plus(timeout_ms))
 }
 
-/// Of leases that their executors have not heard of, those that the store has. The others are given back when it has them.
+/// Of leases that their executors have not learned of, those that the store has. The others are given back when it has them.
 pub(crate) fn keep_stored(core: &Core, mut leases: Vec<Assignment>) -> Vec<Assignment> {
     let mut table = core.live.lock();
     leases.retain(|lease| !table.unheard_for_later(lease.place.id, lease.fence));
     leases
 }
 
-/// A sign of life of an attempt of which the store does not know. None: the store is to be asked. Progress and lines of its log are
+/// A heartbeat of an attempt of which the store does not know. None: the store is to be asked. Progress and lines of its log are
 /// not kept.
 pub(super) fn extended(core: &Core, beat: &Beat) -> Option<Extended> {
     let now = core.now();

@@ -1,4 +1,4 @@
-//! A lease as it stands in the journal: who has which attempt while its database is away. JSON. A durable format: a later release
+//! A lease in its current state in the journal: who has which attempt while its database is unavailable. JSON. A durable format: a later release
 //! must read it. Must not say what became of it.
 
 use punctual_contract::{
@@ -31,7 +31,7 @@ pub(crate) struct JournalledLease {
     pub(crate) fired_at: Millis,
     pub(crate) executor: String,
     pub(crate) until: Millis,
-    /// No sign of life extends it beyond this.
+    /// No heartbeat extends it beyond this.
     pub(crate) longest: Millis,
     /// Of the limits that it counts for.
     pub(crate) concurrency_key: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct JournalledLease {
 pub(super) type WaitingLease = (u64, JournalledLease);
 
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct LeaseRecord {
     r#ref: String,
     due_at_ms: i64,
     fence: i64,
@@ -61,7 +61,7 @@ struct Wire {
 
 /// What the store has of the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum AttemptStatus {
     /// Its row is as it was: the lease can be made.
     Open,
     /// The lease, until then.
@@ -97,7 +97,7 @@ impl JournalledLease {
 
     /// None: it cannot be written.
     pub(crate) fn record(&self) -> Option<NewRecord> {
-        let wire = Wire {
+        let wire = LeaseRecord {
             r#ref: self.place.to_string(),
             due_at_ms: self.due_at.0,
             fence: self.fence,
@@ -119,7 +119,7 @@ impl JournalledLease {
 
     /// None: a later release wrote it, or nobody did.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
-        let wire: Wire = serde_json::from_slice(body).ok()?;
+        let wire: LeaseRecord = serde_json::from_slice(body).ok()?;
         let (namespace, queue) = (Name::new(&wire.namespace).ok()?, Name::new(&wire.queue).ok()?);
         Some(Self {
             place: wire.r#ref.parse().ok()?,
@@ -156,7 +156,7 @@ impl JournalledLease {
         }
     }
 
-    /// As the store is asked for it now. The row is looked at: nobody knows what has become of it.
+    /// As the store is asked for it now. The row is looked at: it is unknown what has become of it.
     pub(super) fn grant(&self, until: Millis) -> Grant {
         Grant {
             place: TaskRef { due_at: self.due_at, ..self.place },
@@ -171,16 +171,20 @@ impl JournalledLease {
     }
 
     /// By its row. The lease may have been made by a call whose answer was lost: the fence and the executor say so.
-    pub(super) fn standing(&self, task: Option<&Task>) -> Standing {
-        let Some(task) = task else { return Standing::Refused };
+    pub(super) fn status_of(&self, task: Option<&Task>) -> AttemptStatus {
+        let Some(task) = task else { return AttemptStatus::Refused };
         match &task.lease {
-            _ if task.fence > self.fence => Standing::Ended,
+            _ if task.fence > self.fence => AttemptStatus::Ended,
             Some(lease) if task.fence == self.fence && task.state.is_in_flight() => {
-                if lease.executor == self.executor { Standing::Made(lease.until) } else { Standing::Refused }
+                if lease.executor == self.executor {
+                    AttemptStatus::Made(lease.until)
+                } else {
+                    AttemptStatus::Refused
+                }
             }
-            _ if task.fence == self.fence => Standing::Ended,
-            _ if task.fence == self.fence - 1 && task.state.is_pending() => Standing::Open,
-            _ => Standing::Refused,
+            _ if task.fence == self.fence => AttemptStatus::Ended,
+            _ if task.fence == self.fence - 1 && task.state.is_pending() => AttemptStatus::Open,
+            _ => AttemptStatus::Refused,
         }
     }
 }

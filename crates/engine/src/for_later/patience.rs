@@ -1,5 +1,5 @@
 //! How long a database is waited for where the journal takes its place. Must not give up what an engine does with an answer: a call
-//! that has not answered in time goes on by itself.
+//! that has not answered in time continues by itself.
 
 use crate::core::Core;
 use futures_util::FutureExt as _;
@@ -13,7 +13,7 @@ pub(super) const STORE_ANSWERS_WITHIN: Duration = Duration::from_millis(2_500);
 pub(super) const LOOK_WITHIN: Duration = Duration::from_secs(1);
 pub(super) const DOING: &str = "report outcomes";
 
-/// None: it goes on by itself.
+/// None: it continues by itself.
 pub(super) async fn in_time<T: Send + 'static>(
     core: &Core,
     asked: impl Future<Output = T> + Send + 'static,

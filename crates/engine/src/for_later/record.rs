@@ -1,4 +1,4 @@
-//! A report as it stands in the journal: JSON with its length before it, and the bytes of the result behind it. A durable format:
+//! A report in its current state in the journal: JSON with its length before it, and the bytes of the result behind it. A durable format:
 //! a later release must read it. Must not decide whether a report counts.
 
 use crate::pipeline::outcome::{Filed, OutcomeReport};
@@ -45,12 +45,12 @@ pub(crate) struct Submitted {
 pub(super) type Waiting = (u64, Submitted);
 
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct OutcomeRecord {
     r#ref: String,
     fence: i64,
     at_ms: i64,
     by: String,
-    outcome: Outcome,
+    outcome: RecordedOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after_ms: Option<i64>,
     status_code: i64,
@@ -68,7 +68,7 @@ struct Wire {
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum RecordedOutcome {
     Succeeded,
     Failed,
     Snooze,
@@ -96,9 +96,9 @@ impl Submitted {
     /// None: no executor reports so.
     pub(super) fn record(&self) -> Option<NewRecord> {
         let Submission { report, words, within, of_workflow } = &self.submission;
-        let (outcome, after_ms) = told(report.report)?;
+        let (outcome, after_ms) = outcome_of(report.report)?;
         let OutcomeReport { place, fence, result, .. } = report;
-        let wire = Wire {
+        let wire = OutcomeRecord {
             r#ref: place.to_string(),
             fence: *fence,
             at_ms: self.at.0,
@@ -127,7 +127,7 @@ impl Submitted {
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let (len, rest) = body.split_first_chunk::<4>()?;
         let (json, bytes) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
-        let wire: Wire = serde_json::from_slice(json).ok()?;
+        let wire: OutcomeRecord = serde_json::from_slice(json).ok()?;
         let (place, fence) = (wire.r#ref.parse().ok()?, wire.fence);
         let content = match wire.result_code {
             Some(code) => Some(Content::from_code(code, bytes.to_vec())?),
@@ -150,28 +150,28 @@ impl Submitted {
     }
 }
 
-const fn told(report: Report) -> Option<(Outcome, Option<i64>)> {
+const fn outcome_of(report: Report) -> Option<(RecordedOutcome, Option<i64>)> {
     match report {
-        Report::Succeeded => Some((Outcome::Succeeded, None)),
-        Report::Failed { after_ms } => Some((Outcome::Failed, after_ms)),
-        Report::Snooze { after_ms } => Some((Outcome::Snooze, Some(after_ms))),
-        Report::Reject => Some((Outcome::Reject, None)),
+        Report::Succeeded => Some((RecordedOutcome::Succeeded, None)),
+        Report::Failed { after_ms } => Some((RecordedOutcome::Failed, after_ms)),
+        Report::Snooze { after_ms } => Some((RecordedOutcome::Snooze, Some(after_ms))),
+        Report::Reject => Some((RecordedOutcome::Reject, None)),
         Report::LeaseExpired | Report::TimedOut | Report::PayloadLost => None,
     }
 }
 
-fn reported(outcome: Outcome, after_ms: Option<i64>) -> Report {
+fn reported(outcome: RecordedOutcome, after_ms: Option<i64>) -> Report {
     match outcome {
-        Outcome::Succeeded => Report::Succeeded,
-        Outcome::Failed => Report::Failed { after_ms },
-        Outcome::Snooze => Report::Snooze { after_ms: after_ms.unwrap_or_default() },
-        Outcome::Reject => Report::Reject,
+        RecordedOutcome::Succeeded => Report::Succeeded,
+        RecordedOutcome::Failed => Report::Failed { after_ms },
+        RecordedOutcome::Snooze => Report::Snooze { after_ms: after_ms.unwrap_or_default() },
+        RecordedOutcome::Reject => Report::Reject,
     }
 }
 
 /// FNV-1a over what the executor says became of the attempt. The same in every release: files have it.
 pub(super) fn digest(report: &OutcomeReport) -> Option<u64> {
-    let (outcome, after_ms) = told(report.report)?;
+    let (outcome, after_ms) = outcome_of(report.report)?;
     let numbers = [i64::from(outcome as u8), after_ms.unwrap_or(-1), report.result.status_code];
     let content = report.result.content.iter().flat_map(|content| content.bytes.iter().copied());
     let bytes = numbers.into_iter().flat_map(i64::to_le_bytes);

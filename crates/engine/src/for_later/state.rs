@@ -37,17 +37,17 @@ type Listener = Box<dyn Fn(TaskRef) + Send + Sync>;
 pub(crate) struct ForLater {
     journal: OnceLock<Arc<dyn Journal>>,
     listener: OnceLock<Listener>,
-    inner: Mutex<Inner>,
+    inner: Mutex<JournalState>,
     is_applying: AtomicBool,
     /// Some record could not be applied: then, and only then, it matters what its database takes.
     is_failing: AtomicBool,
     /// Calls that are about to keep leases in the journal.
     handing_over: AtomicUsize,
-    counts: Counts,
+    counts: JournalCounts,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct JournalState {
     /// Databases of which nothing is asked before what waits for them is applied.
     away: HashSet<usize>,
     /// Databases that made no leases of queues that hand over without them.
@@ -75,7 +75,7 @@ pub(super) struct ReadTo {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct JournalCounts {
     kept: AtomicU64,
     refused: AtomicU64,
     applied: AtomicU64,
@@ -96,7 +96,7 @@ pub struct JournalNumbers {
     pub applied: u64,
     /// Refused by it: the attempt did not hold its task any more.
     pub stale: u64,
-    /// Tasks that executors got while their database was away.
+    /// Tasks that executors got while their database was unavailable.
     pub handed_over: u64,
     /// Of these leases, those that the database has made since.
     pub leases_written: u64,
@@ -296,7 +296,7 @@ impl ForLater {
         }
     }
 
-    /// Its executor has been told that the outcome is taken, or has got it while its database was away: its lease does not end before
+    /// Its executor has been told that the outcome is taken, or has got it while its database was unavailable: its lease does not end before
     /// that is applied.
     pub(crate) fn holds(&self, task: i64, fence: i64) -> bool {
         let Some(journal) = self.journal.get() else { return false };

@@ -1,15 +1,15 @@
-//! Leases that executors got while the database was away: made there when it is back, for their fences, before anything else is said
+//! Leases that executors got while the database was unavailable: made there when it is back, for their fences, before anything else is said
 //! of their attempts. What the store refuses is not made another way: the task was cancelled or changed, or is with another executor,
 //! and the outcome of the refused attempt is stale. Must not decide which tasks are handed over.
 
 use super::{
     hand_over::lease_in_table,
-    lease::{JournalledLease, Standing, WaitingLease},
+    lease::{AttemptStatus, JournalledLease, WaitingLease},
+    pass::JournalPass,
     patience::{LOOK_WITHIN, STORE_ANSWERS_WITHIN, asked},
     record::Waiting,
-    turn::Turn,
 };
-use crate::answer::Settled;
+use crate::answer::Reported;
 use punctual_contract::{
     Error,
     journal::AttemptKey,
@@ -31,7 +31,7 @@ enum Written {
     Waits,
 }
 
-impl Turn<'_> {
+impl JournalPass<'_> {
     /// Of one database that answers. What fails is tried again with the next run.
     pub(super) async fn leases(&mut self, waiting: Vec<WaitingLease>) -> Result<(), Error> {
         let now = self.core.now();
@@ -51,11 +51,11 @@ impl Turn<'_> {
             let became = match dispatched {
                 Dispatched::Made(_) => Written::Made,
                 Dispatched::Paused => Written::Waits,
-                Dispatched::Lost => match lease.standing(rows.next().flatten().as_ref()) {
-                    Standing::Open => Written::Waits,
-                    Standing::Ended => Written::Ended,
-                    Standing::Refused => Written::Refused,
-                    Standing::Made(until) => self.prolong(&lease, until).await,
+                Dispatched::Lost => match lease.status_of(rows.next().flatten().as_ref()) {
+                    AttemptStatus::Open => Written::Waits,
+                    AttemptStatus::Ended => Written::Ended,
+                    AttemptStatus::Refused => Written::Refused,
+                    AttemptStatus::Made(until) => self.prolong(&lease, until).await,
                 },
             };
             match became {
@@ -77,19 +77,19 @@ impl Turn<'_> {
     pub(super) async fn without_early(
         &self,
         waiting: Vec<Waiting>,
-        settled: Vec<Settled>,
-    ) -> (Vec<Waiting>, Vec<Settled>) {
-        let stale = waiting.iter().zip(&settled).filter(|(_, settled)| **settled == Settled::Stale);
+        recorded: Vec<Reported>,
+    ) -> (Vec<Waiting>, Vec<Reported>) {
+        let stale = waiting.iter().zip(&recorded).filter(|(_, recorded)| **recorded == Reported::Stale);
         let stale: Vec<(AttemptKey, TaskRef)> =
             stale.map(|((_, report), _)| (report.key(), report.submission.report.place)).collect();
         if stale.is_empty() {
-            return (waiting, settled);
+            return (waiting, recorded);
         }
         let places: Vec<TaskRef> = stale.iter().map(|(_, place)| *place).collect();
         let Ok(rows) = asked(LOOK_WITHIN, self.core.store.read(&places)).await else {
-            // Nobody knows which of them are early: all of them wait.
+            // It is unknown which of them are early: all of them wait.
             let is_stale = |waiting: &Waiting| stale.iter().any(|(key, _)| *key == waiting.1.key());
-            return waiting.into_iter().zip(settled).filter(|(waiting, _)| !is_stale(waiting)).unzip();
+            return waiting.into_iter().zip(recorded).filter(|(waiting, _)| !is_stale(waiting)).unzip();
         };
         let is_before = |key: &AttemptKey, row: Option<Task>| {
             row.is_some_and(|row| row.fence == key.fence - 1 && row.state.is_waiting())
@@ -99,7 +99,7 @@ impl Turn<'_> {
         let early: Vec<AttemptKey> =
             early.map(|((key, _), _)| *key).filter(|key| state.may_be_early(*key)).collect();
         let is_early = |waiting: &Waiting| early.contains(&waiting.1.key());
-        waiting.into_iter().zip(settled).filter(|(waiting, _)| !is_early(waiting)).unzip()
+        waiting.into_iter().zip(recorded).filter(|(waiting, _)| !is_early(waiting)).unzip()
     }
 
     /// After a start, or a take-over: the table knows of them again.
@@ -110,7 +110,7 @@ impl Turn<'_> {
         }
     }
 
-    /// As the last sign of life has set it. Where its outcome waits behind it, it does not end before that is applied: another
+    /// As the last heartbeat has set it. Where its outcome waits behind it, it does not end before that is applied: another
     /// engine would end it.
     fn until(&self, lease: &JournalledLease) -> Millis {
         let known = self.core.live.lock().for_later(lease.place.id, lease.fence).map(|known| known.until);
@@ -121,7 +121,7 @@ impl Turn<'_> {
         until.max(self.core.now().plus(OUTCOME_FOLLOWS_MS)).min(lease.longest)
     }
 
-    /// A call whose answer was lost has made the lease: signs of life have come since. If it is over by now, they came too late.
+    /// A call whose answer was lost has made the lease: heartbeats have come since. If it is over by now, they came too late.
     async fn prolong(&mut self, lease: &JournalledLease, made_until: Millis) -> Written {
         let until = self.until(lease);
         if until > made_until {
@@ -147,12 +147,12 @@ impl Turn<'_> {
         Written::Made
     }
 
-    /// `is_made`: and the attempt goes on. One that its executor has not heard of is given back, with the attempt.
+    /// `is_made`: and the attempt continues. One that its executor has not learned of is given back, with the attempt.
     fn has_lease(&self, lease: &JournalledLease, is_made: bool) {
         let (now, mut table) = (self.core.now(), self.core.live.lock());
         let is_unheard = table.for_later(lease.place.id, lease.fence).is_some_and(|known| known.is_unheard);
         if is_made && is_unheard {
-            table.settle_for_later(lease.place.id, lease.fence);
+            table.record_for_later(lease.place.id, lease.fence);
             table.doubt_made(vec![lease.entry()], now);
         } else {
             table.written_for_later(lease.place.id, lease.fence, now);

@@ -116,7 +116,7 @@ impl Table {
         }
     }
 
-    /// These were made, nobody has heard of them, and giving them back has failed: entries with the fences of the leases.
+    /// These were made, nobody has learned of them, and giving them back has failed: entries with the fences of the leases.
     pub(crate) fn doubt_made(&mut self, leases: Vec<HotEntry>, now: Millis) {
         for entry in leases {
             if self.index.len(Group::Doubt) >= DOUBTS_MAX {
@@ -136,7 +136,7 @@ impl Table {
         }
     }
 
-    /// Its executor never heard of the lease that it has.
+    /// Its executor never learned of the lease that it has.
     pub(crate) fn is_in_doubt(&self, task: &Task) -> bool {
         let slot = self.by_id.get(&task.place.id).and_then(|nth| self.slots.get(*nth));
         slot.and_then(|slot| slot.doubt.as_ref()).is_some_and(|doubt| doubt.lease.is_of(task))
@@ -164,7 +164,7 @@ impl Table {
             let doubt = self.slots.get(nth).and_then(|slot| slot.doubt.as_ref());
             if doubt.is_some_and(|doubt| doubt.lease == *lease) {
                 self.set_doubt(nth, None);
-                self.settle(nth);
+                self.finish(nth);
             }
         }
     }
@@ -194,7 +194,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{clock::moment::Moment, live::Live, pipeline::drain::tests::entry};
+    use crate::{clock::steady_reading::SteadyReading, live::Live, pipeline::drain::tests::entry};
     use punctual_domain::{
         name::Name,
         task::{Lease, NewTask},
@@ -266,7 +266,7 @@ mod tests {
         let (due_now, later) = (entry(1, 5), entry(2, 90));
         live.lock().load(vec![due_now.clone(), later.clone()], |_| false, |_| true);
         let asked = [due_now.clone(), later.clone()];
-        assert_eq!(live.lock().begin_leases(asked.to_vec(), Moment::of_test()).len(), 2);
+        assert_eq!(live.lock().begin_leases(asked.to_vec(), SteadyReading::of_test()).len(), 2);
         assert!(live.lock().fire(Millis(5), 9).0.is_empty(), "the answer goes on with it");
         let fired = live.lock().lease_unanswered(&asked, "ahead", Millis(1_000), Millis(6));
         assert_eq!(fired.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), [1]);
@@ -286,7 +286,7 @@ mod tests {
         let live = Live::new(1, true);
         let both = [entry(1, 5), entry(2, 90)];
         live.lock().load(both.to_vec(), |_| false, |_| true);
-        live.lock().begin_leases(both.to_vec(), Moment::of_test());
+        live.lock().begin_leases(both.to_vec(), SteadyReading::of_test());
         let (made, fired) = live.lock().drop_all_leases();
         assert!(made.is_empty() && fired.is_empty());
         assert_eq!(live.lock().fire(Millis(5), 9).0.len(), 1);
@@ -300,7 +300,7 @@ mod tests {
     fn what_was_withdrawn_while_its_lease_was_asked_for_is_not_in_doubt() {
         let live = Live::new(1, true);
         live.lock().load(vec![entry(1, 5)], |_| false, |_| true);
-        live.lock().begin_leases(vec![entry(1, 5)], Moment::of_test());
+        live.lock().begin_leases(vec![entry(1, 5)], SteadyReading::of_test());
         live.lock().withdraw(1, 1);
         assert!(live.lock().lease_unanswered(&[entry(1, 5)], "ahead", Millis(9), Millis(1)).is_empty());
         assert!(live.lock().slots.is_empty());

@@ -1,6 +1,6 @@
 //! What the table answers when an instant has come or a lease was made. Plain data: nothing here decides.
 
-use crate::clock::moment::Moment;
+use crate::clock::steady_reading::SteadyReading;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 
 /// What the firing of an entry meets.
@@ -29,5 +29,5 @@ pub(crate) struct Ready {
     pub(crate) entry: HotEntry,
     pub(crate) assignment: Assignment,
     /// When the lease was asked for.
-    pub(crate) asked: Moment,
+    pub(crate) asked: SteadyReading,
 }

@@ -1,12 +1,12 @@
-//! Attempts that executors have while their database is away: the store has their tasks as they were before, and the engine's journal
+//! Attempts that executors have while their database is unavailable: the store has their tasks as they were before, and the engine's journal
 //! has the leases. They are here until the store has them, or says that the task went another way. Losing what is here costs signs
 //! of life: the journal says again who has what. And for a while after that: what was read or offered before may come late, as the task
-//! was before the attempt, and while its database is away again nothing else would refuse it. Must not decide what the store has.
+//! was before the attempt, and while its database is unavailable again nothing else would refuse it. Must not decide what the store has.
 
 use super::{
     handed_over::Attempt,
     index::Group,
-    stage::Event,
+    stage::TaskEvent,
     steps::FOR_LATER,
     table::{Slot, Table},
     waiting::Withdrawal,
@@ -27,9 +27,9 @@ const ENDED_MAX: usize = 20_000;
 pub(crate) struct ForLaterLease {
     pub(crate) executor: String,
     pub(crate) until: Millis,
-    /// No sign of life extends it beyond this.
+    /// No heartbeat extends it beyond this.
     pub(crate) longest: Millis,
-    /// Its executor has not heard of it.
+    /// Its executor has not learned of it.
     pub(crate) is_unheard: bool,
     /// The store has refused it: the task was cancelled or changed, or another engine has leased it.
     pub(crate) is_refused: bool,
@@ -40,7 +40,7 @@ pub(crate) struct ForLaterLease {
 }
 
 impl ForLaterLease {
-    /// The store will hear of it.
+    /// The store will learn of it.
     pub(crate) const fn is_unknown_to_the_store(&self) -> bool {
         !self.is_refused && self.written_until.is_none()
     }
@@ -69,12 +69,12 @@ impl Table {
         self.for_later(id, fence).is_some()
     }
 
-    /// A lease of it may have been made that its executor has not heard of.
+    /// A lease of it may have been made that its executor has not learned of.
     pub(crate) fn is_doubtful(&self, id: i64) -> bool {
         self.by_id.get(&id).and_then(|nth| self.slots.get(*nth)).is_some_and(|slot| slot.doubt.is_some())
     }
 
-    /// A sign of life, as the store would answer it. None: the store has the lease.
+    /// A heartbeat, as the store would answer it. None: the store has the lease.
     pub(crate) fn extend_for_later(
         &mut self,
         id: i64,
@@ -90,12 +90,12 @@ impl Table {
         Some(Extended::Held { lease_until: lease.until, cancel_requested: false })
     }
 
-    /// Its executor has not heard of it. False: the store has the lease.
+    /// Its executor has not learned of it. False: the store has the lease.
     pub(crate) fn unheard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
-    /// Its executor is about to hear of it. False: the store has it, or has refused it meanwhile.
+    /// Its executor is about to learn of it. False: the store has it, or has refused it meanwhile.
     pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).is_some_and(|lease| {
             lease.is_unheard = false;
@@ -151,7 +151,7 @@ impl Table {
     /// The change has not happened, and the task is as it was. Another call that changes it has not ended.
     pub(crate) fn undo_change(&mut self, task: &HotEntry) {
         if self.change_mut(task.place.id, task.fence + 1).is_some_and(|lease| lease.until == Millis::MAX) {
-            self.settle_for_later(task.place.id, task.fence + 1);
+            self.record_for_later(task.place.id, task.fence + 1);
         }
     }
 
@@ -191,7 +191,7 @@ impl Table {
         for row in rows {
             let (id, fence) = (row.place.id, row.fence + 1);
             if self.for_later(id, fence).is_some_and(|lease| lease.is_change && lease.until < began) {
-                self.settle_for_later(id, fence);
+                self.record_for_later(id, fence);
             }
         }
     }
@@ -217,11 +217,11 @@ impl Table {
     }
 
     /// Nothing is known of it any more.
-    pub(crate) fn settle_for_later(&mut self, id: i64, fence: i64) {
+    pub(crate) fn record_for_later(&mut self, id: i64, fence: i64) {
         if self.is_for_later(id, fence)
             && let Some(nth) = self.at_fence(id, fence)
         {
-            self.advance(nth, Event::Settled);
+            self.advance(nth, TaskEvent::Settled);
         }
     }
 
@@ -236,7 +236,7 @@ impl Table {
             })
         };
         let over: Vec<usize> = self.index.all(Group::ForLater).filter(is_over).collect();
-        over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
+        over.into_iter().for_each(|nth| drop(self.advance(nth, TaskEvent::Settled)));
     }
 
     /// Of how many the store has not heard.
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// The task, and its attempt while its database is away.
+    /// The task, and its attempt while its database is unavailable.
     fn handed_over(live: &Live) -> (HotEntry, HotEntry) {
         let before = entry(1, 5);
         let leased = HotEntry { fence: before.fence + 1, ..before.clone() };
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(live.lock().unpersisted().count(), 0, "the store hears of the lease instead");
         assert!(live.lock().ended(std::iter::once((1, before.fence + 1)), Millis(9)).unreported.is_empty());
         assert_eq!(live.lock().count_for_later(), 1);
-        live.lock().settle_for_later(1, before.fence + 1);
+        live.lock().record_for_later(1, before.fence + 1);
         assert!(live.lock().slots.is_empty());
     }
 

@@ -6,7 +6,7 @@
 use super::{
     for_later::ForLaterLease,
     index::Group,
-    stage::Event,
+    stage::TaskEvent,
     steps::{REPORTED, UNREPORTED},
     table::{Moved, Slot, Table},
 };
@@ -27,7 +27,7 @@ pub(super) struct Attempt {
     /// Who has it, as long as the store does not know.
     pub(super) holder: Option<Holder>,
     pub(super) facts: Option<AttemptFacts>,
-    /// Its database is away.
+    /// Its database is unavailable.
     pub(super) for_later: Option<ForLaterLease>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Holder {
 #[derive(Debug)]
 pub(super) struct AttemptFacts {
     facts: LeaseFacts,
-    /// Later it has probably given a sign of life, perhaps to another engine.
+    /// Later it has probably given a heartbeat, perhaps to another engine.
     pub(super) until: Millis,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Unreported {
 
 /// What was noted of attempts that have ended.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndedAttempts {
     pub(crate) unreported: Vec<Unreported>,
     /// By task and fence.
     pub(crate) known: HashMap<(i64, i64), LeaseFacts>,
@@ -73,7 +73,7 @@ impl Unreported {
 
 impl Table {
     /// An executor gets this now, by a lease that was made ahead. Where a newer fence is here, the lease has ended, and nobody need
-    /// hear of it.
+    /// learn of it.
     pub(crate) fn hand_over(&mut self, Unreported { entry, since, beat }: Unreported) {
         let there = self.by_id.get(&entry.place.id).copied();
         let before = match there.map(|nth| (nth, self.fence(nth))) {
@@ -89,7 +89,7 @@ impl Table {
     }
 
     /// The leases of these were made, and executors get them now, or have got them by `hand_over`. `until`: when they have probably
-    /// given a sign of life.
+    /// given a heartbeat.
     pub(crate) fn know_attempts(&mut self, queue: &Arc<QueueKey>, leases: &[Assignment], until: Millis) {
         for lease in leases {
             if self.known_attempts >= KNOWN_MAX {
@@ -112,13 +112,13 @@ impl Table {
         }
     }
 
-    /// These have given a sign of life, or are being given back: their rows are not as they were handed over. What is to be
+    /// These have given a heartbeat, or are being given back: their rows are not as they were handed over. What is to be
     /// reported of them stays to be.
     pub(crate) fn forget_attempts(&mut self, attempts: impl Iterator<Item = (i64, i64)>) {
         for (id, fence) in attempts {
             if let Some(nth) = self.at_fence(id, fence) {
                 self.change_attempt(nth, |attempt| attempt.facts = None);
-                self.settle(nth);
+                self.finish(nth);
             }
         }
     }
@@ -126,15 +126,15 @@ impl Table {
     /// Those of which facts are good until now at most.
     pub(crate) fn forget_old_attempts(&mut self, now: Millis) {
         let over = self.index.until(Group::Reported, now).collect::<Vec<usize>>();
-        over.into_iter().for_each(|nth| drop(self.advance(nth, Event::Settled)));
+        over.into_iter().for_each(|nth| drop(self.advance(nth, TaskEvent::Settled)));
     }
 
     /// The outcomes of these attempts are here, they are given back, or they did not reach their executors: nothing needs to be
     /// reported of them. Returns what would have been, and what is known of them.
-    pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>, now: Millis) -> Ended {
-        let mut ended = Ended::default();
+    pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>, now: Millis) -> EndedAttempts {
+        let mut ended = EndedAttempts::default();
         for (id, fence) in attempts {
-            let moved = self.at_fence(id, fence).and_then(|nth| self.advance(nth, Event::Ended));
+            let moved = self.at_fence(id, fence).and_then(|nth| self.advance(nth, TaskEvent::Ended));
             let Some(Moved { gone: Some(Slot { entry, attempt: Some(attempt), .. }), .. }) = moved else {
                 continue;
             };
@@ -170,7 +170,7 @@ impl Table {
     pub(crate) fn begin_reports(&mut self, until: Millis) -> Vec<Beat> {
         let old: Vec<usize> = self.index.until(Group::Unreported, until).collect();
         let begun = old.into_iter().filter_map(|nth| {
-            self.advance(nth, Event::ReportBegun)?;
+            self.advance(nth, TaskEvent::ReportBegun)?;
             Some(self.holder(nth)?.beat.clone())
         });
         begun.collect()
@@ -190,15 +190,15 @@ impl Table {
             if self.holder(nth).is_some_and(|holder| holder.since <= since) {
                 self.end_report(nth);
             } else {
-                self.advance(nth, Event::NotReported);
+                self.advance(nth, TaskEvent::NotReported);
             }
         }
     }
 
     fn end_report(&mut self, nth: usize) {
-        if self.advance(nth, Event::Reported).is_some() {
+        if self.advance(nth, TaskEvent::Reported).is_some() {
             self.change_attempt(nth, |attempt| attempt.holder = None);
-            self.settle(nth);
+            self.finish(nth);
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
         state
     }
 
-    fn end(live: &Live, lease: &Assignment) -> Ended {
+    fn end(live: &Live, lease: &Assignment) -> EndedAttempts {
         live.lock().ended(std::iter::once((lease.place.id, lease.fence)), NOW)
     }
 

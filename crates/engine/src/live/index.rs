@@ -1,7 +1,7 @@
 //! Slots by why and when they are looked for: one index for every such question. Must not know what a stage is: the table
 //! says where a slot belongs.
 
-use super::line::{Aside, Line, Lines, Served};
+use super::line::{Line, Lines, ParkedIn, Served};
 use punctual_domain::{name::QueueKey, order::Position, time::Millis};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +30,7 @@ pub(super) enum Group {
     Reporting,
     /// Those that were handed over, and of which nothing is to be reported: until when what is known of them is good.
     Reported,
-    /// Those that were handed over while their database is away: the instant for which they were due.
+    /// Those that were handed over while their database is unavailable: the instant for which they were due.
     ForLater,
     /// Those that were passed to another engine: when.
     Passed,
@@ -43,8 +43,8 @@ const GROUPS: usize = Group::Passed as usize + 1;
 pub(super) enum Rank {
     /// With the id of the task.
     At(Group, Millis, i64),
-    /// Of a queue that is served from the table: where it stands in its order or in a lane, and its task's id and version.
-    Served(Arc<QueueKey>, Aside, Position, (i64, i64)),
+    /// Of a queue that is served from the table: where it is in its order or in a lane, and its task's id and version.
+    Served(Arc<QueueKey>, ParkedIn, Position, (i64, i64)),
 }
 
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ impl Index {
     pub(super) fn total(&self) -> usize {
         assert_eq!(self.counts.iter().sum::<usize>(), self.slots.len());
         assert!(self.lines.values().all(|line| !line.is_empty()));
-        assert!(self.lines.values().all(|line| line.standing().all() == line.all().count()));
+        assert!(self.lines.values().all(|line| line.line_counts().all() == line.all().count()));
         self.slots.len() + self.lines.values().flat_map(Line::all).count()
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         index.remove(&Rank::At(Group::Candidate, Millis(9), 2));
         assert!(index.is_empty(Group::Candidate) && !index.is_empty(Group::Reporting));
         assert_eq!(
-            (served_in(&index), index.line(&entry(5, 2).queue).map(|line| line.standing().ready)),
+            (served_in(&index), index.line(&entry(5, 2).queue).map(|line| line.line_counts().ready)),
             (vec![5], Some(1))
         );
     }

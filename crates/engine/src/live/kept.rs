@@ -1,10 +1,10 @@
 //! What has fired and this engine looks after: what is set aside while its database does not
-//! answer, and what the store is asked for on behalf of an executor. Must not decide which of it goes first.
+//! answer, and what the store is asked for on behalf of an executor. Must not decide which of it is first.
 
 use super::{
     index::Group,
-    stage::{Event, Stage},
-    steps::{BLOCKED, GATED, HELD_BACK, RETRY, awaits_executor, has_lease, is_executors, is_kept},
+    stage::{Stage, TaskEvent},
+    steps::{AWAITING_RETRY, BLOCKED, GATED, RETRY, awaits_executor, has_lease, is_executors, is_kept},
     table::{Slot, Table},
 };
 use punctual_contract::hot::HotEntry;
@@ -20,7 +20,7 @@ pub(crate) enum Overdue {
     Unknown,
     /// It has fired and was offered; as it is here.
     Offered(HotEntry),
-    /// This engine goes on with it.
+    /// This engine continues with it.
     InHand,
 }
 
@@ -72,7 +72,7 @@ impl Table {
     /// These have fired, and could not be offered.
     pub(crate) fn hold_back(&mut self, entries: &[HotEntry]) {
         for entry in entries {
-            if self.keep(entry, HELD_BACK, RETRY) {
+            if self.keep(entry, AWAITING_RETRY, RETRY) {
                 self.refresh(entry);
             }
         }
@@ -93,7 +93,7 @@ impl Table {
 
     pub(super) fn take(&mut self, nth: usize) -> Option<HotEntry> {
         let entry = self.slots.get(nth)?.entry.clone();
-        self.let_go(nth, Event::Taken).then_some(entry)
+        self.let_go(nth, TaskEvent::Taken).then_some(entry)
     }
 
     /// Partitions of which something is set aside, some of them more than once.
@@ -123,7 +123,7 @@ impl Table {
     pub(crate) fn begin_grants(&mut self, entries: &[HotEntry]) -> Vec<(i64, i64)> {
         let mut begun = Vec::with_capacity(entries.len());
         for entry in entries {
-            if self.keep(entry, Event::GrantBegun, Stage::Granting) {
+            if self.keep(entry, TaskEvent::GrantBegun, Stage::Granting) {
                 begun.push((entry.place.id, entry.fence));
             }
         }
@@ -134,7 +134,7 @@ impl Table {
     pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
         for (id, fence) in grants {
             let Some(nth) = self.at_fence(*id, *fence) else { continue };
-            self.let_go(nth, Event::GrantEnded);
+            self.let_go(nth, TaskEvent::GrantEnded);
         }
     }
 
@@ -146,7 +146,7 @@ impl Table {
 
     /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
     /// newer is here.
-    pub(super) fn keep(&mut self, entry: &HotEntry, event: Event, stage: Stage) -> bool {
+    pub(super) fn keep(&mut self, entry: &HotEntry, event: TaskEvent, stage: Stage) -> bool {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
         match there.and_then(|nth| Some((nth, self.slots.get(nth)?))) {

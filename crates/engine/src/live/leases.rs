@@ -3,10 +3,10 @@
 use super::{
     fired::{Granted, Ready},
     index::{Group, Rank},
-    stage::{Event, Stage},
+    stage::{Stage, TaskEvent},
     table::{Moved, Slot, Table},
 };
-use crate::clock::moment::Moment;
+use crate::clock::steady_reading::SteadyReading;
 use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -24,9 +24,9 @@ impl Table {
     }
 
     /// The store is about to be asked for the leases of these. Returns those that wait.
-    pub(crate) fn begin_leases(&mut self, mut entries: Vec<HotEntry>, asked: Moment) -> Vec<HotEntry> {
+    pub(crate) fn begin_leases(&mut self, mut entries: Vec<HotEntry>, asked: SteadyReading) -> Vec<HotEntry> {
         entries.retain(|entry| {
-            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, Event::LeaseBegun).is_some())
+            let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, TaskEvent::LeaseBegun).is_some())
             else {
                 return false;
             };
@@ -46,7 +46,8 @@ impl Table {
     fn granted_one(&mut self, assignment: Assignment) -> Granted {
         let asked_for = self.by_id.get(&assignment.place.id).copied();
         let asked_for = asked_for.filter(|nth| self.fence(*nth) == Some(assignment.fence - 1));
-        let Some((nth, moved)) = asked_for.and_then(|nth| Some((nth, self.advance(nth, Event::Granted)?)))
+        let Some((nth, moved)) =
+            asked_for.and_then(|nth| Some((nth, self.advance(nth, TaskEvent::Granted)?)))
         else {
             return Granted::Unwanted(Box::new(assignment));
         };
@@ -70,7 +71,7 @@ impl Table {
     pub(crate) fn not_granted(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
         let mut fired = Vec::new();
         for entry in entries {
-            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotGranted));
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, TaskEvent::NotGranted));
             if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
                 self.keep_doubt(&slot.entry, slot.doubt);
                 fired.push(slot.entry);
@@ -94,7 +95,7 @@ impl Table {
         let (mut made, mut fired) = (Vec::new(), Vec::new());
         for nth in numbers {
             made.extend(self.slots.get_mut(nth).and_then(|slot| slot.lease.take()).map(|lease| *lease));
-            let moved = self.advance(nth, Event::LeaseDropped);
+            let moved = self.advance(nth, TaskEvent::LeaseDropped);
             if let Some(Moved { before: Stage::Leasing { due: true }, gone: Some(slot) }) = moved {
                 self.keep_doubt(&slot.entry, slot.doubt);
                 fired.push(slot.entry);

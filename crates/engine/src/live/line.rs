@@ -3,7 +3,7 @@
 //! know what a stage is, nor whether a lane is open.
 
 use hashbrown::HashMap;
-use punctual_contract::hot::{Admission, Lane};
+use punctual_contract::hot::{Admission, ParkReason};
 use punctual_domain::{
     chooser::Draws,
     name::QueueKey,
@@ -29,13 +29,13 @@ impl Versioned for Served {
 }
 
 /// None: in the order. Named once for all that are parked in it.
-pub(super) type Aside = Option<Arc<Lane>>;
+pub(super) type ParkedIn = Option<Arc<ParkReason>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Line {
     order: Order<Served>,
     /// None of them is empty.
-    lanes: BTreeMap<Arc<Lane>, Order<Served>>,
+    lanes: BTreeMap<Arc<ParkReason>, Order<Served>>,
     parked: usize,
     /// It was long, and has left tasks to the store.
     pub(super) has_left_some: bool,
@@ -43,20 +43,20 @@ pub(super) struct Line {
 
 /// How many of a queue are where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct LineCounts {
     /// In its order.
     pub(crate) ready: usize,
     pub(crate) parked: usize,
 }
 
-impl Standing {
+impl LineCounts {
     pub(crate) const fn all(self) -> usize {
         self.ready + self.parked
     }
 }
 
 impl Line {
-    pub(super) fn insert(&mut self, aside: &Aside, position: Position, served: Served) {
+    pub(super) fn insert(&mut self, aside: &ParkedIn, position: Position, served: Served) {
         match aside {
             None => self.order.insert(position, served),
             Some(lane) => {
@@ -66,7 +66,7 @@ impl Line {
         }
     }
 
-    pub(super) fn remove(&mut self, aside: &Aside, position: &Position) {
+    pub(super) fn remove(&mut self, aside: &ParkedIn, position: &Position) {
         let Some(lane) = aside else {
             self.order.remove(position);
             return;
@@ -84,29 +84,29 @@ impl Line {
     }
 
     /// The first of a lane, by position.
-    pub(super) fn first_of(&self, lane: &Lane) -> Option<usize> {
+    pub(super) fn first_of(&self, lane: &ParkReason) -> Option<usize> {
         self.lanes.get(lane)?.iter().next().map(|served| served.nth)
     }
 
     /// Lanes in which something is parked, in order, after one, and how much.
-    pub(super) fn lanes(&self, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
+    pub(super) fn lanes(&self, after: Option<&ParkReason>, limit: usize) -> Vec<(ParkReason, usize)> {
         let from = after.map_or(Unbounded, Excluded);
-        let lanes = self.lanes.range::<Lane, _>((from, Unbounded)).take(limit);
+        let lanes = self.lanes.range::<ParkReason, _>((from, Unbounded)).take(limit);
         lanes.map(|(lane, parked)| ((**lane).clone(), parked.len())).collect()
     }
 
     /// The same lane, as those that are parked in it name it.
-    pub(super) fn named(&self, lane: &Lane) -> Arc<Lane> {
+    pub(super) fn named(&self, lane: &ParkReason) -> Arc<ParkReason> {
         let known = self.lanes.get_key_value(lane);
         known.map_or_else(|| Arc::new(lane.clone()), |(known, _)| Arc::clone(known))
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        Standing { ready: self.order.len(), parked: self.parked }
+    pub(super) fn line_counts(&self) -> LineCounts {
+        LineCounts { ready: self.order.len(), parked: self.parked }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.standing().all() == 0
+        self.line_counts().all() == 0
     }
 
     /// In the order, the oldest of each level.
@@ -120,7 +120,7 @@ impl Line {
     }
 
     #[cfg(test)]
-    pub(super) fn at(&self, aside: &Aside, position: &Position) -> Option<usize> {
+    pub(super) fn at(&self, aside: &ParkedIn, position: &Position) -> Option<usize> {
         let order = match aside {
             None => &self.order,
             Some(lane) => self.lanes.get(lane)?,

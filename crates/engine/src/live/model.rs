@@ -4,10 +4,10 @@
 use super::{
     Live, Withdrawal,
     fired::{Fired, Granted, Ready},
-    stage::{Event, Gate, Report, Stage},
+    stage::{Gate, HolderReport, Stage, TaskEvent},
     steps::{FOR_LATER, REPORTED, STEPS, awaits_executor, has_lease, has_not_fired},
 };
-use crate::{clock::moment::Moment, pipeline::drain::tests::entry};
+use crate::{clock::steady_reading::SteadyReading, pipeline::drain::tests::entry};
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -29,31 +29,34 @@ const PARTITIONS: u16 = 3;
 const TASKS: i64 = 24;
 const HORIZON_MS: u64 = 400;
 /// Legal moves that the operations here make never, or by chance. The list only gets shorter.
-const SELDOM: [(Stage, &[Event]); 8] = [
-    (Stage::Passed, &[Event::Blocked(Gate::Lane), Event::GrantBegun, Event::PassedOn]),
+const SELDOM: [(Stage, &[TaskEvent]); 8] = [
+    (Stage::Passed, &[TaskEvent::Blocked(Gate::Lane), TaskEvent::GrantBegun, TaskEvent::PassedOn]),
     (Stage::Ready { gate: None }, OFFERED_ELSEWHERE),
-    (Stage::Ready { gate: Some(Gate::Database) }, &[Event::GrantBegun, Event::Blocked(Gate::Database)]),
+    (
+        Stage::Ready { gate: Some(Gate::Database) },
+        &[TaskEvent::GrantBegun, TaskEvent::Blocked(Gate::Database)],
+    ),
     (Stage::Ready { gate: Some(Gate::Retry) }, OFFERED_ELSEWHERE),
     (Stage::Ready { gate: Some(Gate::Lane) }, OFFERED_ELSEWHERE),
-    (Stage::Granting, &[Event::GrantBegun]),
-    (Stage::HandedOver { report: Report::Owed }, &[Event::Reported]),
-    (Stage::HandedOver { report: Report::Asked }, &[Event::NotReported]),
+    (Stage::Granting, &[TaskEvent::GrantBegun]),
+    (Stage::HandedOver { report: HolderReport::Owed }, &[TaskEvent::Reported]),
+    (Stage::HandedOver { report: HolderReport::Asked }, &[TaskEvent::NotReported]),
 ];
 /// What comes to a task that is kept here when something else offers it once more.
-const OFFERED_ELSEWHERE: &[Event] = &[
-    Event::GrantBegun,
-    Event::Lined,
-    Event::Blocked(Gate::Database),
-    Event::Blocked(Gate::Retry),
-    Event::Blocked(Gate::Lane),
+const OFFERED_ELSEWHERE: &[TaskEvent] = &[
+    TaskEvent::GrantBegun,
+    TaskEvent::Lined,
+    TaskEvent::Blocked(Gate::Database),
+    TaskEvent::Blocked(Gate::Retry),
+    TaskEvent::Blocked(Gate::Lane),
 ];
 
 type Key = (i64, i64);
 
 #[derive(Default)]
-struct Seen {
+struct ModelCoverage {
     stages: HashSet<Stage>,
-    moves: HashMap<(Stage, Event), usize>,
+    moves: HashMap<(Stage, TaskEvent), usize>,
     given: usize,
     withdrawn: usize,
     put_back: usize,
@@ -64,7 +67,7 @@ struct Seen {
     reported_known: usize,
 }
 
-struct World {
+struct LiveModel {
     live: Live,
     rng: Rng,
     now: Millis,
@@ -88,7 +91,7 @@ struct World {
     aside: HashSet<Key>,
     /// Fired, and the store does not know.
     unpersisted: HashSet<Key>,
-    held_back: HashSet<Key>,
+    retry_queue: HashSet<Key>,
     served: HashSet<Key>,
     /// With other engines, perhaps.
     passed: Vec<HotEntry>,
@@ -107,7 +110,7 @@ struct World {
     delivered: BTreeMap<Key, Millis>,
     /// With executors, by leases of which the store does not know.
     for_later: HashSet<Key>,
-    seen: Seen,
+    seen: ModelCoverage,
 }
 
 fn key(entry: &HotEntry) -> Key {
@@ -137,7 +140,7 @@ pub(crate) fn lease_of(entry: &HotEntry) -> Assignment {
     }
 }
 
-impl World {
+impl LiveModel {
     fn new(seed: u64) -> Self {
         Self {
             live: Live::new(PARTITIONS, false),
@@ -156,7 +159,7 @@ impl World {
             grants: Vec::new(),
             aside: HashSet::new(),
             unpersisted: HashSet::new(),
-            held_back: HashSet::new(),
+            retry_queue: HashSet::new(),
             served: HashSet::new(),
             passed: Vec::new(),
             doubted: HashSet::new(),
@@ -168,7 +171,7 @@ impl World {
             reports: Vec::new(),
             delivered: BTreeMap::new(),
             for_later: HashSet::new(),
-            seen: Seen::default(),
+            seen: ModelCoverage::default(),
         }
     }
 
@@ -253,7 +256,7 @@ impl World {
 
     fn lease(&mut self) {
         let near = self.live.lock().take_candidates(self.now.plus(100));
-        let begun = self.live.lock().begin_leases(near, Moment::of_test());
+        let begun = self.live.lock().begin_leases(near, SteadyReading::of_test());
         self.leases.extend(begun);
     }
 
@@ -409,7 +412,7 @@ impl World {
                     assert!(self.aside.contains(&(id, fence)), "{id} was not set aside");
                 }
                 Stage::Ready { gate: Some(Gate::Retry) } => {
-                    assert!(self.held_back.contains(&(id, fence)), "{id} was not held back");
+                    assert!(self.retry_queue.contains(&(id, fence)), "{id} was not held back");
                 }
                 Stage::Ready { gate: None } => {
                     assert!(self.served.contains(&(id, fence)), "{id} is not to be served");
@@ -436,9 +439,9 @@ impl World {
 
 #[test]
 fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
-    let mut seen = Seen::default();
+    let mut seen = ModelCoverage::default();
     for seed in 0..1_000 {
-        let mut world = World::new(seed);
+        let mut world = LiveModel::new(seed);
         world.seen = seen;
         for _ in 0..1_000 {
             match world.rng.u8(0..41) {
@@ -464,13 +467,13 @@ fn each_fired_task_is_given_once_and_none_that_was_withdrawn() {
             *seen.moves.entry(pair).or_default() += count;
         }
     }
-    let is_seldom = |(stage, event): &(Stage, Event)| {
+    let is_seldom = |(stage, event): &(Stage, TaskEvent)| {
         SELDOM.iter().any(|(seldom, events)| seldom == stage && events.contains(event))
     };
     let pairs = STEPS.iter().flat_map(|(stage, moves)| moves.iter().map(|(event, _)| (*stage, *event)));
     let missing: Vec<_> = pairs.filter(|pair| !is_seldom(pair) && !seen.moves.contains_key(pair)).collect();
     assert!(missing.is_empty(), "legal moves that were never made: {missing:?}");
-    let put_back = seen.moves.get(&(Stage::Held, Event::PutBack));
+    let put_back = seen.moves.get(&(Stage::Held, TaskEvent::PutBack));
     assert!(
         put_back.is_some_and(|count| *count >= 100),
         "put back while a lease is on the way: {put_back:?}"

@@ -1,9 +1,9 @@
-//! What was passed to another engine, which asks the store for its leases. It stays for a while, so that nothing here goes on with it
+//! What was passed to another engine, which asks the store for its leases. It stays for a while, so that nothing here continues with it
 //! meanwhile. Must not know which engine.
 
 use super::{
     index::Group,
-    stage::{Event, Stage},
+    stage::{Stage, TaskEvent},
     table::Table,
 };
 use punctual_contract::hot::HotEntry;
@@ -16,7 +16,7 @@ impl Table {
     /// These have left their line for another engine.
     pub(crate) fn pass(&mut self, entries: &[HotEntry], now: Millis) {
         for entry in entries {
-            if !self.keep(entry, Event::PassedOn, Stage::Passed) {
+            if !self.keep(entry, TaskEvent::PassedOn, Stage::Passed) {
                 continue;
             }
             // Nothing is to be written of it: whoever leases it says that it has fired.
@@ -34,7 +34,7 @@ impl Table {
     pub(crate) fn forget_passed(&mut self, until: Millis) {
         let old: Vec<usize> = self.index.until(Group::Passed, until).collect();
         for nth in old {
-            self.let_go(nth, Event::Taken);
+            self.let_go(nth, TaskEvent::Taken);
         }
     }
 }

@@ -4,13 +4,13 @@
 use super::{
     index::Group,
     kept::is_decided,
-    line::{Aside, Line, Standing},
-    stage::{Event, Stage},
+    line::{Line, LineCounts, ParkedIn},
+    stage::{Stage, TaskEvent},
     steps::{PARKED, PUT_ASIDE, SERVED, is_served, step},
     table::{Slot, Table},
 };
 use hashbrown::HashMap;
-use punctual_contract::hot::{Admission, HotEntry, Lane};
+use punctual_contract::hot::{Admission, HotEntry, ParkReason};
 use punctual_domain::{
     chooser::{Draws, Level},
     name::QueueKey,
@@ -28,7 +28,7 @@ const ASKS_MAX: usize = 20_000;
 
 impl Table {
     /// Executors that ask here may have these, but for those that are parked, in their line or behind the gate of their database:
-    /// these come here when they leave it. `level`: where each stands in its queue. A line that is long takes no more.
+    /// these come here when they leave it. `level`: where each is in its queue. A line that is long takes no more.
     /// How many were not served already.
     pub(crate) fn serve(&mut self, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) -> usize {
         let mut count = 0;
@@ -38,7 +38,7 @@ impl Table {
                 self.index.line_mut(&entry.queue).into_iter().for_each(|line| line.has_left_some = true);
                 continue;
             }
-            if self.keep_served(entry, (Event::Lined, SERVED), level(entry), None) {
+            if self.keep_served(entry, (TaskEvent::Lined, SERVED), level(entry), None) {
                 count += usize::from(!is_served);
                 self.refresh(entry);
             }
@@ -49,14 +49,14 @@ impl Table {
     /// The line of a queue takes no more: the rest is left to the store, where the refill finds it when the line is shorter. One queue
     /// that nobody serves keeps no other from its tasks.
     fn is_long(&self, queue: &QueueKey) -> bool {
-        let standing = self.standing(queue).all();
-        standing >= LINE_MAX || (standing >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
+        let line_counts = self.line_counts(queue).all();
+        line_counts >= LINE_MAX || (line_counts >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
     }
 
     /// The line of the queue has left tasks to the store, and has room for half of what it takes, and so has the table. Says so once:
     /// else a full table would have the store read at each hand-over.
     pub(crate) fn has_room_again(&mut self, queue: &QueueKey) -> bool {
-        let has_room = self.standing(queue).all() <= LINE_MAX / 2 && self.slots.len() <= TABLE_MAX / 2;
+        let has_room = self.line_counts(queue).all() <= LINE_MAX / 2 && self.slots.len() <= TABLE_MAX / 2;
         let Some(line) = self.index.line_mut(queue).filter(|line| has_room && line.has_left_some) else {
             return false;
         };
@@ -65,7 +65,12 @@ impl Table {
     }
 
     /// These have fired and may not go now: out of the order, into a lane of their queue.
-    pub(crate) fn park(&mut self, lane: &Lane, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) {
+    pub(crate) fn park(
+        &mut self,
+        lane: &ParkReason,
+        entries: &[HotEntry],
+        level: impl Fn(&HotEntry) -> Level,
+    ) {
         for entry in entries {
             let named = self.index.line(&entry.queue).map(|line| line.named(lane));
             let aside = Some(named.unwrap_or_else(|| Arc::new(lane.clone())));
@@ -77,9 +82,9 @@ impl Table {
     fn keep_served(
         &mut self,
         entry: &HotEntry,
-        (event, stage): (Event, Stage),
+        (event, stage): (TaskEvent, Stage),
         level: Level,
-        aside: Aside,
+        aside: ParkedIn,
     ) -> bool {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
@@ -97,14 +102,14 @@ impl Table {
         }
         // A million entries, each with a name of its queue of its own, would be most of the memory.
         let mut entry = HotEntry { queue: self.index.named(&entry.queue), ..entry.clone() };
-        if self.standing(&entry.queue).all() >= ASKS_MAX {
+        if self.line_counts(&entry.queue).all() >= ASKS_MAX {
             entry.leave_out_ask();
         }
         self.insert_slot(Slot { level, aside, ..Slot::new(entry, stage) });
         true
     }
 
-    fn stand(&mut self, nth: usize, level: Level, aside: Aside) {
+    fn stand(&mut self, nth: usize, level: Level, aside: ParkedIn) {
         let Some(slot) = self.slots.get_mut(nth) else { return };
         let old = slot.rank();
         (slot.level, slot.aside) = (level, aside);
@@ -114,11 +119,11 @@ impl Table {
     }
 
     /// Brings the first of a lane back into the order, where they stand as if they had never left it. How many.
-    pub(crate) fn unpark(&mut self, queue: &QueueKey, lane: &Lane, limit: usize) -> usize {
+    pub(crate) fn unpark(&mut self, queue: &QueueKey, lane: &ParkReason, limit: usize) -> usize {
         let mut back = 0;
         while back < limit
             && let Some(nth) = self.index.line(queue).and_then(|line| line.first_of(lane))
-            && self.advance(nth, Event::Opened).is_some()
+            && self.advance(nth, TaskEvent::Opened).is_some()
         {
             back += 1;
         }
@@ -126,7 +131,12 @@ impl Table {
     }
 
     /// Lanes of a queue in which something is parked, in order, after one, and how much.
-    pub(crate) fn lanes(&self, queue: &QueueKey, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
+    pub(crate) fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&ParkReason>,
+        limit: usize,
+    ) -> Vec<(ParkReason, usize)> {
         self.index.line(queue).map_or_else(Vec::new, |line| line.lanes(after, limit))
     }
 
@@ -136,7 +146,7 @@ impl Table {
         slot.is_some_and(|slot| is_served(slot.stage) && slot.entry.fence >= entry.fence)
     }
 
-    /// Nothing here fires it or goes on with it; or it is served, and the store does not know that it has fired.
+    /// Nothing here fires it or continues with it; or it is served, and the store does not know that it has fired.
     pub(crate) fn is_left_to_store(&self, entry: &HotEntry) -> bool {
         let is_unpersisted = || self.unpersisted_at(entry.place.id, entry.fence).is_some();
         !self.will_fire(entry)
@@ -157,19 +167,19 @@ impl Table {
     }
 
     /// How many of each queue.
-    pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, Standing> {
-        self.index.lines().map(|(queue, line)| (Arc::clone(queue), line.standing())).collect()
+    pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, LineCounts> {
+        self.index.lines().map(|(queue, line)| (Arc::clone(queue), line.line_counts())).collect()
     }
 
     /// Queues of which something is parked.
     pub(crate) fn parked_queues(&self) -> Vec<Arc<QueueKey>> {
-        let parked = self.index.lines().filter(|(_, line)| line.standing().parked > 0);
+        let parked = self.index.lines().filter(|(_, line)| line.line_counts().parked > 0);
         parked.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
     /// How many of one queue.
-    pub(crate) fn standing(&self, queue: &QueueKey) -> Standing {
-        self.index.line(queue).map_or_else(Standing::default, Line::standing)
+    pub(crate) fn line_counts(&self, queue: &QueueKey) -> LineCounts {
+        self.index.line(queue).map_or_else(LineCounts::default, Line::line_counts)
     }
 
     /// When the oldest of each queue fired, but for what is parked: by when they were due, those of each level.
@@ -252,7 +262,7 @@ pub(super) mod tests {
         live.lock().serve(&[entry(1, 30), entry(2, 10), entry(3, 20), entry(2, 10)], plain);
         assert!(live.lock().serves(&entry(2, 10)) && !live.lock().keeps(&entry(2, 10)));
         assert!(!live.lock().serves(&HotEntry { fence: 2, ..entry(2, 10) }));
-        let lane = Lane::Version("2".to_owned());
+        let lane = ParkReason::Version("2".to_owned());
         live.lock().park(&lane, &[entry(3, 20)], plain);
         assert_eq!((ids(&live, strict(1)), ids(&live, strict(9))), (vec![2], vec![1]));
         assert_eq!(live.lock().serve_no_more(|_| true, |_| true).len(), 1, "also what nobody might run");
@@ -290,7 +300,7 @@ pub(super) mod tests {
         let gone = live.lock().serve_no_more(|_| true, |entry| entry.place.id == 2);
         assert_eq!(gone.iter().map(|entry| entry.place.id).collect::<Vec<_>>(), [2]);
         let queue = entry(1, 1).queue;
-        assert_eq!(live.lock().count_served()[&queue], Standing { ready: 2, parked: 0 });
+        assert_eq!(live.lock().count_served()[&queue], LineCounts { ready: 2, parked: 0 });
         assert_eq!(live.lock().oldest_served().collect::<Vec<_>>(), [(queue, Millis(20))]);
     }
 
@@ -328,8 +338,8 @@ pub(super) mod tests {
         assert_eq!(live.lock().slots.len(), 1, "the store was not told that it is ready");
     }
 
-    fn key(name: &str) -> Lane {
-        Lane::Key(name.to_owned())
+    fn key(name: &str) -> ParkReason {
+        ParkReason::Key(name.to_owned())
     }
 
     #[test]
@@ -340,12 +350,12 @@ pub(super) mod tests {
         live.lock().park(&key("a"), &[entry(3, 30), entry(1, 10)], plain);
         live.lock().park(&key("b"), &[entry(9, 5)], plain);
         let queue = entry(1, 1).queue;
-        assert_eq!(live.lock().standing(&queue), Standing { ready: 2, parked: 3 });
+        assert_eq!(live.lock().line_counts(&queue), LineCounts { ready: 2, parked: 3 });
         assert_eq!(live.lock().lanes(&queue, None, 9), [(key("a"), 2), (key("b"), 1)]);
         assert_eq!(live.lock().lanes(&queue, Some(&key("a")), 9), [(key("b"), 1)]);
         assert_eq!(live.lock().serve(&all, plain), 0, "what is parked stays where it is");
         live.lock().park(&key("b"), &[entry(1, 10)], plain);
-        assert_eq!(live.lock().standing(&queue), Standing { ready: 2, parked: 3 }, "and in its lane");
+        assert_eq!(live.lock().line_counts(&queue), LineCounts { ready: 2, parked: 3 }, "and in its lane");
         assert_eq!(live.lock().unpark(&queue, &key("a"), 1), 1);
         assert_eq!(ids(&live, strict(1)), [1], "the oldest of its lane, and of all");
         assert_eq!(["a", "c"].map(|name| live.lock().unpark(&queue, &key(name), 9)), [1, 0]);
@@ -353,8 +363,8 @@ pub(super) mod tests {
         assert_eq!(live.lock().lanes(&queue, None, 9), [(key("b"), 1)]);
         live.lock().serve(&[HotEntry { fence: 2, ..entry(9, 50) }], plain);
         assert_eq!(
-            live.lock().standing(&queue),
-            Standing { ready: 1, parked: 0 },
+            live.lock().line_counts(&queue),
+            LineCounts { ready: 1, parked: 0 },
             "a newer fence is newly asked"
         );
     }

@@ -19,7 +19,7 @@ pub(crate) enum Stage {
     Offered,
     /// Fired, and passed to another engine, which asks the store for its lease.
     Passed,
-    /// Fired, and kept by this engine, whoever owns its partition: in the line of its queue, from which the executors that ask here are
+    /// Fired, and kept by this engine, whichever engine owns its partition: in the line of its queue, from which the executors that ask here are
     /// served, or behind a gate.
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
@@ -29,19 +29,19 @@ pub(crate) enum Stage {
     InDoubt,
     /// With an executor. The entry has the fence of the lease. Where its lease was made ahead the store does not know at first who
     /// has it; where nothing is to be reported it is in the table as long as what is known of the attempt may save a look.
-    HandedOver { report: Report },
+    HandedOver { report: HolderReport },
 }
 
 /// Whether the store knows who has a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Report {
+pub(crate) enum HolderReport {
     /// It does not, and is to be told.
     Owed,
     /// It is asked to write it down; until it has answered, an outcome may still be first.
     Asked,
     /// It does, or the lease is over.
     Done,
-    /// Its database is away. The lease is in the engine's journal, and the store hears of it when it is back (`for_later`).
+    /// Its database is unavailable. The lease is in the engine's journal, and the store learns of it when it is back (`for_later`).
     ForLater,
 }
 
@@ -53,18 +53,18 @@ pub(crate) enum Gate {
     /// The store could not be reached when it was to be marked. It is tried again every second, and anybody else may offer it
     /// meanwhile.
     Retry,
-    /// A limit, a version or a kind keeps it from going: it stands in a lane beside the line of its queue.
+    /// A limit, a version or a kind keeps it from going: it is in a lane beside the line of its queue.
     Lane,
 }
 
 /// What happened to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Event {
+pub(crate) enum TaskEvent {
     /// The entry is loaded again, at the same fence.
     PutBack,
     /// The store has made the claim.
     Claimed,
-    /// Nobody knows whether the store has made the claim.
+    /// It is unknown whether the store has made the claim.
     NotClaimed,
     /// The store refused the claim: the entry is not to fire.
     ClaimRefused,
@@ -88,7 +88,7 @@ pub(crate) enum Event {
     GrantEnded,
     /// The gate is shut while the task is ready or its lease is asked for.
     Blocked(Gate),
-    /// What keeps it in its lane may be over: it stands in its order again.
+    /// What keeps it in its lane may be over: it is in its order again.
     Opened,
     /// It is put into the line of its queue.
     Lined,

@@ -1,15 +1,15 @@
 //! The one table of legal moves, and the function that reads it.
 //! No other file may name the stage that follows. An illegal pair changes nothing.
 
-use super::stage::{Event, Gate, Report, Stage};
-use Event::{
-    Blocked, ClaimRefused, Claimed, Due, Ended, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
-    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PassedOn, PutBack, ReportBegun,
-    Reported, Settled, Taken, Withdrawn,
-};
+use super::stage::{Gate, HolderReport, Stage, TaskEvent};
 use Next::{Gone, To};
 use Stage::{
     Claiming, Granting, HandedOver, Held, InDoubt, Leased, Leasing, Offered, Passed, Ready, Waiting,
+};
+use TaskEvent::{
+    Blocked, ClaimRefused, Claimed, Due, Ended, GivenUp, GrantBegun, GrantEnded, Granted, LeaseBegun,
+    LeaseDropped, Lined, NotClaimed, NotGranted, NotReported, Opened, PassedOn, PutBack, ReportBegun,
+    Reported, Settled, Taken, Withdrawn,
 };
 
 /// What a legal event leads to.
@@ -29,19 +29,19 @@ const LEASING_DUE: Stage = Leasing { due: true };
 pub(super) const SERVED: Stage = Ready { gate: None };
 pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
-pub(super) const BLOCKED: Event = Blocked(Gate::Database);
-pub(super) const HELD_BACK: Event = Blocked(Gate::Retry);
+pub(super) const BLOCKED: TaskEvent = Blocked(Gate::Database);
+pub(super) const AWAITING_RETRY: TaskEvent = Blocked(Gate::Retry);
 pub(super) const PARKED: Stage = Ready { gate: Some(Gate::Lane) };
-pub(super) const PUT_ASIDE: Event = Blocked(Gate::Lane);
+pub(super) const PUT_ASIDE: TaskEvent = Blocked(Gate::Lane);
 
-pub(super) const UNREPORTED: Stage = HandedOver { report: Report::Owed };
-const REPORTING: Stage = HandedOver { report: Report::Asked };
-pub(super) const REPORTED: Stage = HandedOver { report: Report::Done };
-pub(super) const FOR_LATER: Stage = HandedOver { report: Report::ForLater };
+pub(super) const UNREPORTED: Stage = HandedOver { report: HolderReport::Owed };
+const REPORTING: Stage = HandedOver { report: HolderReport::Asked };
+pub(super) const REPORTED: Stage = HandedOver { report: HolderReport::Done };
+pub(super) const FOR_LATER: Stage = HandedOver { report: HolderReport::ForLater };
 
 /// Every legal move, one block a stage.
 #[rustfmt::skip]
-pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
+pub(crate) const STEPS: &[(Stage, &[(TaskEvent, Next)])] = &[
     (CLAIMING,     &[(Claimed, To(Waiting)), (NotClaimed, To(Waiting)), (ClaimRefused, Gone), (Due, To(CLAIMING_DUE)),
                      (Withdrawn, Gone), (GivenUp, Gone)]),
     (CLAIMING_DUE, &[(Claimed, Gone), (NotClaimed, Gone), (ClaimRefused, Gone), (GivenUp, Gone)]),
@@ -51,17 +51,17 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
     (LEASING_DUE,  &[(Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
     (Leased,       &[(Due, Gone), (Withdrawn, Gone), (LeaseDropped, To(Waiting)), (GivenUp, Gone)]),
     (Held,         &[(PutBack, To(LEASING)), (Granted, Gone), (NotGranted, Gone), (LeaseDropped, Gone), (GivenUp, Gone)]),
-    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
+    (Offered,      &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (BLOCKED, To(GATED)), (AWAITING_RETRY, To(RETRY)),
                      (PUT_ASIDE, To(PARKED)), (PassedOn, To(Passed)), (Settled, Gone)]),
     (Passed,       &[(Lined, To(SERVED)), (PUT_ASIDE, To(PARKED)), (GrantBegun, To(Granting)), (PassedOn, To(Passed)),
                      (Taken, To(Offered))]),
     (SERVED,       &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (PUT_ASIDE, To(PARKED))]),
-    (PARKED,       &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED)), (HELD_BACK, To(RETRY)),
+                     (AWAITING_RETRY, To(RETRY)), (PUT_ASIDE, To(PARKED))]),
+    (PARKED,       &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED)), (AWAITING_RETRY, To(RETRY)),
                      (Opened, To(SERVED))]),
     (GATED,        &[(GrantBegun, To(Granting)), (Taken, To(Offered)), (BLOCKED, To(GATED))]),
     (RETRY,        &[(GrantBegun, To(Granting)), (Lined, To(SERVED)), (Taken, To(Offered)), (BLOCKED, To(GATED)),
-                     (HELD_BACK, To(RETRY)), (PUT_ASIDE, To(PARKED))]),
+                     (AWAITING_RETRY, To(RETRY)), (PUT_ASIDE, To(PARKED))]),
     (Granting,     &[(GrantBegun, To(Granting)), (GrantEnded, To(Offered)), (BLOCKED, To(GATED)), (Lined, To(SERVED))]),
     (InDoubt,      &[(Settled, Gone)]),
     (UNREPORTED,   &[(ReportBegun, To(REPORTING)), (Reported, To(REPORTED)), (Ended, Gone)]),
@@ -71,7 +71,7 @@ pub(crate) const STEPS: &[(Stage, &[(Event, Next)])] = &[
 ];
 
 /// Where `event` leads from `stage`. None: it is not legal there.
-pub(crate) fn step(stage: Stage, event: Event) -> Option<Next> {
+pub(crate) fn step(stage: Stage, event: TaskEvent) -> Option<Next> {
     let (_, moves) = STEPS.iter().find(|(from, _)| *from == stage)?;
     let (_, next) = moves.iter().find(|(on, _)| *on == event)?;
     Some(*next)
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use hashbrown::HashSet;
 
-    const EVENTS: [Event; 25] = [
+    const EVENTS: [TaskEvent; 25] = [
         PutBack,
         Claimed,
         NotClaimed,
@@ -133,7 +133,7 @@ mod tests {
         GrantBegun,
         GrantEnded,
         BLOCKED,
-        HELD_BACK,
+        AWAITING_RETRY,
         PUT_ASIDE,
         Opened,
         Lined,
@@ -147,7 +147,7 @@ mod tests {
     ];
 
     /// From where an entry comes into the table: claimed, or fired.
-    fn reached(from: Stage, events: &[Event]) -> Vec<Stage> {
+    fn reached(from: Stage, events: &[TaskEvent]) -> Vec<Stage> {
         let (mut reached, mut next) = (vec![from], 0);
         while let Some(&stage) = reached.get(next) {
             for event in events {
@@ -178,13 +178,14 @@ mod tests {
                 assert!(moves.iter().filter(|(on, _)| *on == event).count() <= 1, "{stage:?} {event:?}");
             }
         }
-        let is_used = |event: &Event| STEPS.iter().any(|(_, moves)| moves.iter().any(|(on, _)| on == event));
+        let is_used =
+            |event: &TaskEvent| STEPS.iter().any(|(_, moves)| moves.iter().any(|(on, _)| on == event));
         assert!(EVENTS.iter().all(is_used));
     }
 
     #[test]
     fn without_the_instant_no_stage_is_due_and_each_ends_with_the_partition() {
-        let without_due: Vec<Event> = EVENTS.into_iter().filter(|event| *event != Due).collect();
+        let without_due: Vec<TaskEvent> = EVENTS.into_iter().filter(|event| *event != Due).collect();
         let is_due = |stage: &Stage| matches!(stage, Claiming { due: true } | Leasing { due: true });
         assert!(!reached(CLAIMING, &without_due).iter().any(is_due));
         let has_fired = |stage: Stage| awaits_executor(stage) || is_executors(stage);

@@ -7,13 +7,13 @@ use super::{
     doubt::Doubt,
     handed_over::Attempt,
     index::{Group, Index, Rank},
-    line::Aside,
-    stage::{Event, Gate, Report, Stage},
+    line::ParkedIn,
+    stage::{Gate, HolderReport, Stage, TaskEvent},
     steps::{
         FOR_LATER, Next, PARKED, REPORTED, SERVED, has_lease, has_not_fired, is_before_lease, is_served, step,
     },
 };
-use crate::clock::moment::Moment;
+use crate::clock::steady_reading::SteadyReading;
 use hashbrown::HashMap;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 use punctual_domain::{
@@ -35,7 +35,7 @@ pub(crate) struct Table {
     open: Vec<bool>,
     /// How often each move was made.
     #[cfg(test)]
-    pub(super) moves: HashMap<(Stage, Event), usize>,
+    pub(super) moves: HashMap<(Stage, TaskEvent), usize>,
 }
 
 #[derive(Debug)]
@@ -45,18 +45,18 @@ pub(super) struct Slot {
     /// The store has made the claim.
     pub(super) is_claimed: bool,
     /// When its lease was asked for.
-    pub(super) asked: Option<Moment>,
+    pub(super) asked: Option<SteadyReading>,
     pub(super) lease: Option<Box<Assignment>>,
     /// Fired, and the store does not know yet that it is ready.
     pub(super) is_unpersisted: bool,
-    /// A lease of it may have been made that its executor has not heard of.
+    /// A lease of it may have been made that its executor has not learned of.
     pub(super) doubt: Option<Box<Doubt>>,
     /// Of what is handed over.
     pub(super) attempt: Option<Box<Attempt>>,
     /// Of what is served from here.
     pub(super) level: Level,
     /// Of what is parked here.
-    pub(super) aside: Aside,
+    pub(super) aside: ParkedIn,
     /// Of what is passed to another engine: when.
     pub(super) passed_at: Millis,
 }
@@ -104,10 +104,10 @@ impl Slot {
                 let attempt = self.attempt.as_ref()?;
                 let since = || attempt.holder.as_ref().map(|holder| holder.since);
                 let (group, at) = match report {
-                    Report::Owed => (Group::Unreported, since()?),
-                    Report::Asked => (Group::Reporting, since()?),
-                    Report::Done => (Group::Reported, attempt.facts.as_ref()?.until),
-                    Report::ForLater => return None,
+                    HolderReport::Owed => (Group::Unreported, since()?),
+                    HolderReport::Asked => (Group::Reporting, since()?),
+                    HolderReport::Done => (Group::Reported, attempt.facts.as_ref()?.until),
+                    HolderReport::ForLater => return None,
                 };
                 Some(Rank::At(group, at, self.entry.place.id))
             }
@@ -115,25 +115,25 @@ impl Slot {
         }
     }
 
-    fn served_rank(&self, aside: Aside) -> Rank {
+    fn served_rank(&self, aside: ParkedIn) -> Rank {
         let HotEntry { queue, due_at, place, .. } = &self.entry;
         Rank::Served(Arc::clone(queue), aside, (self.level, *due_at, place.id), self.entry.version())
     }
 
-    /// Where it stands while it is served from here and may come to its deadline.
+    /// Where it is while it is served from here and may come to its deadline.
     fn deadline_rank(&self) -> Option<Rank> {
         let HotEntry { deadline_at, place, .. } = &self.entry;
         let has_one = is_served(self.stage) && *deadline_at < Millis::MAX;
         has_one.then_some(Rank::At(Group::Deadline, *deadline_at, place.id))
     }
 
-    /// Where it stands while the store does not know that it has fired.
+    /// Where it is while the store does not know that it has fired.
     pub(super) fn unpersisted_rank(&self) -> Option<Rank> {
         let (at, id) = (self.entry.due_at, self.entry.place.id);
         self.is_unpersisted.then_some(Rank::At(Group::Unpersisted, at, id))
     }
 
-    /// Where it stands while it is to be looked at for a lease ahead.
+    /// Where it is while it is to be looked at for a lease ahead.
     pub(super) const fn as_candidate(&self) -> Rank {
         Rank::At(Group::Candidate, self.entry.due_at, self.entry.place.id)
     }
@@ -166,7 +166,7 @@ impl Table {
     }
 
     /// The only place where a stage changes. None: the event is not legal here, and changes nothing.
-    pub(super) fn advance(&mut self, nth: usize, event: Event) -> Option<Moved> {
+    pub(super) fn advance(&mut self, nth: usize, event: TaskEvent) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
         let next = step(before, event)?;
@@ -192,7 +192,7 @@ impl Table {
         Some(Moved { before, gone: None })
     }
 
-    /// Where it stands in the index has changed, perhaps.
+    /// Where it is in the index has changed, perhaps.
     pub(super) fn rank_anew(&mut self, nth: usize, old: Option<Rank>, new: Option<Rank>) {
         if old != new {
             old.iter().for_each(|rank| self.index.remove(rank));
@@ -202,21 +202,21 @@ impl Table {
 
     /// Looks after it no more, and keeps it only as long as something of it is to be settled with the store. False: it was not
     /// legal, and nothing has changed.
-    pub(super) fn let_go(&mut self, nth: usize, event: Event) -> bool {
+    pub(super) fn let_go(&mut self, nth: usize, event: TaskEvent) -> bool {
         let is_legal = self.advance(nth, event).is_some();
-        self.settle(nth);
+        self.finish(nth);
         is_legal
     }
 
     /// It leaves, if nothing keeps it here.
-    pub(super) fn settle(&mut self, nth: usize) {
-        let is_settled = |slot: &Slot| match slot.stage {
+    pub(super) fn finish(&mut self, nth: usize) {
+        let is_recorded = |slot: &Slot| match slot.stage {
             Stage::Offered | Stage::InDoubt => !slot.is_unsettled(),
             REPORTED => !slot.has_facts(),
             _ => false,
         };
-        if self.slots.get(nth).is_some_and(is_settled) {
-            self.advance(nth, Event::Settled);
+        if self.slots.get(nth).is_some_and(is_recorded) {
+            self.advance(nth, TaskEvent::Settled);
         }
     }
 
@@ -301,8 +301,8 @@ impl Table {
             let is_handed_over = matches!(slot.stage, Stage::HandedOver { .. });
             assert_eq!(slot.attempt.is_some(), is_handed_over, "{id} {:?}", slot.stage);
             let has_holder = slot.attempt.as_ref().is_some_and(|attempt| attempt.holder.is_some());
-            let is_told = !matches!(slot.stage, REPORTED | FOR_LATER);
-            assert_eq!(has_holder, is_handed_over && is_told, "{id} {:?}", slot.stage);
+            let is_reported = !matches!(slot.stage, REPORTED | FOR_LATER);
+            assert_eq!(has_holder, is_handed_over && is_reported, "{id} {:?}", slot.stage);
             let is_for_later = slot.attempt.as_ref().is_some_and(|attempt| attempt.for_later.is_some());
             assert_eq!(is_for_later, slot.stage == FOR_LATER, "{id} {:?}", slot.stage);
             assert!(slot.stage != REPORTED || slot.has_facts(), "{id} is kept for nothing");

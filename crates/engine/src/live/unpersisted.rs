@@ -8,7 +8,7 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 
 impl Table {
-    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was overtaken by the refill,
+    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was superseded by the refill,
     /// which brought them once more.
     pub(crate) fn note_fired(&mut self, fired: &[HotEntry]) -> HashSet<i64> {
         let mut known = HashSet::new();
@@ -55,7 +55,7 @@ impl Table {
             slot.unpersisted_rank().iter().for_each(|rank| self.index.remove(rank));
             slot.is_unpersisted = false;
         }
-        self.settle(nth);
+        self.finish(nth);
     }
 
     /// All of which the store does not know, by their due times.

@@ -4,7 +4,7 @@
 use super::{
     fired::{Fired, Ready},
     index::{Group, Rank},
-    stage::{Event, Stage},
+    stage::{Stage, TaskEvent},
     steps::{FOR_LATER, awaits_executor, has_lease, has_not_fired, is_executors},
     table::{Moved, Slot, Table},
 };
@@ -71,7 +71,7 @@ impl Table {
         let there = |slot: &Slot| slot.entry.place.partition == partition;
         let mut closed = Closed::default();
         for nth in self.those(there) {
-            let Some(Moved { before, gone: Some(slot) }) = self.advance(nth, Event::GivenUp) else {
+            let Some(Moved { before, gone: Some(slot) }) = self.advance(nth, TaskEvent::GivenUp) else {
                 continue;
             };
             match before {
@@ -112,7 +112,7 @@ impl Table {
             let waits = |nth: &usize| {
                 self.slots.get(*nth).is_some_and(|slot| slot.stage == Stage::Waiting && slot.doubt.is_none())
             };
-            self.at(entry).filter(waits).is_some_and(|nth| self.advance(nth, Event::GivenUp).is_some())
+            self.at(entry).filter(waits).is_some_and(|nth| self.advance(nth, TaskEvent::GivenUp).is_some())
         });
         entries
     }
@@ -144,7 +144,7 @@ impl Table {
             self.make_way(entry.place.id, entry.fence);
             match self.by_id.get(&entry.place.id).copied() {
                 Some(nth) if self.is_refused(nth, &entry) => {
-                    if self.advance(nth, Event::PutBack).is_some() {
+                    if self.advance(nth, TaskEvent::PutBack).is_some() {
                         loaded.accepted.push(entry);
                     }
                     continue;
@@ -181,7 +181,7 @@ impl Table {
         let (mut fired, had_candidates) = (Vec::new(), !self.index.is_empty(Group::Candidate));
         for entry in entries {
             let Some(nth) = self.at(entry) else { continue };
-            match self.advance(nth, Event::Claimed) {
+            match self.advance(nth, TaskEvent::Claimed) {
                 Some(Moved { gone: Some(slot), .. }) => {
                     fired.push(HotEntry { state: entry.state, ..slot.entry })
                 }
@@ -202,10 +202,10 @@ impl Table {
         AfterClaims { fired, has_first_candidate }
     }
 
-    /// Nobody knows whether the store has made these claims. Returns what has fired meanwhile; the others are claimed when they fire.
+    /// It is unknown whether the store has made these claims. Returns what has fired meanwhile; the others are claimed when they fire.
     pub(crate) fn not_claimed(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
         let not_claimed = |entry: &HotEntry| {
-            let moved = self.at(entry).and_then(|nth| self.advance(nth, Event::NotClaimed))?;
+            let moved = self.at(entry).and_then(|nth| self.advance(nth, TaskEvent::NotClaimed))?;
             moved.gone.map(|slot| slot.entry)
         };
         entries.iter().filter_map(not_claimed).collect()
@@ -214,7 +214,7 @@ impl Table {
     /// The store says that these are not to fire.
     pub(crate) fn refuse_claims(&mut self, entries: &[HotEntry]) {
         for entry in entries {
-            self.at(entry).map(|nth| self.advance(nth, Event::ClaimRefused));
+            self.at(entry).map(|nth| self.advance(nth, TaskEvent::ClaimRefused));
         }
     }
 
@@ -231,12 +231,12 @@ impl Table {
         (fired, is_all)
     }
 
-    /// None: its claim or its lease is on the way, and the answer goes on with it.
+    /// None: its claim or its lease is on the way, and the answer continues with it.
     fn fire_one(&mut self, nth: usize, now: Millis) -> Option<Fired> {
         if let Some(slot) = self.slots.get_mut(nth) {
             slot.entry.fired_at = now;
         }
-        match self.advance(nth, Event::Due)?.gone? {
+        match self.advance(nth, TaskEvent::Due)?.gone? {
             Slot { entry, lease: Some(lease), asked: Some(asked), .. } => {
                 Some(Fired::Leased(Box::new(Ready { entry, assignment: *lease, asked })))
             }
@@ -264,7 +264,7 @@ impl Table {
         if slot.entry.fence > fence {
             return Withdrawal::Unknown;
         }
-        if self.advance(nth, Event::Withdrawn).is_some() {
+        if self.advance(nth, TaskEvent::Withdrawn).is_some() {
             return Withdrawal::Withdrawn { has_lease: has_lease(stage) };
         }
         if awaits_executor(stage) || matches!(stage, Stage::Claiming { .. } | Stage::Leasing { .. }) {

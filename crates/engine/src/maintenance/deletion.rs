@@ -1,8 +1,8 @@
 //! Deletes what namespaces hold that are being deleted. Each part of the store by the engine that leads there, so that one
-//! that is away does not stop the others, and another engine goes on where one has died; in small batches at a bounded
+//! that is unavailable does not stop the others, and another engine continues where one has died; in small batches at a bounded
 //! rate, so that the tasks of other namespaces are as punctual as ever. Order of steps, and what a crash leaves:
 //!
-//! 1. The deletion stands in the settings (`namespaces`), and every engine learns of it. Crash: whoever leads goes on.
+//! 1. The deletion is in the settings (`namespaces`), and every engine learns of it. Crash: whoever leads continues.
 //! 2. Executors are asked to stop, and have a while to report; then their tasks go too.
 //! 3. Tasks, batch by batch: from the store, then from the hot set, then their slots. Crash between: what the hot set has is
 //!    refused by the store; slots are freed by the reconciler.
@@ -17,7 +17,7 @@ use punctual_contract::{
     Error,
     limiter::Member,
     namespaces::{DeleteTasks, DeletedTasks},
-    settings::{SaveSetting, Standing},
+    settings::{SaveSetting, StoredSetting},
 };
 use punctual_domain::{
     name::Name,
@@ -25,7 +25,7 @@ use punctual_domain::{
     settings::{Deletion, Scope},
     time::Millis,
 };
-use state::Inner;
+use state::DeletionState;
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -49,7 +49,7 @@ const QUEUES: usize = 100;
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let going = going(core);
     if going.is_empty() {
-        *core.maintenance.deletions.inner.lock() = Inner::default();
+        *core.maintenance.deletions.inner.lock() = DeletionState::default();
         return Ok(0);
     }
     // At each engine: the others' lines are not this one's.
@@ -96,7 +96,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
             let asked = DeleteTasks { namespace: namespace.clone(), from, limit: BATCH, in_flight, now };
             let done = core.store.delete_tasks_in(part, asked).await?;
             count += done.deleted.len();
-            settle(&core, &done).await;
+            forget_deleted(&core, &done).await;
             let mut inner = core.maintenance.deletions.inner.lock();
             match done.next {
                 Some(next) => drop(inner.from.insert(key, next)),
@@ -111,7 +111,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
 }
 
 /// They are gone: nothing of them is to be due, to fire, or to hold a slot. What fails here is refused by the store later.
-async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
+async fn forget_deleted(core: &Arc<Core>, done: &DeletedTasks) {
     if done.deleted.is_empty() {
         return;
     }
@@ -140,7 +140,7 @@ async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Milli
             DeleteTasks { namespace: namespace.clone(), from: None, limit: BATCH, in_flight: true, now };
         let done = core.store.delete_tasks_in(part, asked).await?;
         if done.replies > 0 || !done.deleted.is_empty() {
-            settle(core, &done).await;
+            forget_deleted(core, &done).await;
             return Ok(());
         }
     }
@@ -151,20 +151,25 @@ async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Milli
         return Ok(());
     }
     let scope = Scope::Namespace(namespace.clone());
-    let Some(stands) = all_set(core).await?.into_iter().find(|standing| standing.scope == scope) else {
+    let Some(current) = all_set(core).await?.into_iter().find(|standing| standing.scope == scope) else {
         return Ok(());
     };
-    remove(core, stands, deletion, now).await?;
+    remove(core, current, deletion, now).await?;
     tracing::info!(%namespace, "a namespace and all that it held is deleted");
     Ok(())
 }
 
-async fn all_set(core: &Core) -> Result<Vec<Standing>, Error> {
+async fn all_set(core: &Core) -> Result<Vec<StoredSetting>, Error> {
     Ok(core.store.settings().await?.all)
 }
 
 /// Only what it was when it was looked at. Who has deleted the namespace has deleted what was set for its queues.
-async fn remove(core: &Arc<Core>, standing: Standing, deletion: &Deletion, now: Millis) -> Result<(), Error> {
+async fn remove(
+    core: &Arc<Core>,
+    standing: StoredSetting,
+    deletion: &Deletion,
+    now: Millis,
+) -> Result<(), Error> {
     let asked = SaveSetting {
         scope: standing.scope,
         setting: None,
@@ -182,8 +187,8 @@ async fn reset_queues(
     now: Millis,
 ) -> Result<usize, Error> {
     let is_its =
-        |standing: &Standing| matches!(&standing.scope, Scope::Queue(of) if of.namespace == *namespace);
-    let its: Vec<Standing> = all_set(core).await?.into_iter().filter(is_its).take(QUEUES).collect();
+        |standing: &StoredSetting| matches!(&standing.scope, Scope::Queue(of) if of.namespace == *namespace);
+    let its: Vec<StoredSetting> = all_set(core).await?.into_iter().filter(is_its).take(QUEUES).collect();
     let count = its.len();
     for standing in its {
         remove(core, standing, deletion, now).await?;

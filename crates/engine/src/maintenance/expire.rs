@@ -1,5 +1,5 @@
 //! Buries what has fired and was not started in time: past its deadline, or pending for longer than its queue allows. When
-//! an executor asks, and for those that nobody asks for when `refill` looks at what is overdue.
+//! an executor asks, and for those that no caller asks for when `refill` looks at what is overdue.
 
 use crate::{core::Core, for_later::hand_over as without_store, parts, pipeline::hand_over::grants::forget};
 use punctual_contract::{

@@ -1,5 +1,5 @@
 //! Enters tasks that stood before their queue declared a label to be found fast. In small batches at a bounded rate, in each
-//! part of the store by the engine that leads there; how far it is stands in the store, so that any engine goes on.
+//! part of the store by the engine that leads there; how far it is is in the store, so that any engine continues.
 
 use crate::{core::Core, parts};
 use punctual_contract::Error;

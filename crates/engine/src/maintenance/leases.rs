@@ -34,7 +34,7 @@ use std::sync::Arc;
 const GIVEN_BACK_MAX: usize = 4;
 /// Why such a lease is given back. Counted in histories, so no other end of a lease may be called so.
 const NOT_HANDED_OVER: &str = "not_handed_over";
-/// What is told of the attempts that count.
+/// What is reported of the attempts that count.
 const ENGINE_GONE: &str = "the engine that was to hand it over was gone before it said to whom";
 
 /// Leases ended.
@@ -76,7 +76,7 @@ pub(crate) async fn time_went_back(core: &Core, seen: Millis, now: Millis) -> Re
                 shortened += count;
                 next
             }
-            // Leases of a part that is away last longer; on with the next part.
+            // Leases of a part that is unavailable last longer; on with the next part.
             Err(error) => {
                 result = Err(error);
                 let next = after.map_or(0, |position| position.part) + 1;
@@ -122,7 +122,7 @@ fn shortened_to(task: &Task, seen: Millis, now: Millis) -> Option<Beat> {
         progress: None,
         log: None,
         executor: lease.executor.clone(),
-        // Not a sign of life: who has not begun has still not begun.
+        // Not a heartbeat: who has not begun has still not begun.
         handed_over_at: (task.state == State::Dispatched).then_some(lease.since),
     })
 }
@@ -156,7 +156,7 @@ fn is_ahead(task: &Task) -> bool {
     task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead)
 }
 
-/// Of those whose leases ended in an engine's name, the ones for which that must not go on.
+/// Of those whose leases ended in an engine's name, the ones for which that must not continue.
 async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64>, Error> {
     let ahead: Vec<TaskRef> = tasks.iter().filter(|task| is_ahead(task)).map(|task| task.place).collect();
     if ahead.is_empty() {
@@ -197,7 +197,7 @@ fn begins_anew(entry: &Entry) -> bool {
 
 fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
     let back = if core.live.lock().is_in_doubt(task) {
-        // Its executor never heard of it.
+        // Its executor never learned of it.
         Some(unknown::ANSWER_LOST)
     } else {
         (is_ahead(task) && !counts).then_some(NOT_HANDED_OVER)

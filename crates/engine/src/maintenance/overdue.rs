@@ -1,11 +1,11 @@
-//! Looks, in every partition of the store, whoever owns it, for tasks whose time is long over and that have not fired:
+//! Looks, in every partition of the store, whichever engine owns it, for tasks whose time is long over and that have not fired:
 //! what no owner sees, because its hot set, a watermark or its own clock hides it, or because there is no owner. Only
 //! says so; whoever looks fires nothing, and changes nothing.
 //!
 //! Two walks over the rows, each bounded. One follows the present, and meets each row once, some seconds after its time;
-//! it shows within two looks what has just stopped firing. One goes through everything from the oldest row on, so many
+//! it shows within two looks what has just stopped firing. One passes through everything from the oldest row on, so many
 //! rows a look, and begins again at the end: it shows what the first has passed (a row that appeared late, a clock that
-//! went back). What they find is looked at again at every look, until it has fired; neither walk goes on beyond what it
+//! went back). What they find is looked at again at every look, until it has fired; neither walk continues beyond what it
 //! cannot remember.
 
 pub(crate) mod state;
@@ -29,7 +29,7 @@ const FOLLOW_FROM_MS: i64 = 600_000;
 /// one partition, and less than an hour in 64.
 const LAP_ROWS: usize = 500;
 const PAGE: usize = 200;
-/// Pages of one walk in one look: where more has fired than the store was told of.
+/// Pages of one walk in one look: where more has fired than the store was informed of.
 const PAGES_MAX: usize = 20;
 /// Tasks of one partition that are remembered.
 const SUSPECTS_MAX: usize = 8;
@@ -44,7 +44,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         if silent.contains(&watched.database) {
             continue;
         }
-        let look = Look { core, partition, now };
+        let look = OverdueCheck { core, partition, now };
         let looked = match tokio::time::timeout(PATIENCE, look.look(&mut watched)).await {
             Ok(looked) => looked,
             Err(_) => Err(Error::did_not_happen("look for what is overdue", "no answer in time")),
@@ -61,8 +61,8 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     result.map(|()| overdue)
 }
 
-/// The same for whoever turns the engine by hand: as often as a running engine looks.
-pub(crate) async fn turn(core: &Core, now: Millis) -> Result<(), Error> {
+/// The same for an engine whose clock is moved manually: as often as a running engine looks.
+pub(crate) async fn run_manually(core: &Core, now: Millis) -> Result<(), Error> {
     let interval_ms = i64::try_from(core.options.overdue_look_interval_ms).unwrap_or(i64::MAX);
     let is_early = |last: Millis| (0..interval_ms).contains(&now.since(last));
     if core.maintenance.overdue.looked_at.lock().is_some_and(is_early) {
@@ -73,17 +73,17 @@ pub(crate) async fn turn(core: &Core, now: Millis) -> Result<(), Error> {
 }
 
 /// A look at one partition.
-struct Look<'c> {
+struct OverdueCheck<'c> {
     core: &'c Core,
     partition: Partition,
     now: Millis,
 }
 
-impl Look<'_> {
+impl OverdueCheck<'_> {
     async fn look(&self, watched: &mut Watched) -> Result<(), Error> {
         let until = self.now.plus(-OVERDUE_MS);
         self.confirm(watched).await?;
-        // A clock that went back takes the walk along.
+        // A clock that stepped back takes the walk along.
         let end = (until, i64::MAX);
         let beginning = (until.plus(-FOLLOW_FROM_MS), i64::MAX);
         let from = watched.followed.unwrap_or(beginning).min(end);
@@ -103,8 +103,8 @@ impl Look<'_> {
                 rows: Some(1),
             };
             let page = self.core.store.overdue(just_it).await?;
-            let stands = page.found.first() == Some(&suspect.overdue);
-            if !stands || self.have_fired(&page.found).await.contains(&key.1) {
+            let current = page.found.first() == Some(&suspect.overdue);
+            if !current || self.have_fired(&page.found).await.contains(&key.1) {
                 watched.suspects.remove(&key);
             } else if suspect.queue.is_none()
                 && let Some(this_suspect) = watched.suspects.get_mut(&key)

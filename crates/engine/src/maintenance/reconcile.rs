@@ -1,7 +1,7 @@
 //! Holds the limiter against the store, which knows what is in flight. Every second it looks at members whose lease should
 //! be over, every 30 s and after each change of settings at all of them, and at all leases; and it rebuilds a limiter that
 //! has lost its members. Frees nothing by time alone: only what the store says is not in flight, and not while the engine
-//! that was granted it may still commit its lease, nor of an attempt that an engine has handed over while its database is away
+//! that was granted it may still commit its lease, nor of an attempt that an engine has handed over while its database is unavailable
 //! (`handed_over`). One engine does it for all.
 
 mod handed_over;
@@ -33,12 +33,12 @@ const NO_GRACE_MS: i64 = -1;
 /// A limiter that is not whole is rebuilt after this: what was granted before the loss is leased by then and so found in
 /// the store, or its engine asks the limiter before any executor has it (`pipeline::granted`).
 const REBUILD_AFTER_MS: i64 = 750;
-/// An engine's clock may be set by so much while the wait goes on.
+/// An engine's clock may be set by so much while the wait continues.
 const CLOCK_SET_MS: u64 = 500;
 const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() >= admit::SLOTS_UNASKED_MS + CLOCK_SET_MS);
-/// Pages of leases looked at in one run; the next run goes on there.
+/// Pages of leases looked at in one run; the next run continues there.
 const LEASE_PAGES: usize = 20;
-/// Lanes of one queue looked at in one run; the next goes on there.
+/// Lanes of one queue looked at in one run; the next continues there.
 const LANES_MAX: usize = 500;
 
 /// One limiter, and how far the looks at it have come.
@@ -57,7 +57,7 @@ impl Looks<'_> {
     }
 }
 
-/// Places freed, given and brought back. Each limiter by itself: one that is away with Redis keeps no place in the store.
+/// Places freed, given and brought back. Each limiter by itself: one that is unavailable with Redis keeps no place in the store.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let (maintenance, leads) = (&core.maintenance, core.leads());
     if !leads {
@@ -154,7 +154,7 @@ async fn pay_all(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, owed: &Owed) -> R
         count += freed.len();
     }
     for some in owed.unused.chunks(STEP_LIMIT) {
-        count += granted::take_back(core, limiter, some).await?;
+        count += granted::revoke(core, limiter, some).await?;
     }
     Ok(count)
 }
@@ -187,12 +187,12 @@ async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, 
 
 /// How many places were freed or given; and what a part of the store failed with, whose places stay as they are.
 #[derive(Debug, Default)]
-struct Looked {
+struct ReconcileResult {
     count: usize,
     failed: Option<Error>,
 }
 
-impl Looked {
+impl ReconcileResult {
     fn add(&mut self, more: Self) {
         self.count += more.count;
         self.failed = more.failed.or_else(|| self.failed.take());
@@ -215,7 +215,7 @@ async fn nothing_waits(core: &Core) -> Result<bool, Error> {
         return Ok(false);
     }
     let books = core.store.books().await?;
-    Ok(books.standing.iter().all(|tally| !tally.state.is_pending() || tally.tasks == 0))
+    Ok(books.tallies.iter().all(|tally| !tally.state.is_pending() || tally.tasks == 0))
 }
 
 /// Restores what is in flight, and then looks at all: what has come along from before the loss may be over. After a new loss
@@ -311,12 +311,12 @@ async fn free_the_gone(
     members: &[Held],
     grace_ms: i64,
     now: Millis,
-) -> Result<Looked, Error> {
+) -> Result<ReconcileResult, Error> {
     if members.is_empty() {
-        return Ok(Looked::default());
+        return Ok(ReconcileResult::default());
     }
-    let mut looked = Looked::default();
-    // A part of the store that is away keeps its members; the others' are freed all the same.
+    let mut looked = ReconcileResult::default();
+    // A part of the store that is unavailable keeps its members; the others' are freed all the same.
     for (_, some) in parts::split(core, members.to_vec(), |held| held.place.partition) {
         let places: Vec<TaskRef> = some.iter().map(|held| held.place).collect();
         let silent = || Error::may_have_happened("read tasks", "no answer");
@@ -346,7 +346,7 @@ async fn free_those(
         // Its engine may be about to commit the lease.
         let is_fresh = !is_over && now.since(held.granted_at) <= grace_ms;
         let until = until.or_else(|| is_fresh.then(|| held.granted_at.plus(grace_ms)));
-        // Its executor has it, and the store has not heard of that yet.
+        // Its executor has it, and the store has not learned of that yet.
         let Member { id, fence } = held.member;
         let is_journalled = || core.maintenance.for_later.holds(id, fence);
         let until = until.or_else(|| is_journalled().then(|| now.plus(GRACE_MS)));
@@ -367,8 +367,8 @@ async fn free_those(
 }
 
 /// Members without a lease are freed; then those leases are looked at that have no places.
-async fn look_at_members(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<Looked, Error> {
-    let (mut all, mut skip) = (Looked::default(), 0);
+async fn look_at_members(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<ReconcileResult, Error> {
+    let (mut all, mut skip) = (ReconcileResult::default(), 0);
     loop {
         let page = looks.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
         let (count, looked) = (page.len(), free_the_gone(core, looks, &page, GRACE_MS, now).await?);
@@ -381,8 +381,8 @@ async fn look_at_members(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Res
 }
 
 /// Leases without their places get them, some pages of them in one run.
-async fn look_at_leases(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<Looked, Error> {
-    let mut all = Looked::default();
+async fn look_at_leases(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<ReconcileResult, Error> {
+    let mut all = ReconcileResult::default();
     for _ in 0..LEASE_PAGES {
         let Leases::From(after) = looks.reconciler.leases() else { break };
         let silent = || Error::may_have_happened("read what is in flight", "no answer");
@@ -392,7 +392,7 @@ async fn look_at_leases(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Resu
                 all.count += give_places(core, looks, &tasks, now).await?;
                 looks.reconciler.go_on(next);
             }
-            // The leases of a part that is away keep the places that they have: on with the next part.
+            // The leases of a part that is unavailable keep the places that they have: on with the next part.
             Err(error) => {
                 let next = after.map_or(0, |position| position.part) + 1;
                 let next = (next < core.store.parts()).then(|| LeasePosition::beginning_of(next));

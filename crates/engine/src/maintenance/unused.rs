@@ -7,7 +7,7 @@ use crate::{
     core::Core,
     outside::{
         self,
-        key::{Key, is_of_a_later_day},
+        key::{BlobKey, is_of_a_later_day},
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -36,14 +36,14 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let looked_at: Vec<&String> =
         page.iter().take_while(|looked_at| !is_of_a_later_day(looked_at, before)).collect();
     let is_last = looked_at.len() < PAGE;
-    let keys = looked_at.into_iter().filter_map(|text| text.parse::<Key>().ok());
+    let keys = looked_at.into_iter().filter_map(|text| text.parse::<BlobKey>().ok());
     let looks: Vec<_> = keys.filter(|key| key.put_at < before).map(|key| unused_one(core, key)).collect();
     let looked: Vec<Result<Option<String>, Error>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
     let (mut unused, mut result) = (Vec::new(), Ok(()));
     for answer in looked {
         match answer {
             Ok(answer) => unused.extend(answer),
-            // It stays until the next time round; a database that is away keeps nobody else's.
+            // It stays until the next time round; a database that is unavailable keeps nobody else's.
             Err(error) => result = Err(error),
         }
     }
@@ -56,7 +56,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
 }
 
 /// None: its task is there, or archived, and refers to it.
-async fn unused_one(core: &Core, key: Key) -> Result<Option<String>, Error> {
+async fn unused_one(core: &Core, key: BlobKey) -> Result<Option<String>, Error> {
     let found = core.store.versions(&key.namespace, key.task_id, Some(key.task_version), 1).await?;
     let text = key.to_string();
     Ok(if found.iter().any(|task| refers(task, &text)) { None } else { Some(text) })

@@ -9,7 +9,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Whose content it is, and when it was put: `020777/n-<namespace>/<task_id>.<task_version>.<put_at_ms>.<number>`. The
 /// folder in front is the day (since 1970, UTC) of `put_at`, so that keys stand in the order of days.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct BlobKey {
     pub(crate) namespace: Name,
     pub(crate) task_id: i64,
     pub(crate) task_version: i64,
@@ -28,7 +28,7 @@ pub(crate) fn is_of_a_later_day(key: &str, than: Millis) -> bool {
     key.split('/').next().is_some_and(|part| part > folder(than).as_str())
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for BlobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (folder, namespace) = (folder(self.put_at), self.namespace.as_str());
         let Self { task_id, task_version, put_at, number, .. } = self;
@@ -39,7 +39,7 @@ impl fmt::Display for Key {
 #[derive(Debug)]
 pub(crate) struct NoKey;
 
-impl FromStr for Key {
+impl FromStr for BlobKey {
     type Err = NoKey;
     fn from_str(text: &str) -> Result<Self, NoKey> {
         let mut parts = text.splitn(3, '/').skip(1);
@@ -62,18 +62,18 @@ impl FromStr for Key {
 mod tests {
     use super::*;
 
-    fn key(namespace: &str, put_at: i64) -> Key {
+    fn key(namespace: &str, put_at: i64) -> BlobKey {
         let namespace = Name::new(namespace).unwrap();
-        Key { namespace, task_id: -7, task_version: i64::MAX, put_at: Millis(put_at), number: 255 }
+        BlobKey { namespace, task_id: -7, task_version: i64::MAX, put_at: Millis(put_at), number: 255 }
     }
 
     #[test]
     fn keys_are_pinned_because_rows_have_them_and_read_back() {
         let text = "020454/n-a.b:c/-7.9223372036854775807.1767225600000.00000000000000ff";
         assert_eq!(key("a.b:c", 1_767_225_600_000).to_string(), text);
-        assert_eq!(text.parse::<Key>().unwrap(), key("a.b:c", 1_767_225_600_000));
+        assert_eq!(text.parse::<BlobKey>().unwrap(), key("a.b:c", 1_767_225_600_000));
         for odd in ["", "x", "020454/n-a/1.2.3", "020454/a/1.2.3.ff", &text.replace("020454", "020455")] {
-            assert!(odd.parse::<Key>().is_err(), "{odd}");
+            assert!(odd.parse::<BlobKey>().is_err(), "{odd}");
         }
     }
 

@@ -1,5 +1,5 @@
 //! Attempts of tasks whose payload is lost: they are spent as any that fails, so that the task is dead after its last one
-//! and stands among the dead letters with its reason, instead of coming again for ever. Crash, or a store that is away: the
+//! and stands among the dead letters with its reason, instead of coming again for ever. Crash, or a store that is unavailable: the
 //! lease runs out, which spends the attempt too. Must never be used for what may only be out of reach.
 
 use crate::{

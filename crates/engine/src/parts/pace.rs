@@ -1,5 +1,5 @@
 //! What a part of the store has been asked to lease and has not answered, and how long its answers usually take. A part
-//! that takes much longer than it usually does is doubted, long before it is said to fail: nobody waits for it who could
+//! that takes much longer than it usually does is doubted, long before it is said to fail: no caller waits for it who could
 //! have tasks of the others meanwhile. Only counts; must not ask anything itself.
 
 use std::{collections::BTreeSet, time::Duration};
@@ -25,7 +25,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How long whoever waits for nothing else waits.
+    /// How long a caller with nothing else to do waits.
     pub(super) fn patience(&self) -> Duration {
         self.usual.map_or(AT_MOST, |usual| (usual * TIMES).clamp(AT_LEAST, AT_MOST))
     }

@@ -14,10 +14,10 @@ const LOOK_AFTER: Duration = Duration::from_millis(200);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
-pub(crate) struct Parts(pub(super) Mutex<Inner>);
+pub(crate) struct Parts(pub(super) Mutex<DatabasesState>);
 
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct DatabasesState {
     /// At a loop's work, since when.
     pub(super) busy: HashMap<(&'static str, usize), Instant>,
     failing: HashMap<usize, Failing>,
@@ -41,7 +41,7 @@ struct Failing {
     look_at: Instant,
 }
 
-impl Inner {
+impl DatabasesState {
     fn trouble(&self, part: usize, now: Instant) -> Trouble {
         if self.failing.contains_key(&part) {
             Trouble::Fails

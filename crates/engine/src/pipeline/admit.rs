@@ -11,7 +11,7 @@
 //!    waits is woken. Crash: the reconciler frees the place. A failure:
 //!    this engine's reconciler repeats it.
 //!
-//! Never lets an attempt start without its places: while the limiter is away or not whole, limited queues wait.
+//! Never lets an attempt start without its places: while the limiter is unavailable or not whole, limited queues wait.
 
 pub(crate) use super::{
     freed::free,
@@ -22,7 +22,7 @@ use crate::{
     core::Core,
     maintenance::{expire, reconcile},
     pipeline::{
-        freed::state::Look,
+        freed::state::QueueAttempt,
         granted::answer_was_lost,
         kinds,
         line::{self, unpark},
@@ -32,8 +32,8 @@ use crate::{
 };
 use punctual_contract::{
     Error, Happened,
-    hot::{HotEntry, Lane},
-    limiter::{Answer, Holders},
+    hot::{HotEntry, ParkReason},
+    limiter::{Holders, Verdict},
 };
 use punctual_domain::{limits::Scope, name::QueueKey, time::Millis, versions};
 use state::VERSION_GONE_MS;
@@ -60,9 +60,9 @@ const SLOTS_GOOD: Duration = Duration::from_secs(3);
 pub(crate) const SLOTS_UNASKED_MS: u64 = 250;
 const SLOTS_UNASKED: Duration = Duration::from_millis(SLOTS_UNASKED_MS);
 
-fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
-    let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|answer| wanted(answer)).count();
-    let (blocked, throttled) = (of(is_blocked), of(|answer| matches!(answer, Answer::Throttled { .. })));
+fn count(core: &Core, queue: &QueueKey, answers: &[Verdict]) {
+    let of = |wanted: fn(&Verdict) -> bool| answers.iter().filter(|answer| wanted(answer)).count();
+    let (blocked, throttled) = (of(is_blocked), of(|answer| matches!(answer, Verdict::Throttled { .. })));
     if blocked + throttled > 0 {
         let meters = core.meters.queue(queue);
         meters.blocked(blocked);
@@ -71,8 +71,8 @@ fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
 }
 
 /// By what is set: an executor that is full keeps no task from others.
-const fn is_blocked(answer: &Answer) -> bool {
-    matches!(answer, Answer::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
+const fn is_blocked(answer: &Verdict) -> bool {
+    matches!(answer, Verdict::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
 }
 
 /// Places of what is offered again while its leases are in doubt: the reconciler frees them after this.
@@ -182,32 +182,32 @@ async fn limited(
         return Ok(Admitted::default());
     }
     let now = core.now();
-    let due: Vec<Lane> = core.limits.admissions.with(&terms.queue, |lately| {
-        let later = lately.throttled.split_off(&(now.plus(1), Lane::Key(String::new())));
+    let due: Vec<ParkReason> = core.limits.admissions.with(&terms.queue, |lately| {
+        let later = lately.throttled.split_off(&(now.plus(1), ParkReason::Key(String::new())));
         std::mem::replace(&mut lately.throttled, later).into_keys().map(|key| key.1).collect()
     });
     bring_back_all(core, terms, due, wanted).await;
-    let look = core.limits.admissions.kept_back.look(&terms.queue);
+    let look = core.limits.admissions.deferred.look(&terms.queue);
     let room = core.limiter_of(&terms.queue).room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free.max(in_doubt(core, terms, now)));
     if limit < wanted {
         room.bound.iter().for_each(|answer| look.answered(answer));
     }
-    if room.bound == Some(Answer::NotWhole) && !terms.settings.is_scanned() {
+    if room.bound == Some(Verdict::NotWhole) && !terms.settings.is_scanned() {
         reconcile::is_seen_lost(core);
     }
     if limit == 0 {
-        if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
+        if let Some(Verdict::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
             core.limits.admissions.with(&terms.queue, |lately| lately.starts_at = Some(now.plus(wait_ms)));
         }
         count(core, &terms.queue, room.bound.as_slice());
-        core.limits.shares.kept_back(terms, room.bound.as_ref());
+        core.limits.shares.deferred(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
     let popped = line::admit(core, &request.queue, terms.admission(limit));
     let full = popped.len() == limit;
     if full && limit < wanted {
-        core.limits.shares.kept_back(terms, room.bound.as_ref());
+        core.limits.shares.deferred(terms, room.bound.as_ref());
     }
     if !full {
         look.found_the_end();
@@ -239,7 +239,7 @@ fn in_doubt(core: &Core, terms: &Terms, now: Millis) -> usize {
 }
 
 /// Of each of these lanes what could go now. One that cannot be brought back keeps no other waiting; a later look does it.
-async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<Lane>, wanted: usize) {
+async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<ParkReason>, wanted: usize) {
     for lane in lanes {
         if let Err(error) = bring_back(core, terms, &lane, wanted).await {
             tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
@@ -249,8 +249,8 @@ async fn bring_back_all(core: &Core, terms: &Terms, lanes: Vec<Lane>, wanted: us
 
 /// Lanes in this engine's table, of keys and of retries, in which a place may have become free without this engine hearing of it, some
 /// at a time: whoever gives up a place says so to the other engines, and a message may be lost.
-fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<Lane> {
-    if core.live.lock().standing(&terms.queue).parked == 0 {
+fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<ParkReason> {
+    if core.live.lock().line_counts(&terms.queue).parked == 0 {
         return Vec::new();
     }
     let now = core.now();
@@ -261,8 +261,8 @@ fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<Lane> {
         lately.lanes_looked_at = Some(now);
         let after = lately.lanes_from.take();
         let lanes = core.live.lock().lanes(&terms.queue, after.as_ref(), LANES_LOOKED_AT);
-        let is_limit = |lane: &Lane| matches!(lane, Lane::Key(_) | Lane::Retries);
-        let lanes: Vec<Lane> = lanes.into_iter().map(|(lane, _)| lane).filter(is_limit).collect();
+        let is_limit = |lane: &ParkReason| matches!(lane, ParkReason::Key(_) | ParkReason::Retries);
+        let lanes: Vec<ParkReason> = lanes.into_iter().map(|(lane, _)| lane).filter(is_limit).collect();
         lately.lanes_from = lanes.last().filter(|_| lanes.len() == LANES_LOOKED_AT).cloned();
         lanes
     })
@@ -272,7 +272,7 @@ fn lanes_to_look_at(core: &Core, terms: &Terms) -> Vec<Lane> {
 async fn grant(
     core: &Arc<Core>,
     terms: &Terms,
-    look: &Look<'_>,
+    look: &QueueAttempt<'_>,
     entries: Vec<HotEntry>,
     grants: Grants,
 ) -> Result<Admitted, Error> {
@@ -281,8 +281,8 @@ async fn grant(
     }
     let Grants { until, since } = grants;
     let now = since.granted_at();
-    let wishes = entries.iter().map(|entry| terms.wish(entry, until)).collect();
-    let answers = match core.limiter_of(&terms.queue).grant(wishes, now).await {
+    let requests = entries.iter().map(|entry| terms.request(entry, until)).collect();
+    let answers = match core.limiter_of(&terms.queue).grant(requests, now).await {
         Ok(answers) => answers,
         Err(error) => {
             if error.happened == Happened::Maybe {
@@ -295,26 +295,27 @@ async fn grant(
     count(core, &terms.queue, &answers);
     for answer in &answers {
         look.answered(answer);
-        core.limits.shares.kept_back(terms, Some(answer));
+        core.limits.shares.deferred(terms, Some(answer));
     }
-    let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
+    let (mut granted, mut back, mut lanes) =
+        (Vec::new(), Vec::new(), BTreeMap::<ParkReason, Vec<HotEntry>>::new());
     for (entry, answer) in entries.into_iter().zip(answers) {
         let lane = match answer {
-            Answer::Granted => {
+            Verdict::Granted => {
                 granted.push(entry);
                 continue;
             }
-            Answer::Blocked(Scope::Key(_, key)) => Some(Lane::Key(key)),
-            Answer::Blocked(Scope::Retries(_)) => Some(Lane::Retries),
-            Answer::Throttled { scope: Scope::Key(_, key), wait_ms } => {
-                let lane = Lane::Key(key);
+            Verdict::Blocked(Scope::Key(_, key)) => Some(ParkReason::Key(key)),
+            Verdict::Blocked(Scope::Retries(_)) => Some(ParkReason::Retries),
+            Verdict::Throttled { scope: Scope::Key(_, key), wait_ms } => {
+                let lane = ParkReason::Key(key);
                 let until = wait_ms.map(|wait_ms| (now.plus(wait_ms), lane.clone()));
                 core.limits
                     .admissions
                     .with(&terms.queue, |lately| lately.throttled.extend(until.map(|pair| (pair, ()))));
                 Some(lane)
             }
-            Answer::Blocked(_) | Answer::Throttled { .. } | Answer::NotWhole => None,
+            Verdict::Blocked(_) | Verdict::Throttled { .. } | Verdict::NotWhole => None,
         };
         match lane {
             Some(lane) => lanes.entry(lane).or_default().push(entry),
@@ -338,14 +339,14 @@ async fn grant(
 pub(crate) async fn bring_back(
     core: &Core,
     terms: &Terms,
-    lane: &Lane,
+    lane: &ParkReason,
     limit: usize,
 ) -> Result<usize, Error> {
     let (limits, rates) = match lane {
-        Lane::Key(key) => terms.of_task(0, Some(key)),
-        Lane::Retries => terms.of_task(1, None),
-        Lane::Version(_) => return Ok(0),
-        Lane::Kind(_) => return Ok(unpark(core, &terms.queue, lane, limit.min(kinds::BROUGHT_BACK))),
+        ParkReason::Key(key) => terms.of_task(0, Some(key)),
+        ParkReason::Retries => terms.of_task(1, None),
+        ParkReason::Version(_) => return Ok(0),
+        ParkReason::Kind(_) => return Ok(unpark(core, &terms.queue, lane, limit.min(kinds::BROUGHT_BACK))),
     };
     // Only what keeps them in the lane: the limits of all tasks of the queue are looked at when they are popped.
     let (own_limits, own_rates) = (terms.limits.len(), terms.rates.len());
@@ -372,7 +373,7 @@ fn keep_those_it_may_run(
         lanes.entry(range).or_default().push(entry);
     }
     for (range, entries) in lanes {
-        let lane = Lane::Version(range.clone());
+        let lane = ParkReason::Version(range.clone());
         line::park(core, &lane, &entries, terms.settings.retries);
         core.limits.admissions.with(&terms.queue, |lately| {
             if !lately.ranges.contains(&range) {
@@ -405,16 +406,16 @@ fn bring_back_versions(core: &Core, request: &LeaseRequest) {
         is_known
     });
     if !is_known {
-        let lanes = line::lanes(core, &request.queue, Some(&Lane::Retries), LANES_MAX);
+        let lanes = line::lanes(core, &request.queue, Some(&ParkReason::Retries), LANES_MAX);
         let ranges = lanes.into_iter().filter_map(|lane| match lane.0 {
-            Lane::Version(range) => Some(range),
-            Lane::Key(_) | Lane::Retries | Lane::Kind(_) => None,
+            ParkReason::Version(range) => Some(range),
+            ParkReason::Key(_) | ParkReason::Retries | ParkReason::Kind(_) => None,
         });
         core.limits.admissions.with(&request.queue, |lately| lately.ranges = ranges.collect());
     }
     let ranges = core.limits.admissions.with(&request.queue, |lately| lately.ranges.clone());
     for range in ranges.into_iter().filter(|range| versions::may_run(Some(range), Some(version))) {
-        let lane = Lane::Version(range.clone());
+        let lane = ParkReason::Version(range.clone());
         if unpark(core, &request.queue, &lane, request.max) < request.max {
             core.limits
                 .admissions

@@ -6,15 +6,15 @@
 //! 1. The lease is committed in the engine's name (`Lease::ahead`), for a short time. Crash: it ends, the attempt is given
 //!    back, and the task is ready.
 //! 2. The table gives it at its instant. Crash: the same.
-//! 3. It is given to whoever waits, or waits a moment for somebody who asks. Crash: the same, or it is with an executor:
+//! 3. It is given to a caller that waits, or waits a moment for a caller. Crash: the same, or it is with an executor:
 //!    then it runs again, and the outcome of the first is refused.
 //! 4. The store is told who has it, and until when. Crash before: as 3. What is finished sooner needs no telling.
 //!
-//! Never hands over what has not fired, nor what was leased so long ago that somebody may have been promised
+//! Never hands over what has not fired, nor what was leased so long ago that an executor may have been promised
 //! that nothing starts any more.
 
 use crate::{
-    arrivals::state::{Arrival, GOOD_FOR, Shelved},
+    arrivals::state::{GOOD_FOR, Preleased, QueueWaiters},
     core::Core,
     for_later::hand_over as without_store,
     live::{Granted, Ready, Unreported, leased_entry},
@@ -48,14 +48,14 @@ pub(crate) mod wanted;
 const TICK: Duration = Duration::from_millis(20);
 /// What is due sooner could fire before its lease is made: it goes the usual way.
 const TOO_LATE_MS: i64 = 10;
-/// The lease in the engine's name goes on for so long after the instant: long enough for whoever has it to be written
+/// The lease in the engine's name continues for so long after the instant: long enough for the executor that has it to be written
 /// down, and soon enough over for the task of an engine that died.
 const LEASE_MS: i64 = 3_000;
 /// What has not fired so long after its instant will not.
 const UNFIRED_MS: i64 = 2_500;
-/// What has fired and found nobody waits here for so long for somebody to come back.
-const SHELF_MS: i64 = 20;
-/// No more of a queue is leased ahead for so long after one found nobody.
+/// What has fired and found no caller waits here for so long for an executor to come back.
+const PRELEASED_MS: i64 = 20;
+/// No more of a queue is leased ahead for so long after one found no executor.
 const BACK_OFF_MS: i64 = 1_000;
 /// A hand-over that the outcome does not follow in so long is written down.
 const REPORTED_AFTER_MS: i64 = 200;
@@ -73,7 +73,7 @@ fn is_leasable(entry: &HotEntry) -> bool {
     entry.demands().is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
-/// Somebody asks for its tasks now, or has just asked and will again.
+/// An executor asks for its tasks now, or has just asked and will again.
 pub(crate) fn is_worked_on(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> bool {
     core.arrivals.of(queue).is_asked_since(now.plus(-ASKED_LATELY_MS))
 }
@@ -83,9 +83,9 @@ fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
     if !core.settings.is_plain(queue) {
         return 0;
     }
-    let arrival = core.arrivals.of(queue);
-    let would_overtake = line::would_be_overtaken(core, queue, now);
-    arrival.room(now, would_overtake).max(core.options.ahead_room_min)
+    let waiters = core.arrivals.of(queue);
+    let would_overtake = line::would_be_superseded(core, queue, now);
+    waiters.room(now, would_overtake).max(core.options.ahead_room_min)
 }
 
 /// Looks every moment while there is something to look at. Leases made ahead.
@@ -108,7 +108,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Leases what has come near, gives back what found nobody, tells the store who has what.
+/// Leases what has come near, gives back what found no executor, tells the store who has what.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let now = core.now();
     // What comes next does not wait for these.
@@ -117,12 +117,12 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         let its = Arc::clone(core);
         core.work.detach_claim(async move { report_holders(&its, old).await });
     }
-    let found_nobody = clear_shelves(core, now);
-    if !found_nobody.is_empty() {
+    let found_no_waiter = clear_shelves(core, now);
+    if !found_no_waiter.is_empty() {
         let its = Arc::clone(core);
-        core.work.detach_claim(async move { give_back(&its, found_nobody, "nobody_waited").await });
+        core.work.detach_claim(async move { give_back(&its, found_no_waiter, "nobody_waited").await });
     }
-    // Their instant has passed, and nothing has fired them. Nobody had them, and that is said before their leases end: what
+    // Their instant has passed, and nothing has fired them. No executor had them, and that is said before their leases end: what
     // ends in an engine's name is counted.
     let (unfired, _) = core.live.lock().drop_leases(|entry| entry.due_at < now.plus(-UNFIRED_MS));
     if !unfired.is_empty() {
@@ -141,7 +141,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut near = parts::split(core, near, |entry| entry.place.partition);
     near.retain(|pair| !core.firing.ahead.is_too_slow(pair.0, now) && !parts::is_doubtful(core, pair.0));
     let chosen = choose(core, near.into_iter().flat_map(|pair| pair.1).collect(), now);
-    let chosen = core.live.lock().begin_leases(chosen, core.moment());
+    let chosen = core.live.lock().begin_leases(chosen, core.steady_reading());
     let count = chosen.len();
     for (part, some) in parts::split(core, chosen, |entry| entry.place.partition) {
         let its = Arc::clone(core);
@@ -150,8 +150,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// As many of each queue as find somebody at their instant, by what is known now; the earliest. Where they are not equally
-/// urgent, or versions of tasks are among them, and not all of them find somebody who waits, none: which of them go is
+/// As many of each queue as find an executor at their instant, by what is known now; the earliest. Where they are not equally
+/// urgent, or versions of tasks are among them, and not all of them find an executor who waits, none: which of them go is
 /// chosen among all that have fired.
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     // After a start the journal may know more than the table.
@@ -182,7 +182,7 @@ fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
 
 /// What comes near of one queue.
 struct Candidates {
-    /// How many more may be leased ahead, and how many more find somebody who waits already.
+    /// How many more may be leased ahead, and how many more find an executor who waits already.
     room: usize,
     idle: usize,
     priority: Priority,
@@ -276,43 +276,43 @@ async fn go_on_without(core: &Arc<Core>, entries: &[HotEntry]) {
     fire::offer(core, fired);
 }
 
-/// Gives fired tasks to those who wait.
+/// Gives fired tasks to the waiters.
 pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     if ready.is_empty() {
         return;
     }
-    let present = core.present();
-    let now = present.now;
-    let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
+    let current_time = core.current_time();
+    let now = current_time.now;
+    let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Preleased>>::new());
     let mut handed_over = Vec::new();
     for Ready { entry, assignment, asked } in ready {
         if !fire::has_fired(&entry) {
             core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
             from_store::count_fired(core, [&entry].into_iter());
         }
-        if asked.age(present) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
+        if asked.age(current_time) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);
             continue;
         }
         let assignment = Assignment { fired_at: now, ..assignment };
-        good.entry(Arc::clone(&entry.queue)).or_default().push(Shelved { assignment, asked, since: now });
+        good.entry(Arc::clone(&entry.queue)).or_default().push(Preleased { assignment, asked, since: now });
         handed_over.push(entry);
     }
     for (queue, leased) in good {
-        lay_down(core, &core.arrivals.of(&queue), leased);
+        offer_preleased(core, &core.arrivals.of(&queue), leased);
     }
     core.live.lock().persisted(&handed_over);
     give_back(core, late, TOO_LATE).await;
 }
 
-/// For whoever waits, or asks next.
-pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
-    if !arrival.hand(leased, core.present()) {
+/// For a caller that waits, or asks next.
+pub(crate) fn offer_preleased(core: &Core, waiters: &Arc<QueueWaiters>, leased: Vec<Preleased>) {
+    if !waiters.hand(leased, core.current_time()) {
         return;
     }
     let mut shelves = core.firing.ahead.shelves.lock();
-    if !shelves.iter().any(|known| Arc::ptr_eq(known, arrival)) {
-        shelves.push(Arc::clone(arrival));
+    if !shelves.iter().any(|known| Arc::ptr_eq(known, waiters)) {
+        shelves.push(Arc::clone(waiters));
     }
     drop(shelves);
     core.firing.ahead.something.notify_one();
@@ -320,17 +320,21 @@ pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>
 
 /// An executor gets these now: the lease is its own from here on. But for those that lie behind a break of time: their
 /// leases may have ended, and are given back.
-pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<Shelved>) -> Vec<Assignment> {
+pub(crate) fn handed_over(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    given: Vec<Preleased>,
+) -> Vec<Assignment> {
     if given.is_empty() {
         return Vec::new();
     }
-    let present = core.present();
-    let now = present.now;
+    let current_time = core.current_time();
+    let now = current_time.now;
     let (given, late): (Vec<_>, Vec<_>) =
-        given.into_iter().partition(|shelved| shelved.asked.age(present) < Duration::MAX);
+        given.into_iter().partition(|preleased| preleased.asked.age(current_time) < Duration::MAX);
     if !late.is_empty() {
         let its = Arc::clone(core);
-        let late = late.into_iter().map(|shelved| shelved.assignment).collect();
+        let late = late.into_iter().map(|preleased| preleased.assignment).collect();
         core.work.detach(async move { give_back(&its, late, TOO_LATE).await });
     }
     let mut table = core.live.lock();
@@ -339,7 +343,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     }
     let leased: Vec<Assignment> = given
         .into_iter()
-        .map(|Shelved { assignment, .. }| {
+        .map(|Preleased { assignment, .. }| {
             let longest =
                 assignment.timeout_ms.map_or(Millis::MAX, |timeout_ms| assignment.due_at.plus(timeout_ms));
             let lease_until = now.plus(request.lease_ms).min(longest);
@@ -386,14 +390,14 @@ async fn report_holders_in(core: Arc<Core>, old: Vec<Beat>) {
     }
 }
 
-/// What found nobody: its queue goes the usual way for a while.
+/// What found no executor: its queue goes the usual way for a while.
 fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
-    let mut found_nobody = Vec::new();
-    core.firing.ahead.shelves.lock().retain(|arrival| {
-        found_nobody.extend(arrival.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS)));
-        arrival.has_some_here()
+    let mut found_no_waiter = Vec::new();
+    core.firing.ahead.shelves.lock().retain(|waiters| {
+        found_no_waiter.extend(waiters.take_old(now.plus(-PRELEASED_MS), now.plus(BACK_OFF_MS)));
+        waiters.has_some_here()
     });
-    found_nobody
+    found_no_waiter
 }
 
 /// Nothing that was leased ahead is handed over.
@@ -413,11 +417,11 @@ pub(crate) async fn clear(core: &Arc<Core>) {
     }
 }
 
-/// Time was set back: nothing that was leased ahead of it is kept, and nobody has asked beyond the present.
+/// Time was set back: nothing that was leased ahead of it is kept, and no executor has asked beyond the present.
 pub(crate) async fn begin_anew(core: &Arc<Core>) {
     clear(core).await;
     core.firing.ahead.begin_anew();
-    core.arrivals.each(Arrival::begin_anew);
+    core.arrivals.each(QueueWaiters::begin_anew);
 }
 
 /// Waits until nothing of what was leased before is handed over any more.

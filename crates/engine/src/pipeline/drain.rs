@@ -112,7 +112,7 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     TakenIn { count: accepted.len(), elsewhere }
 }
 
-/// Has the store mark tasks of push queues. Nobody waits for it: what fires before its answer goes on with the answer.
+/// Has the store mark tasks of push queues. No caller waits for it: what fires before its answer continues with the answer.
 fn claim(core: &Arc<Core>, entries: Vec<HotEntry>) {
     for (_, some) in parts::split(core, entries, |entry| entry.place.partition) {
         let its = Arc::clone(core);
@@ -158,7 +158,7 @@ pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEn
     Ok((won, lost))
 }
 
-/// In bounded steps: what was held back while the store was away may be all that came due meanwhile. A failure in one
+/// In bounded steps: what was held back while the store was unavailable may be all that came due meanwhile. A failure in one
 /// of them leaves marks of those before it, which are taken over when it is repeated.
 async fn ask(
     core: &Core,

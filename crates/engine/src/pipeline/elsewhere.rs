@@ -7,12 +7,12 @@
 //!    answer within `ANSWERS_WITHIN`: that engine is not asked again until it says so again.
 //! 3. *Admitted.* The owner chooses for it as for its own executors: the order, the lanes, the limiter. Crash: the next owner finds the
 //!    tasks in the store; places that no lease follows are freed by the reconciler.
-//! 4. *Passed.* The tasks go out in one message, and stand in the owner's table as passed for `PASSED_MS`, so that nothing there goes on
+//! 4. *Passed.* The tasks go out in one message, and stand in the owner's table as passed for `PASSED_MS`, so that nothing there continues
 //!    with them. Lost, or the other engine dies: after that the owner's refill finds them in the store, as they were.
 //! 5. *Leased* by the engine that asked, in the store, which makes one lease of each task. An answer that comes too late for its caller
 //!    is served to others here; its places are given back first.
 //!
-//! Each engine says each second that it hears demands. Where one lives that is not heard of (no Redis, Redis away, a connection that is
+//! Each engine says each second that it hears demands. Where one lives that is not learned of (no Redis, Redis away, a connection that is
 //! silent), its tasks are looked for in the store (`from_store::others`). Must not lease anything.
 
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
 };
 use punctual_contract::{
     Error,
-    hot::Lane,
+    hot::ParkReason,
     limiter::Limit,
     ownership::{Demand, Live, Passed, Signal},
 };
@@ -110,7 +110,7 @@ async fn ask_one(
 }
 
 /// Another engine asks for tasks that wait here.
-pub(crate) fn heed_demand(core: &Arc<Core>, demand: Demand) {
+pub(crate) fn handle_demand(core: &Arc<Core>, demand: Demand) {
     if core.work.stopping.is_cancelled() {
         return;
     }
@@ -135,7 +135,7 @@ async fn pass(core: &Arc<Core>, demand: Demand) {
     });
     let Admitted { entries, since, .. } = admitted;
     core.live.lock().pass(&entries, core.now());
-    let has_more = !entries.is_empty() && core.live.lock().standing(&queue).ready > 0;
+    let has_more = !entries.is_empty() && core.live.lock().line_counts(&queue).ready > 0;
     let passed = Passed {
         to: from,
         from: own_name,
@@ -164,7 +164,7 @@ async fn admit_for(core: &Arc<Core>, request: &LeaseRequest, only: &Restrictions
 }
 
 /// The answer to a demand of this engine.
-pub(crate) fn heed_passed(core: &Arc<Core>, passed: Passed) {
+pub(crate) fn handle_passed(core: &Arc<Core>, passed: Passed) {
     let Some(late) = core.sharing.elsewhere.answer(passed) else { return };
     if late.entries.is_empty() {
         return;
@@ -185,17 +185,17 @@ async fn serve_late(core: &Arc<Core>, late: Passed) {
 }
 
 /// Attempts have ended at another engine: so many tasks of the queue, or of one lane of it, may go.
-pub(crate) fn freed(core: &Core, queue: QueueKey, lane: Option<&Lane>, places: usize) {
+pub(crate) fn freed(core: &Core, queue: QueueKey, lane: Option<&ParkReason>, places: usize) {
     if let Some(lane) = lane {
         line::unpark(core, &queue, lane, places);
     }
-    let ready = core.live.lock().standing(&queue).ready;
+    let ready = core.live.lock().line_counts(&queue).ready;
     if ready > 0 {
         core.arrived(&Arc::new(queue), places.min(ready));
     }
 }
 
-/// An engine lives that is not heard of: what it has fired is looked for in the store.
+/// An engine lives that is not learned of: what it has fired is looked for in the store.
 pub(crate) fn is_deaf(core: &Core) -> bool {
     let elsewhere = &core.sharing.elsewhere;
     let is_missed = |live: &Live| live.engine != core.options.name && elsewhere.is_deaf_to(&live.engine);
@@ -206,7 +206,7 @@ pub(crate) fn is_deaf(core: &Core) -> bool {
 pub(crate) fn run_once(core: &Core) -> usize {
     let elsewhere = &core.sharing.elsewhere;
     elsewhere.forget();
-    let standing = {
+    let line_counts = {
         let mut table = core.live.lock();
         table.forget_passed(core.now().plus(-PASSED_MS));
         table.count_served()
@@ -217,10 +217,10 @@ pub(crate) fn run_once(core: &Core) -> usize {
     core.sharing.announcer.hello();
     ahead::wanted::say_all_wanted(core);
     others::serve_asked_for(core);
-    let waiting = standing.into_iter().filter(|(_, standing)| standing.ready > 0);
+    let waiting = line_counts.into_iter().filter(|(_, line_counts)| line_counts.ready > 0);
     let mut said = 0;
-    for (queue, standing) in waiting {
-        if standing.ready > core.arrivals.waiting(&queue) && !core.settings.is_paused(&queue) {
+    for (queue, line_counts) in waiting {
+        if line_counts.ready > core.arrivals.waiting(&queue) && !core.settings.is_paused(&queue) {
             core.announce_ready(&queue);
             said += 1;
         }

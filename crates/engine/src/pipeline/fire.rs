@@ -1,5 +1,5 @@
 //! Step 4, fire: what the table says is due has fired, and a cancel that comes after is told so. No server is asked. What was leased
-//! ahead goes to executors, the rest to those who wait or into the lines of their queues. Must not fire what is not due on the engine's
+//! ahead goes to executors, the rest to the waiters or into the lines of their queues. Must not fire what is not due on the engine's
 //! clock.
 
 use crate::{
@@ -68,7 +68,7 @@ fn rest_after(round: Duration, fired: usize) -> Duration {
     (round.saturating_sub(BUSY_FROM) * REST_TIMES).min(REST_MAX)
 }
 
-/// Fires all that is due. Tasks fired. What fires together is offered together: which of it goes first is not for their
+/// Fires all that is due. Tasks fired. What fires together is offered together: which of it is first is not for their
 /// partitions to say.
 pub(crate) async fn fire_all(core: &Arc<Core>) -> usize {
     let mut count = 0;
@@ -96,7 +96,7 @@ pub(crate) fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> usize {
         fired.into_iter().partition(|entry| drain::needs_mark(core, entry));
     let (offered, marked) = (offer(core, rest), to_mark.len());
     for (_, some) in parts::split(core, to_mark, |entry| entry.place.partition) {
-        // Nobody waits for them: their database may be silent, and what is marked is offered by itself.
+        // No caller waits for them: their database may be silent, and what is marked is offered by itself.
         core.work.detach_claim(mark_late(Arc::clone(core), some));
     }
     offered + marked
@@ -160,8 +160,8 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
 /// the rest.
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
     let is_plain = core.settings.is_plain(queue) && fired.iter().all(|entry| entry.demands().is_none());
-    // What stands in the line goes before it, and so it waits there for executors that are busy.
-    if !is_plain || core.live.lock().standing(queue).ready > 0 {
+    // What is in the line goes before it, and so it waits there for executors that are busy.
+    if !is_plain || core.live.lock().line_counts(queue).ready > 0 {
         return fired;
     }
     core.arrivals.of(queue).give(fired)
@@ -189,8 +189,8 @@ pub(crate) fn offer_again(core: &Core, entries: Vec<HotEntry>) -> usize {
 
 /// Tries again what fired while the store could not be reached.
 pub(crate) fn fire_again(core: &Arc<Core>) -> usize {
-    let held_back = core.live.lock().take_held_back();
-    go_on(core, held_back)
+    let retry_queue = core.live.lock().take_held_back();
+    go_on(core, retry_queue)
 }
 
 #[cfg(test)]

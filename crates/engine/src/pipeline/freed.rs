@@ -1,5 +1,5 @@
 //! Places that attempts gave up, and who is woken for them. Of a place in a limit that several queues share, only those hear
-//! whose tasks it kept back: a queue with idle executors would else be looked through at every end of an attempt of any
+//! whose tasks it deferred: a queue with idle executors would else be looked through at every end of an attempt of any
 //! other, and pay for another tenant's flood. Decides nothing about who goes: whoever is woken asks the limiter.
 
 pub(crate) mod state;
@@ -9,7 +9,7 @@ use crate::{core::Core, maintenance::reconcile};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Limiter,
-    hot::Lane,
+    hot::ParkReason,
     limiter::{Held, Member},
 };
 use punctual_domain::{limits::Scope, name::QueueKey};
@@ -75,16 +75,16 @@ async fn release_from(core: &Arc<Core>, limiter: &Arc<dyn Limiter>, ended: Vec<E
 /// These have given up their places.
 pub(crate) fn wake(core: &Core, freed: &[Held]) {
     let (mut queues, mut lanes) =
-        (HashMap::<QueueKey, usize>::new(), HashMap::<(QueueKey, Lane), usize>::new());
+        (HashMap::<QueueKey, usize>::new(), HashMap::<(QueueKey, ParkReason), usize>::new());
     let mut is_wide = false;
     for scope in freed.iter().flat_map(|held| &held.scopes) {
         match scope {
             Scope::Everything | Scope::Namespace(_) => is_wide = true,
             Scope::Queue(queue) => *queues.entry(queue.clone()).or_default() += 1,
             Scope::Key(queue, key) => {
-                *lanes.entry((queue.clone(), Lane::Key(key.clone()))).or_default() += 1;
+                *lanes.entry((queue.clone(), ParkReason::Key(key.clone()))).or_default() += 1;
             }
-            Scope::Retries(queue) => *lanes.entry((queue.clone(), Lane::Retries)).or_default() += 1,
+            Scope::Retries(queue) => *lanes.entry((queue.clone(), ParkReason::Retries)).or_default() += 1,
             Scope::Executor(..) => core.limits.admissions.bounds.wake(scope),
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn wake(core: &Core, freed: &[Held]) {
     if is_wide {
         // Other queues may have waited for the same.
         let others =
-            core.limits.admissions.kept_back.queues().into_iter().filter(|queue| !woken.contains(&**queue));
+            core.limits.admissions.deferred.queues().into_iter().filter(|queue| !woken.contains(&**queue));
         others.for_each(|queue| core.arrivals.wake_one(&queue));
     }
 }

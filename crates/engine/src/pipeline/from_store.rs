@@ -9,21 +9,21 @@ pub(crate) mod state;
 
 use crate::core::Core;
 use punctual_contract::{Error, hot::HotEntry};
-use state::Source;
+use state::DueSource;
 
-/// What fills the hot set or drains it, and has nothing to do while tasks come from the store: what a hot set that is away misses is
+/// What fills the hot set or drains it, and has nothing to do while tasks come from the store: what a hot set that is unavailable misses is
 /// brought to it when it is back.
 pub(crate) async fn with_hot_set(
     core: &Core,
     work: impl Future<Output = Result<usize, Error>>,
 ) -> Result<usize, Error> {
     match core.from_store.source() {
-        Source::HotSet => work.await,
-        Source::Store => Ok(0),
+        DueSource::HotSet => work.await,
+        DueSource::Store => Ok(0),
     }
 }
 
-/// Fired while the hot set was away, and counted as such.
+/// Fired while the hot set was unavailable, and counted as such.
 pub(crate) fn count_fired<'e>(core: &Core, fired: impl Iterator<Item = &'e HotEntry>) {
     if core.from_store.is_away() {
         core.meters.fired_from_store(fired.count());

@@ -1,6 +1,6 @@
-//! Grants that come to nothing: their places are taken back at once, where that is safe. It is not safe to give up every place
+//! Grants that come to nothing: their places are revoked at once, where that is safe. It is not safe to give up every place
 //! that was granted here: the same entry can be admitted twice (it was offered again, or Redis forgot in a failover that
-//! it was handed over), and then both grants name one attempt, and so one member, which may be running. The limiter takes back only
+//! it was handed over), and then both grants name one attempt, and so one member, which may be running. The limiter revokes only
 //! what was granted at the instant that is said, and by no other call since. Must not free what it does not know to be unused: that is
 //! left to `maintenance::reconcile`.
 //!
@@ -60,7 +60,7 @@ fn grants_of<'e>(entries: impl Iterator<Item = &'e HotEntry>, since: Since) -> V
     entries.map(grant).collect()
 }
 
-/// No attempts came of these here, which are all of one queue. Their places are taken back, but for those that another
+/// No attempts came of these here, which are all of one queue. Their places are revoked, but for those that another
 /// attempt has: the same entry may have been admitted twice, and names the same attempt. What fails here, this engine's reconciler
 /// repeats.
 /// `since`: when they were granted; None: they have no places.
@@ -78,14 +78,14 @@ pub(crate) async fn never_began(
     if core.hides_limits_of(queue) {
         return reconcile::takes_back_later(core, limiter, grants);
     }
-    if let Err(error) = take_back(core, limiter, &grants).await {
-        tracing::warn!(%error, "slots could not be taken back; it will be repeated");
+    if let Err(error) = revoke(core, limiter, &grants).await {
+        tracing::warn!(%error, "slots could not be revoked; this will be retried");
         reconcile::takes_back_later(core, limiter, grants);
     }
 }
 
 /// What this engine was granted, and does not use. How many places were free by that.
-pub(crate) async fn take_back(
+pub(crate) async fn revoke(
     core: &Arc<Core>,
     limiter: &Arc<dyn Limiter>,
     grants: &[UnusedGrant],

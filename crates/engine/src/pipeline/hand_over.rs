@@ -4,7 +4,7 @@
 //! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the
 //!    store still has them; the partition's owner offers them again (`refill`). Where nothing waits here, an engine that says that
 //!    something waits there is asked (`elsewhere`).
-//! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
+//! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never learns of it; the lease runs out and
 //!    the task is tried again. The answer is lost and the engine lives: it gives the lease back (`unknown`).
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
 //! 3. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
@@ -18,8 +18,8 @@ pub(crate) mod several;
 
 use crate::{
     arrivals::{
-        Looker,
-        state::{Arrival, Given},
+        QueuePoller,
+        state::{Given, QueueWaiters},
     },
     control,
     core::Core,
@@ -29,9 +29,9 @@ use crate::{
         request::{LeaseRequest, Restrictions},
     },
 };
-use caller::Caller;
+use caller::LeaseCaller;
 use dispatch::dispatch;
-use late::Late;
+use late::LateLeases;
 use punctual_contract::{Error, hot::HotEntry, store::Assignment};
 use release::give_back;
 use std::{mem, sync::Arc, time::Duration};
@@ -56,16 +56,16 @@ const LOOK_RARELY: f64 = 40.0;
 const LOOK_SPREAD: f64 = 0.2;
 
 /// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it stood still for a while:
-/// whoever called before that may have gone, and whoever has not asks again. A caller that nobody serves loses nothing.
+/// the executor that called before that may have gone, and the executor that has not asks again. A caller that no executor serves loses nothing.
 /// `only`: what the executor takes.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     request: LeaseRequest,
     only: Restrictions,
 ) -> Result<Vec<Assignment>, Error> {
-    let breaks = core.breaks();
-    let leased = wait_and_lease(core, &request, &only, breaks).await?;
-    if leased.is_empty() || core.breaks() == breaks {
+    let discontinuities = core.discontinuities();
+    let leased = wait_and_lease(core, &request, &only, discontinuities).await?;
+    if leased.is_empty() || core.discontinuities() == discontinuities {
         return Ok(leased);
     }
     tracing::info!(
@@ -78,37 +78,37 @@ pub(crate) async fn lease(
     Ok(Vec::new())
 }
 
-/// `breaks`: of time, at the beginning of the call.
+/// `discontinuities`: of time, at the beginning of the call.
 async fn wait_and_lease(
     core: &Arc<Core>,
     request: &LeaseRequest,
     only: &Restrictions,
-    breaks: u64,
+    discontinuities: u64,
 ) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
-    let arrival = core.arrivals.of(&request.queue);
-    let _waiting = arrival.wait(core.now());
+    let waiters = core.arrivals.of(&request.queue);
+    let _waiting = waiters.wait(core.now());
     let bound = only.bound.as_ref().map(|bound| core.limits.admissions.bounds.wait(bound));
     let may_be_given = if only.are_none() { request.max } else { 0 };
-    let mut late = Late::new(core);
-    let (mut given, mut looker) = (Vec::new(), None);
+    let mut late = LateLeases::new(core);
+    let (mut given, mut poller) = (Vec::new(), None);
     loop {
         if given.is_empty() && is_known_empty(core, request, only) {
-            let leased = arrival.take_leased(may_be_given, core.present());
+            let leased = waiters.take_leased(may_be_given, core.current_time());
             let leased = ahead::handed_over(core, request, leased);
             if !leased.is_empty() {
                 return Ok(leased);
             }
         }
-        let notified = arrival.notified();
+        let notified = waiters.notified();
         let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
         let is_late = Instant::now() >= deadline;
         if is_late || !given.is_empty() || !is_known_empty(core, request, only) {
             // What was given is handed over without a look.
             let was_given = !given.is_empty();
-            let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
+            let caller = LeaseCaller { late_leases: late.late_leases(), is_late, only: only.clone() };
             let asked = Instant::now();
-            let leased = grant_or_take_leased(core, request, mem::take(&mut given), &arrival, caller).await?;
+            let leased = grant_or_take_leased(core, request, mem::take(&mut given), &waiters, caller).await?;
             if leased.is_empty() && was_given && (!is_late || asked.elapsed() < REFUSED_WITHIN) {
                 // It was cancelled, replaced or leased elsewhere meanwhile: another task may wait for this caller.
                 continue;
@@ -117,22 +117,22 @@ async fn wait_and_lease(
                 return Ok(leased);
             }
         }
-        let after = looks_again_after(core, request, only, &arrival, &mut looker);
+        let after = looks_again_after(core, request, only, &waiters, &mut poller);
         let wake_at = deadline.min(Instant::now() + after);
-        // What is given to those who wait has no place in the limiter, and is of any kind: one that needs places, or takes only
-        // some kinds, only hears of it.
-        let mut seat = if only.are_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
+        // What is given to the waiters has no place in the limiter, and is of any kind: one that needs places, or takes only
+        // some kinds, only learns of it.
+        let mut waiter = if only.are_none() { waiters.sit(core, request.max) } else { waiters.no_seat(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
-            given = seat.given() => given,
-            () = notified => seat.leave(),
-            () = freed => seat.leave(),
-            () = tokio::time::sleep_until(wake_at) => seat.leave(),
+            given = waiter.given() => given,
+            () = notified => waiter.leave(),
+            () = freed => waiter.leave(),
+            () = tokio::time::sleep_until(wake_at) => waiter.leave(),
             () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         };
-        if core.breaks() != breaks {
+        if core.discontinuities() != discontinuities {
             // It goes to the next one, and so does what woke this one.
-            arrival.pass_on(core, its);
+            waiters.pass_on(core, its);
             core.arrived(&request.queue, 1);
             return Ok(Vec::new());
         }
@@ -154,13 +154,13 @@ fn looks_again_after<'a>(
     core: &Core,
     request: &LeaseRequest,
     only: &Restrictions,
-    arrival: &'a Arrival,
-    looker: &mut Option<Looker<'a>>,
+    waiters: &'a QueueWaiters,
+    poller: &mut Option<QueuePoller<'a>>,
 ) -> Duration {
     let pause = core.limits.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
     let is_simple = is_simple(core, request, only);
-    *looker = if is_simple { looker.take().or_else(|| arrival.look_for_all()) } else { None };
-    let is_looked_for = is_simple && looker.is_none();
+    *poller = if is_simple { poller.take().or_else(|| waiters.look_for_all()) } else { None };
+    let is_looked_for = is_simple && poller.is_none();
     let pauses = if is_looked_for { LOOK_RARELY } else { 1.0 };
     let spread = fastrand::f64() * if is_looked_for { 1.0 } else { LOOK_SPREAD };
     core.look_again().mul_f64(pauses * (1.0 + spread)).min(pause)
@@ -191,20 +191,20 @@ async fn grant_or_take_leased(
     core: &Arc<Core>,
     request: &LeaseRequest,
     given: Vec<HotEntry>,
-    arrival: &Arrival,
-    caller: Caller,
+    waiters: &QueueWaiters,
+    caller: LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     let most = if caller.only.are_none() { request.max } else { 0 };
     let (is_late, doubts) = (caller.is_late, core.from_store.doubts());
     let granted = match admit_and_grant(core, request, given, caller).await {
-        // The limiter has failed, or the hot set that it stands beside: the caller waits for either to come back.
+        // The limiter has failed, or the hot set that it is beside: the caller waits for either to come back.
         Err(_) if !is_late && core.from_store.doubts() != doubts => Vec::new(),
         granted => granted?,
     };
     if !granted.is_empty() {
         return Ok(granted);
     }
-    Ok(ahead::handed_over(core, request, arrival.take_leased(most, core.present())))
+    Ok(ahead::handed_over(core, request, waiters.take_leased(most, core.current_time())))
 }
 
 /// Runs to its end even if the caller goes; then gives back what it was granted.
@@ -212,18 +212,18 @@ async fn admit_and_grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
     given: Vec<HotEntry>,
-    caller: Caller,
+    caller: LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     let (answer, granted) = oneshot::channel();
     let mut granted = Granted { core: Arc::clone(core), answer: granted };
     let (work_core, work_request) = (Arc::clone(core), request.clone());
     core.work.detach(async move {
-        let breaks = work_core.breaks();
+        let discontinuities = work_core.discontinuities();
         let mut result = grant(&work_core, &work_request, given, &caller).await;
         if let Ok(leased) = &mut result
-            && work_core.breaks() != breaks
+            && work_core.discontinuities() != discontinuities
         {
-            // The machine stood still, or its clock jumped: nobody knows how long ago these leases began.
+            // The machine was stopped, or its clock jumped: it is unknown how long ago these leases began.
             give_back(&work_core, std::mem::take(leased), ahead::TOO_LATE).await;
         }
         if let Err(Ok(unheard)) = answer.send(result) {
@@ -255,7 +255,7 @@ async fn grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
     given: Vec<HotEntry>,
-    caller: &Caller,
+    caller: &LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     if core.settings.is_deleting(&request.queue.namespace) {
         // What was given goes with the namespace.
@@ -283,7 +283,7 @@ async fn grant(
         }
         match dispatch(core, request, admitted.entries, admitted.since, caller).await {
             Ok(more) => leased.extend(more),
-            // What is leased already must be heard of.
+            // What is leased already must be learned of.
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         }

@@ -12,7 +12,7 @@ use crate::{
 };
 use punctual_contract::{
     Error,
-    hot::{HotEntry, Lane},
+    hot::{HotEntry, ParkReason},
 };
 use punctual_domain::{name::Name, place::TaskRef};
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,10 +26,10 @@ pub(super) const BROUGHT_BACK: usize = 100;
 pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restrictions) {
     let (queue, all) = (&request.queue, &core.limits.admissions.kinds);
     if only.kinds.is_some() && all.begin_look(queue, core.now()) {
-        let lanes = line::lanes(core, queue, Some(&Lane::Retries), LANES_MAX);
-        let kind = |pair: (Lane, usize)| match pair.0 {
-            Lane::Kind(kind) => Name::new(&kind).ok(),
-            Lane::Key(_) | Lane::Retries | Lane::Version(_) => None,
+        let lanes = line::lanes(core, queue, Some(&ParkReason::Retries), LANES_MAX);
+        let kind = |pair: (ParkReason, usize)| match pair.0 {
+            ParkReason::Kind(kind) => Name::new(&kind).ok(),
+            ParkReason::Key(_) | ParkReason::Retries | ParkReason::Version(_) => None,
         };
         all.learn(queue, lanes.into_iter().filter_map(kind).collect());
     }
@@ -38,7 +38,7 @@ pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restriction
         parked.retain(|name| kinds.contains(name));
     }
     for kind in parked {
-        let lane = Lane::Kind(kind.as_str().to_owned());
+        let lane = ParkReason::Kind(kind.as_str().to_owned());
         if line::unpark(core, queue, &lane, request.max) < request.max {
             all.remove(queue, &kind);
         }
@@ -100,7 +100,7 @@ async fn with_kinds(core: &Core, mut entries: Vec<HotEntry>) -> Result<Vec<HotEn
 fn park(core: &Core, terms: &Terms, others: BTreeMap<Name, Vec<HotEntry>>) {
     let are_some = !others.is_empty();
     for (kind, entries) in others {
-        let lane = Lane::Kind(kind.as_str().to_owned());
+        let lane = ParkReason::Kind(kind.as_str().to_owned());
         line::park(core, &lane, &entries, terms.settings.retries);
         core.limits.admissions.kinds.add(&terms.queue, &kind);
     }

@@ -1,16 +1,16 @@
-//! The line of each queue: what this engine has fired, or was passed, and no executor has taken. It stands in the live table, in its
+//! The line of each queue: what this engine has fired, or was passed, and no executor has taken. It is in the live table, in its
 //! order or beside it in a lane, and the executors that ask this engine are served from there. Asks neither the store nor the hot set.
 
 use crate::core::Core;
 use hashbrown::HashMap;
-use punctual_contract::hot::{Admission, HotEntry, Lane};
+use punctual_contract::hot::{Admission, HotEntry, ParkReason};
 use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries, state::State, time::Millis};
 use std::sync::Arc;
 
-/// What waits here for so long is not overtaken by what is leased ahead of its time.
-const OVERTAKEN_MS: i64 = 100;
+/// What waits here for so long is not superseded by what is leased ahead of its time.
+const SUPERSEDED_MS: i64 = 100;
 
-/// These have fired: each stands where its queue wants it. How many were not served already.
+/// These have fired: each is where its queue wants it. How many were not served already.
 pub(crate) fn serve(core: &Core, entries: &[HotEntry]) -> usize {
     if entries.is_empty() {
         return 0;
@@ -44,18 +44,23 @@ pub(crate) fn discard(core: &Core, entries: &[HotEntry]) {
 }
 
 /// Out of the order, into their lane. All are of one queue.
-pub(crate) fn park(core: &Core, lane: &Lane, entries: &[HotEntry], retries: Retries) {
+pub(crate) fn park(core: &Core, lane: &ParkReason, entries: &[HotEntry], retries: Retries) {
     let level = |entry: &HotEntry| Level::of(entry.priority, entry.attempt, retries);
     core.live.lock().park(lane, entries, level);
 }
 
 /// At most so many of what was parked in a lane come back.
-pub(crate) fn unpark(core: &Core, queue: &QueueKey, lane: &Lane, limit: usize) -> usize {
+pub(crate) fn unpark(core: &Core, queue: &QueueKey, lane: &ParkReason, limit: usize) -> usize {
     core.live.lock().unpark(queue, lane, limit)
 }
 
 /// Lanes of a queue in which something is parked, in order, after one, and how much.
-pub(crate) fn lanes(core: &Core, queue: &QueueKey, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
+pub(crate) fn lanes(
+    core: &Core,
+    queue: &QueueKey,
+    after: Option<&ParkReason>,
+    limit: usize,
+) -> Vec<(ParkReason, usize)> {
     core.live.lock().lanes(queue, after, limit)
 }
 
@@ -68,11 +73,11 @@ pub(crate) fn serve_ready(core: &Core, mut entries: Vec<HotEntry>) {
 
 /// Nothing of a queue waits for its order here.
 pub(crate) fn is_empty(core: &Core, queue: &QueueKey) -> bool {
-    core.live.lock().standing(queue).all() == 0
+    core.live.lock().line_counts(queue).all() == 0
 }
 
 /// What is leased ahead of its instant would overtake something that waits here, while nobody takes that.
-pub(crate) fn would_be_overtaken(core: &Core, queue: &QueueKey, now: Millis) -> bool {
-    let before = now.plus(-OVERTAKEN_MS);
+pub(crate) fn would_be_superseded(core: &Core, queue: &QueueKey, now: Millis) -> bool {
+    let before = now.plus(-SUPERSEDED_MS);
     core.live.lock().oldest_in(queue).is_some_and(|fired_at| fired_at < before)
 }

@@ -2,10 +2,10 @@
 //! (task, fence), and only then believed. At most one outcome is accepted per attempt: the fence sees to it.
 
 use crate::{
-    answer::Settled,
+    answer::Reported,
     core::Core,
     for_later::hand_over as without_store,
-    live::{Ended, Unreported},
+    live::{EndedAttempts, Unreported},
     outside::{self, Owned, Put},
     parts,
     pipeline::{entry::entry_of, freed, intake},
@@ -47,26 +47,26 @@ pub(crate) struct Filed {
 
 /// Answers in the order of the reports. A part of the store that fails keeps none of the others' outcomes from being
 /// written, nor from being answered.
-pub(crate) async fn settle(core: &Arc<Core>, reports: Vec<Filed>) -> Vec<Result<Settled, Error>> {
+pub(crate) async fn record_outcomes(core: &Arc<Core>, reports: Vec<Filed>) -> Vec<Result<Reported, Error>> {
     let partition = |filed: &Filed| filed.report.place.partition;
     parts::ask_each(core, "report outcomes", reports, partition, settle_in).await
 }
 
-async fn settle_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Settled>, Error> {
+async fn settle_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Reported>, Error> {
     let now = core.now();
     let attempts = reports.iter().map(|filed| (filed.report.place.id, filed.report.fence));
-    let Ended { unreported, known: leases } = core.live.lock().ended(attempts, now);
-    let known = Known { fired: unreported.iter().filter_map(Unreported::fired).collect(), leases };
-    let settled = write(&core, reports, known, now).await;
-    if settled.is_err() {
+    let EndedAttempts { unreported, known: leases } = core.live.lock().ended(attempts, now);
+    let known = KnownAttempts { fired: unreported.iter().filter_map(Unreported::fired).collect(), leases };
+    let recorded = write(&core, reports, known, now).await;
+    if recorded.is_err() {
         core.live.lock().not_ended(unreported);
         core.firing.ahead.something.notify_one();
     }
-    settled
+    recorded
 }
 
 /// What this engine knows of attempts, by task and fence.
-struct Known {
+struct KnownAttempts {
     /// When they fired, of which the store has only heard when they should.
     fired: HashMap<(i64, i64), Millis>,
     leases: HashMap<(i64, i64), LeaseFacts>,
@@ -75,9 +75,9 @@ struct Known {
 async fn write(
     core: &Arc<Core>,
     filed: Vec<Filed>,
-    mut known: Known,
+    mut known: KnownAttempts,
     now: Millis,
-) -> Result<Vec<Settled>, Error> {
+) -> Result<Vec<Reported>, Error> {
     let came = |filed: Filed| (filed.report, (filed.by, filed.at.min(now)));
     let (mut reports, came): (Vec<OutcomeReport>, Vec<(Arc<str>, Millis)>) =
         filed.into_iter().map(came).unzip();
@@ -91,7 +91,7 @@ async fn write(
             return Err(error);
         }
     }
-    let mut settled = vec![Settled::Stale; reports.len()];
+    let mut recorded = vec![Reported::Stale; reports.len()];
     let attempts: Vec<(i64, Report)> = reports.iter().map(|report| (report.fence, report.report)).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
     for ((nth, report), (task, (by, at))) in reports.into_iter().enumerate().zip(tasks.iter().zip(came)) {
@@ -113,8 +113,8 @@ async fn write(
     let (mut again, mut ended, mut kept, mut over) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let accepted = planned.into_iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved);
     for ((nth, place, event, task), stepped) in accepted {
-        if let Some(settled) = settled.get_mut(nth) {
-            *settled = Settled::Accepted;
+        if let Some(recorded) = recorded.get_mut(nth) {
+            *recorded = Reported::Accepted;
         }
         if let Some((fence, report)) = attempts.get(nth) {
             let member = Member { id: place.id, fence: *fence };
@@ -137,7 +137,7 @@ async fn write(
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
     freed::free_what_is_set(core, ended).await;
-    Ok(settled)
+    Ok(recorded)
 }
 
 /// Whether the move of an outcome writes the result.
@@ -163,7 +163,7 @@ fn keep_long_errors(reports: &mut [OutcomeReport]) -> Vec<usize> {
     whole
 }
 
-/// As long results; but no outcome is refused for the length of its error: where the place is away, the beginning stays.
+/// As long results; but no outcome is refused for the length of its error: where the place is unavailable, the beginning stays.
 async fn put_whole_errors(
     core: &Arc<Core>,
     reports: &mut [OutcomeReport],
@@ -284,7 +284,7 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
 }
 
 /// How long finished tasks are kept.
-pub(crate) struct Kept {
+pub(crate) struct RetentionTimes {
     pub(crate) succeeded_ms: i64,
     pub(crate) dead_ms: i64,
     pub(crate) cancelled_ms: i64,
@@ -292,9 +292,9 @@ pub(crate) struct Kept {
 
 impl Core {
     /// As the queue is set to, else as the engine was started to.
-    pub(crate) fn keep(&self, queue: Option<&QueueKey>) -> Kept {
+    pub(crate) fn keep(&self, queue: Option<&QueueKey>) -> RetentionTimes {
         let set = queue.map(|queue| self.settings.queue(queue).keep).unwrap_or_default();
-        Kept {
+        RetentionTimes {
             succeeded_ms: set.succeeded_ms.unwrap_or(self.options.keep_succeeded_ms),
             dead_ms: set.dead_ms.unwrap_or(self.options.keep_dead_ms),
             cancelled_ms: set.cancelled_ms.unwrap_or(self.options.keep_cancelled_ms),

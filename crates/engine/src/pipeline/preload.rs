@@ -26,7 +26,7 @@ const OVERLAP_MS: i64 = 10_000;
 const NEAR_MS: i64 = intake::NEAR_MS;
 /// Partitions that are loaded at one time: while one is read, another is put in.
 const TOGETHER: usize = 3;
-/// A database that has not shown its part by then goes on by itself, while what the others have is loaded further.
+/// A database that has not shown its part by then continues by itself, while what the others have is loaded further.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Entries loaded.
@@ -43,10 +43,10 @@ async fn preload(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         Ok(count) => loaded += count,
         Err(error) => result = Err(error),
     }
-    for (reach, reach_ms) in reaches(core) {
+    for (span, reach_ms) in reaches(core) {
         let until = now.plus(reach_ms);
         let extended = parts::each(core, "preload", PATIENCE, |core, part| {
-            extend_part(core, part, until, Arc::clone(&room), reach)
+            extend_part(core, part, until, Arc::clone(&room), span)
         });
         match extended.await {
             Ok(count) => loaded += count,
@@ -62,14 +62,14 @@ async fn extend_part(
     part: usize,
     until: Millis,
     room: Arc<Places>,
-    reach: Reach,
+    span: PreloadWindow,
 ) -> Result<usize, Error> {
     let (core, room) = (&core, &*room);
     let extend = |partition| async move {
-        if reach == Reach::Far && core.filling.room.is_short() {
+        if span == PreloadWindow::Far && core.filling.room.is_short() {
             return Ok(0);
         }
-        extend(core, partition, until, room, reach).await
+        extend(core, partition, until, room, span).await
     };
     let (mut loaded, mut result) = (0, Ok(()));
     let mut extended = stream::iter(parts::owned(core, part)).map(extend).buffer_unordered(TOGETHER);
@@ -104,16 +104,16 @@ impl Places {
 
 /// Whether it may be left in the store when room is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum PreloadWindow {
     Near,
     Far,
 }
 
 /// The nearest first, for all partitions.
-fn reaches(core: &Core) -> Vec<(Reach, i64)> {
+fn reaches(core: &Core) -> Vec<(PreloadWindow, i64)> {
     let horizon_ms = core.filling.room.horizon_ms(core.options.horizon_ms);
-    let rest = if core.filling.room.is_short() { Reach::Near } else { Reach::Far };
-    vec![(Reach::Near, NEAR_MS.min(horizon_ms)), (rest, horizon_ms)]
+    let rest = if core.filling.room.is_short() { PreloadWindow::Near } else { PreloadWindow::Far };
+    vec![(PreloadWindow::Near, NEAR_MS.min(horizon_ms)), (rest, horizon_ms)]
 }
 
 /// Extends one partition's frontier to `until`, or as far as there is room.
@@ -122,11 +122,11 @@ async fn extend(
     partition: Partition,
     until: Millis,
     room: &Places,
-    reach: Reach,
+    span: PreloadWindow,
 ) -> Result<usize, Error> {
     let Some(raised) = core.holdings.raise_frontier(partition, until) else { return Ok(0) };
     let mut loaded = 0;
-    let window = load_window(core, partition, (raised.from, until), reach, |_, count| {
+    let window = load_window(core, partition, (raised.from, until), span, |_, count| {
         loaded += count;
         room.took(count)
     });
@@ -142,7 +142,7 @@ async fn extend(
 /// Loads what is overdue or due very soon in a partition that was just taken over. Entries loaded.
 pub(crate) async fn load_near(core: &Arc<Core>, partition: Partition, now: Millis) -> Result<usize, Error> {
     let (until, mut loaded) = (now.plus(NEAR_MS), 0);
-    load_window(core, partition, (Millis::ZERO, until), Reach::Near, |_, count| {
+    load_window(core, partition, (Millis::ZERO, until), PreloadWindow::Near, |_, count| {
         loaded += count;
         loaded < core.options.hot_entries_max
     })
@@ -159,7 +159,7 @@ pub(crate) async fn load_span(
 ) -> Result<usize, Error> {
     let mut loaded = 0;
     let from = from.max(Millis::ZERO);
-    load_window(core, partition, (from, until), Reach::Near, |_, count| {
+    load_window(core, partition, (from, until), PreloadWindow::Near, |_, count| {
         loaded += count;
         true
     })
@@ -173,7 +173,7 @@ async fn load_window(
     core: &Arc<Core>,
     partition: Partition,
     (reached, until): (Millis, Millis),
-    reach: Reach,
+    span: PreloadWindow,
     mut goes_on: impl FnMut(&[HotEntry], usize) -> bool,
 ) -> Result<Option<Millis>, Error> {
     let mut after = (reached > Millis::ZERO).then(|| (reached.plus(-OVERLAP_MS), i64::MIN));
@@ -183,7 +183,7 @@ async fn load_window(
         let whole = page.len() < STEP_LIMIT;
         let page = core.maintenance.unsent.sort_out(page, core.now());
         let loaded = intake::load(core, page.clone()).await?;
-        let is_short = reach == Reach::Far && core.filling.room.is_short();
+        let is_short = span == PreloadWindow::Far && core.filling.room.is_short();
         let goes_on = goes_on(&page, loaded) && !is_short;
         if whole {
             return Ok(None);

@@ -28,7 +28,7 @@ use unsent::mark_failed;
 const BATCH: usize = 100;
 /// How long one look for ready tasks waits.
 const WAIT_MS: u64 = 1_000;
-/// After a failed publish, so that a bus that is away is not hammered; twice as long each time that nothing was taken.
+/// After a failed publish, so that a bus that is unavailable is not hammered; twice as long each time that nothing was taken.
 const BACK_OFF: Duration = Duration::from_millis(200);
 const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 
@@ -101,7 +101,7 @@ async fn run(core: Arc<Core>, queue: Arc<QueueKey>, ending: &CancellationToken) 
 
 pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u64) -> Result<Pushed, Error> {
     if core.hot.refusal().is_some() {
-        // The bus stands beside it: it may be another cluster's, whose executors would get these.
+        // The bus is beside it: it may be another cluster's, whose executors would get these.
         return Ok(Pushed { published: 0, failed: 1 });
     }
     // While the bus takes nothing and executors ask for tasks instead, one shows whether it is back; the others are theirs.

@@ -8,7 +8,7 @@
 //! - once a second, what is *overdue*: what is not here fires, or is served again. So is what was passed to another engine, which
 //!   did not hand it over.
 //!
-//! Changes no row. Bounded: a look at what is overdue reads so many rows of a partition, and the next one goes on there. Where
+//! Changes no row. Bounded: a look at what is overdue reads so many rows of a partition, and the next one continues there. Where
 //! there are more than that, a backlog waits for its turn: then each look reads what became overdue since the last one, and a few
 //! of the others, so that a backlog costs little however long it is. When one of those is missing, all are looked at from the
 //! oldest on, until none is.
@@ -163,9 +163,9 @@ async fn overdue_of(
 }
 
 /// What one look at a range has read.
-struct Looked {
+struct RangeRead {
     rows: Vec<HotEntry>,
-    /// Where the next look goes on, if there is more.
+    /// Where the next look continues, if there is more.
     next: Option<Key>,
     /// By id and fence, those that the table did not know before they were read.
     unknown: HashSet<(i64, i64)>,
@@ -173,7 +173,7 @@ struct Looked {
 
 /// The table forgets a task that was marked as ready since its row was read, and the old row says that the task has yet to fire. So
 /// only rows that were read after the table was asked show that a task is missing: what it did not know then is not marked here.
-async fn look(core: &Core, scan: Scan) -> Result<Looked, Error> {
+async fn look(core: &Core, scan: Scan) -> Result<RangeRead, Error> {
     let mut rows = core.read_waiting(scan.clone()).await?;
     let next = (rows.len() == scan.limit).then(|| rows.last().map(HotEntry::key)).flatten();
     let name = |row: &HotEntry| (row.place.id, row.fence);
@@ -187,10 +187,10 @@ async fn look(core: &Core, scan: Scan) -> Result<Looked, Error> {
         rows.retain(|row| !unknown.contains(&name(row)));
         rows.extend(core.read_waiting(scan).await?.into_iter().filter(|row| unknown.contains(&name(row))));
     }
-    Ok(Looked { rows, next, unknown })
+    Ok(RangeRead { rows, next, unknown })
 }
 
-impl Looked {
+impl RangeRead {
     /// How many were missing.
     async fn bring_back(self, core: &Arc<Core>, before: Millis) -> Result<usize, Error> {
         let is_unknown = |row: &HotEntry| self.unknown.contains(&(row.place.id, row.fence));

@@ -7,12 +7,12 @@
 //! 1. A page of a partition is read. Crash: nothing is changed; the next scan, here or at the partition's next owner, reads it again.
 //! 2. It is moved to `ready`, in a transaction of its own that names its state and fence. Refused: it was cancelled, changed or
 //!    replaced since it was read. Answer lost: the next scan finds it as `scheduled` or `ready`. A failure is counted, and the scan
-//!    goes on with the next task.
+//!    continues with the next task.
 //! 3. Executors of this engine are served with it from the live table. Crash: it is `ready`; each engine where executors ask for the
 //!    queue looks for that once a second, in all partitions.
 //! 4. The limiter in the store grants a place, of `scan_concurrency` over all engines. Crash: the reconciler frees it.
 //! 5. It is leased, in a transaction of its own that looks at its row and names state and fence (`hand_over`). Refused: another
-//!    engine was first. Crash: the lease ends. A task whose lease fails is served again a moment later; those behind it go on.
+//!    engine was first. Crash: the lease ends. A task whose lease fails is served again a moment later; those behind it continue.
 //!
 //! A queue that is scanned from now on: what Redis still has of it is dropped when its owner drains it; a task that
 //! an executor leases twice is refused by its fence. A queue that is scanned no more: what is
@@ -41,7 +41,7 @@ use crate::{
 use futures_util::future::join_all;
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, settings::QueueSettings};
-use state::{Key, Report, Round};
+use state::{Key, Round, ScanCounts};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -51,14 +51,14 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 pub(crate) const READY_PERIOD: Duration = Duration::from_secs(1);
 /// What takes longer has failed, as far as the scan knows.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After so long the scan of one queue gives way to those of others; it goes on with the next look.
+/// After so long the scan of one queue gives way to those of others; it continues with the next look.
 const SLICE: Duration = Duration::from_millis(500);
-/// A scan by hand answers after so long, also where there is more.
-const BY_HAND_WITHIN: Duration = Duration::from_secs(20);
+/// a manual scan answers after so long, also where there is more.
+const MANUAL_WITHIN: Duration = Duration::from_secs(20);
 const SCAN: &str = "scan the queue";
 /// What to do about a database that is silent.
-const NO_ANSWER: &str = "no database has answered in time, and nothing is known to have been made ready. `punctual doctor` says which one \
-                         hangs; scan again when it answers. Until then the engine goes on scanning by itself";
+const NO_ANSWER: &str = "no database has answered in time, so it is unknown whether tasks were made ready. `punctual doctor` says which one \
+                         hangs; scan again when it answers. Until then the engine continues its periodic scans";
 /// All engines know that a queue is scanned no more after this.
 const SETTINGS_KNOWN_MS: i64 = 1_000;
 
@@ -86,7 +86,7 @@ async fn scan_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
         let is_over = step(&core, queue, &settings, &parts::owned(&core, part), &mut round).await;
         made_ready += round.report.handed_over - before;
         if is_over && let Some(error) = &round.error {
-            let Report { found, failed, .. } = round.report;
+            let ScanCounts { found, failed, .. } = round.report;
             tracing::warn!(
                 queue = queue.queue.as_str(),
                 found,
@@ -113,7 +113,7 @@ async fn step(
     found.retain(|entry| bound.is_none_or(|bound| entry.key() <= bound));
     found.sort_unstable_by_key(HotEntry::key);
     let began = Instant::now();
-    let served = core.live.lock().standing(queue).all();
+    let served = core.live.lock().line_counts(queue).all();
     let (mut room, mut found) = (SERVED_MAX.saturating_sub(served), found.into_iter());
     for entry in found.by_ref() {
         round.after = Some(entry.key());
@@ -208,7 +208,7 @@ async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: 
 }
 
 /// Looks in all partitions for what is ready in queues that are scanned and that executors ask for here: made ready by another
-/// engine or by hand, or given back. Tasks that are served now and were not.
+/// engine or manually, or given back. Tasks that are served now and were not.
 pub(crate) async fn serve_ready(core: &Arc<Core>) -> Result<usize, Error> {
     let wanted = wanted(core);
     if wanted.values().all(|left| *left == 0) {
@@ -225,7 +225,7 @@ fn wanted(core: &Core) -> Wanted {
     }
     let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
     let table = core.live.lock();
-    let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.standing(queue).all());
+    let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.line_counts(queue).all());
     let scanned = asked_for.iter().filter(|queue| core.settings.is_scanned(queue));
     scanned.map(|queue| (Arc::clone(queue), left(queue))).collect()
 }
@@ -262,9 +262,9 @@ fn look_through(core: &Core) {
     core.filling.look_through.notify_one();
 }
 
-/// What a scan that was started by hand has found.
+/// What a scan that was started manually has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScanByHand {
+pub struct ManualScanResult {
     /// Due tasks that no executor has.
     pub found: usize,
     /// Of these, how many the scan has made ready.
@@ -283,19 +283,19 @@ impl Engine {
         self.core.settings.is_scanned(queue)
     }
 
-    /// Scans a queue now, in all partitions, whoever owns them. None: the queue is not scanned.
+    /// Scans a queue now, in all partitions, whichever engine owns them. None: the queue is not scanned.
     ///
     /// # Errors
     /// When it cannot be known what is set for the queue, and when no database has answered in time. What fails otherwise is part of
     /// the answer.
-    pub async fn scan_queue(&self, queue: QueueKey) -> Result<Option<ScanByHand>, crate::Error> {
-        let until = Instant::now() + BY_HAND_WITHIN;
+    pub async fn scan_queue(&self, queue: QueueKey) -> Result<Option<ManualScanResult>, crate::Error> {
+        let until = Instant::now() + MANUAL_WITHIN;
         // One at a time: each reads all partitions. Who goes meanwhile starts none.
-        let turn = Arc::clone(&self.core.from_store.scans.by_hand).acquire_owned();
+        let turn = Arc::clone(&self.core.from_store.scans.manual).acquire_owned();
         let Ok(turn) = timeout_at(until, turn).await else {
             return Err(Error::did_not_happen(
                 SCAN,
-                "another scan by hand is under way; try again when it has ended",
+                "another manual scan is running; try again when it has ended",
             )
             .into());
         };
@@ -307,39 +307,43 @@ impl Engine {
             if !core.settings.is_scanned(&queue) {
                 return Ok(None);
             }
-            scan_all_by_hand(&core, &queue, until).await.map(Some).map_err(Into::into)
+            scan_all_manually(&core, &queue, until).await.map(Some).map_err(Into::into)
         })
         .await
     }
 }
 
-async fn scan_all_by_hand(core: &Arc<Core>, queue: &QueueKey, until: Instant) -> Result<ScanByHand, Error> {
+async fn scan_all_manually(
+    core: &Arc<Core>,
+    queue: &QueueKey,
+    until: Instant,
+) -> Result<ManualScanResult, Error> {
     let began = Instant::now();
-    let rounds = (0..core.store.parts()).map(|part| scan_by_hand(core, queue, part, until));
+    let rounds = (0..core.store.parts()).map(|part| scan_manually(core, queue, part, until));
     let rounds = join_all(rounds).await;
-    if rounds.iter().all(|round| round.report == Report::default() && round.is_silent) {
+    if rounds.iter().all(|round| round.report == ScanCounts::default() && round.is_silent) {
         return Err(Error::may_have_happened(SCAN, NO_ANSWER));
     }
-    let mut all = ScanByHand { is_complete: true, ..ScanByHand::default() };
-    for ByHand { report, is_complete, .. } in rounds {
+    let mut all = ManualScanResult { is_complete: true, ..ManualScanResult::default() };
+    for ManualScan { report, is_complete, .. } in rounds {
         all.found += report.found;
         all.handed_over += report.handed_over;
         all.failed += report.failed;
         all.is_complete &= is_complete;
     }
-    Ok(ScanByHand { took: began.elapsed(), ..all })
+    Ok(ManualScanResult { took: began.elapsed(), ..all })
 }
 
-/// What a scan by hand has found in one part of the store.
-struct ByHand {
-    report: Report,
+/// What a manual scan has found in one part of the store.
+struct ManualScan {
+    report: ScanCounts,
     /// All of it was looked at, and could be read.
     is_complete: bool,
     /// It has not answered in time.
     is_silent: bool,
 }
 
-async fn scan_by_hand(core: &Arc<Core>, queue: &QueueKey, part: usize, until: Instant) -> ByHand {
+async fn scan_manually(core: &Arc<Core>, queue: &QueueKey, part: usize, until: Instant) -> ManualScan {
     let settings = core.settings.queue(queue);
     let partitions: Vec<Partition> =
         core.partitions().filter(|partition| parts::is_in(core, part, *partition)).collect();
@@ -348,11 +352,11 @@ async fn scan_by_hand(core: &Arc<Core>, queue: &QueueKey, part: usize, until: In
         // What is under way when the time is over is found by the next scan, as after a crash.
         let Ok(is_over) = timeout_at(until, step(core, queue, &settings, &partitions, &mut round)).await
         else {
-            return ByHand { report: round.report, is_complete: false, is_silent: true };
+            return ManualScan { report: round.report, is_complete: false, is_silent: true };
         };
         if is_over || Instant::now() >= until {
             let is_complete = is_over && round.error.is_none();
-            return ByHand { report: round.report, is_complete, is_silent: round.is_silent };
+            return ManualScan { report: round.report, is_complete, is_silent: round.is_silent };
         }
     }
 }

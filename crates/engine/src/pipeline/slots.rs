@@ -17,7 +17,7 @@ const SLOTS_SHOWN: usize = 200;
 /// Attempts that are looked at for what keys, retries and executors hold, and how many at a time.
 const MEMBERS_SHOWN: usize = 10_000;
 const MEMBERS_AT_ONCE: usize = 1_000;
-/// Namespaces whose executors are told of.
+/// Namespaces whose executors are informed of.
 const NAMESPACES_SHOWN: usize = 20;
 /// Executors of one of them.
 const EXECUTORS_SHOWN: usize = 1_000;

@@ -6,13 +6,13 @@
 //! Back: what passed the hot set by is loaded, and engines pass each other what they have fired. A crash in between leaves the store,
 //! which has all of it.
 //!
-//! *When the hot set is believed to be away.* It is looked at twice a second, and at once when a call failed or had no answer within
+//! *When the hot set is believed to be unavailable.* It is looked at twice a second, and at once when a call failed or had no answer within
 //! 100 ms (`from_store::belief`). Where a look fails on two connections, or nothing at all has been answered for 0.5 s of this
-//! engine's own time, it is away; the same look goes on, and its answer ends that. So a hot set that answers anything within
+//! engine's own time, it is unavailable; the same look continues, and its answer ends that. So a hot set that answers anything within
 //! 0.5 s is never away, however slow it is. To believe wrongly costs a read of the store, ten seconds ahead, and that spans of what
 //! was inserted meanwhile are loaded again; nothing is lost by it, nor fires twice: the store decides about each lease.
 //!
-//! *Other engines.* One whom the hot set does not answer says so with its signs of life, and cannot announce anything. Until it has
+//! *Other engines.* One whom the hot set does not answer says so with its heartbeats, and cannot announce anything. Until it has
 //! it again, the others look in the store for what it has fired and not handed over, and for what it has inserted into their
 //! partitions. So they do where signals are lost and nobody says so (`elsewhere::is_deaf`).
 
@@ -41,7 +41,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the store while it does not, or where there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
-/// A hot set that has not answered a look within so many store periods is away, whatever it is doing: 0.5 s, counted in steps of time
+/// A hot set that has not answered a look within so many store periods is unavailable, whatever it is doing: 0.5 s, counted in steps of time
 /// in which this engine ran, so that one that stood still believes nothing. A silent connection is replaced before that (in
 /// `punctual-hot`, after 0.25 s).
 const PATIENCE_STEPS: u32 = 5;
@@ -96,7 +96,7 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
                     is_away(core, &silent());
                 }
                 if is_store_due(core) {
-                    // A hot set that is away and hangs keeps nothing from firing. A failure here is met again below.
+                    // A hot set that is unavailable and hangs keeps nothing from firing. A failure here is met again below.
                     fired += fire_all(core).await.unwrap_or(0);
                 }
             }
@@ -114,7 +114,7 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// What engines do whom the hot set does not answer, while it answers this one; and what others have fired that are not heard of.
+/// What engines do whom the hot set does not answer, while it answers this one; and what others have fired that are not learned of.
 async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
     let some_lack_hot = core.holdings.some_lack_hot(&core.options.name);
     let inserted = if some_lack_hot { store_source::look_back_everywhere(core).await } else { Ok(0) };
@@ -128,11 +128,11 @@ async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
 pub(crate) fn is_away(core: &Core, error: &Error) {
     if !core.from_store.belief.believe(true) {
         *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
-        // What began when it was away before may have read since then.
+        // What began when it was unavailable before may have read since then.
         core.from_store.watermarks.begin_anew();
-        // The others are to hear of it.
+        // The others are to learn of it.
         core.sharing.look_at_ownership.notify_one();
-        tracing::warn!(%error, "the hot set is away: firing goes on from the store");
+        tracing::warn!(%error, "the hot set is unavailable: firing continues from the store");
     }
 }
 
@@ -141,7 +141,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     let was_away = core.from_store.belief.believe(false);
     let has_gaps = was_away && core.from_store.has_gaps();
     if was_away {
-        tracing::info!("the hot set answers: firing goes on by it");
+        tracing::info!("the hot set answers: firing continues from it");
         *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
         core.filling.preload.notify_one();
         reconcile::is_back(core);
@@ -151,8 +151,8 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     }
     let mut lost = 0;
     for (tenure, wholeness) in partitions {
-        if let Wholeness::Overtaken(newest) = wholeness {
-            terms::overtaken(core, tenure, newest);
+        if let Wholeness::NewerTerm(newest) = wholeness {
+            terms::superseded(core, tenure, newest);
         }
         if (has_gaps || wholeness == Wholeness::Lost) && core.holdings.begin_anew(tenure) {
             core.live.lock().open(tenure.partition);
@@ -163,7 +163,7 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
         tracing::warn!(partitions = lost, "the hot set has gaps and is filled again from the store");
         core.meters.rebuilt(lost);
         core.filling.look_through.notify_one();
-        // The limiter stands beside the hot set.
+        // The limiter is beside the hot set.
         reconcile::is_seen_lost(core);
     }
 }

@@ -1,8 +1,8 @@
 //! Step 3 where no hot set gives what is due: the owner of a partition drains it from the store. So does an embedded engine, always;
-//! one without any Redis; and one whose Redis is away. Order of steps, and what a crash, a hang or a cut between two of them leaves:
+//! one without any Redis; and one whose Redis is unavailable. Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
-//! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `REACH_MS` ahead; with a new tenure, and when the hot
-//!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark stands where it stood. What this
+//! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `REACHABILITY_MS` ahead; with a new tenure, and when the hot
+//!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark is where it stood. What this
 //!    engine inserts or changes within its reach it puts into the table itself (`intake`), a crash before that leaves it to the
 //!    next tenure, and a lost answer of the store to the refill's look at what is overdue.
 //! 2. *Taken in.* What the table does not know comes into it, and its instant on the wheel; what it knows with this fence is
@@ -38,16 +38,16 @@ use std::sync::Arc;
 
 /// So far ahead it is read: a little less far than what is inserted here comes into the table at once, because an insert may look at
 /// the clock a moment before a read that is done first, and time may be set back a little.
-const REACH_MS: i64 = intake::NEAR_MS - 1_000;
+const REACHABILITY_MS: i64 = intake::NEAR_MS - 1_000;
 /// Once less than this is left.
-const REACH_LEFT_MS: i64 = REACH_MS / 2;
+const REACH_LEFT_MS: i64 = REACHABILITY_MS / 2;
 /// A new tenure reads a little less far, each partition of it by another number of these: their next reads do not fall together.
 const APART_MS: i64 = 500;
-const APART_MAX: i64 = (REACH_MS - REACH_LEFT_MS) / APART_MS;
+const APART_MAX: i64 = (REACHABILITY_MS - REACH_LEFT_MS) / APART_MS;
 /// The look back begins so long before the present, and ends so long after it: several periods.
 const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
-/// Pages of one partition in one run; the next goes on there.
+/// Pages of one partition in one run; the next continues there.
 const PAGES: usize = 10;
 /// With so many in the table that have not fired, only what is about to fire is read.
 const WAITING_MAX: usize = 500_000;
@@ -126,7 +126,7 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
 fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
     let (reach_ms, left_ms) = match waiting {
         WAITING_MAX.. => (SOON_MS, SOON_MS),
-        _ => (REACH_MS - apart * APART_MS, REACH_LEFT_MS),
+        _ => (REACHABILITY_MS - apart * APART_MS, REACH_LEFT_MS),
     };
     let is_far = read_to.is_some_and(|read_to| read_to.0 >= now.plus(left_ms));
     (!is_far).then_some(reach_ms)
@@ -137,7 +137,8 @@ async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Re
     let (now, mut found) = (core.now(), 0);
     let until = now.plus(SOON_MS);
     // However long ago the last look was, nothing lies between the two; the refill has what is older.
-    let begin = mark.looked_until.map_or(now, |looked_until| looked_until.clamp(now.plus(-REACH_MS), now));
+    let begin =
+        mark.looked_until.map_or(now, |looked_until| looked_until.clamp(now.plus(-REACHABILITY_MS), now));
     for _ in 0..PAGES {
         let after = Some(mark.looked_to.unwrap_or_else(|| (begin.plus(-BACK_MS), i64::MIN)));
         let (count, next) =
@@ -196,9 +197,9 @@ mod tests {
     #[test]
     fn with_a_full_table_what_is_about_to_fire_is_read_all_the_same() {
         let (now, read_to) = (Millis(100_000), |ms| Some((Millis(100_000 + ms), 1)));
-        assert_eq!(reach_ms(None, 0, 3, now), Some(REACH_MS - 3 * APART_MS));
+        assert_eq!(reach_ms(None, 0, 3, now), Some(REACHABILITY_MS - 3 * APART_MS));
         assert_eq!(reach_ms(read_to(REACH_LEFT_MS), 0, 0, now), None);
-        assert_eq!(reach_ms(read_to(REACH_LEFT_MS - 1), 0, 0, now), Some(REACH_MS));
+        assert_eq!(reach_ms(read_to(REACH_LEFT_MS - 1), 0, 0, now), Some(REACHABILITY_MS));
         assert_eq!(reach_ms(None, WAITING_MAX, 3, now), Some(SOON_MS));
         assert_eq!(reach_ms(read_to(0), WAITING_MAX, 0, now), Some(SOON_MS));
         assert_eq!(reach_ms(read_to(SOON_MS), WAITING_MAX, 0, now), None, "it has been read");

@@ -4,12 +4,12 @@
 use super::admit::state::is_limited;
 use crate::{
     core::Core,
-    settings::Known,
+    settings::LoadedSettings,
     shares::{Share, slower, state::SharesOf},
 };
 use punctual_contract::{
     hot::{Admission, HotEntry},
-    limiter::{Flowing, Limit, Member, Wish},
+    limiter::{Flowing, Limit, Member, SlotRequest},
 };
 use punctual_domain::{
     chooser::Chooser,
@@ -72,7 +72,7 @@ impl Terms {
 
     /// A queue that is scanned counts for no limit that others count for, since these may be held in Redis: it has the narrowest of
     /// them by itself.
-    fn of_scanned(known: &Known, queue: &Arc<QueueKey>, settings: Arc<QueueSettings>) -> Self {
+    fn of_scanned(known: &LoadedSettings, queue: &Arc<QueueKey>, settings: Arc<QueueSettings>) -> Self {
         let wider = [Some(&known.everything), known.namespaces.get(&queue.namespace)];
         let wider = || wider.into_iter().flatten();
         let slots = wider().filter_map(|scope| scope.concurrency).chain(settings.concurrency);
@@ -141,10 +141,10 @@ impl Terms {
         bounds.then_some(share)
     }
 
-    pub(crate) fn wish(&self, entry: &HotEntry, until: Millis) -> Wish {
+    pub(crate) fn request(&self, entry: &HotEntry, until: Millis) -> SlotRequest {
         let key = entry.demands().concurrency_key.as_deref();
         let (limits, rates) = self.of_task(entry.attempt, key);
-        Wish { member: next_attempt(entry), place: entry.row(), until, limits, rates }
+        SlotRequest { member: next_attempt(entry), place: entry.row(), until, limits, rates }
     }
 
     pub(crate) fn admission(&self, limit: usize) -> Admission {

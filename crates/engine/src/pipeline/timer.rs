@@ -2,7 +2,7 @@
 //! something is due. It never says so early. What is due the live table knows: should the wheel lose an instant, the refill's
 //! second finds it.
 
-use crate::{meters::ServiceMeters, sharing::fitness::state::Pulse};
+use crate::{meters::ServiceMeters, sharing::self_check::state::LivenessTick};
 use parking_lot::{Condvar, Mutex};
 use punctual_contract::Clock;
 use punctual_domain::time::Millis;
@@ -23,13 +23,13 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(crate) struct Timer {
-    inner: Mutex<Inner>,
+    inner: Mutex<TimerState>,
     wake: Condvar,
     stop: AtomicBool,
-    pulse: Pulse,
+    tick: LivenessTick,
 }
 
-struct Inner {
+struct TimerState {
     wheel: Wheel<()>,
     /// The deadline that the thread sleeps for; earlier ones wake it.
     sleeps_until: i64,
@@ -43,14 +43,14 @@ impl std::fmt::Debug for Timer {
 
 impl Timer {
     pub(crate) fn new(now: Millis) -> Self {
-        let inner = Inner { wheel: Wheel::new(now.0), sleeps_until: i64::MAX };
-        let (stop, pulse) = (AtomicBool::new(false), Pulse::default());
-        Self { inner: Mutex::new(inner), wake: Condvar::new(), stop, pulse }
+        let inner = TimerState { wheel: Wheel::new(now.0), sleeps_until: i64::MAX };
+        let (stop, tick) = (AtomicBool::new(false), LivenessTick::default());
+        Self { inner: Mutex::new(inner), wake: Condvar::new(), stop, tick }
     }
 
     /// Of the thread.
-    pub(crate) const fn pulse(&self) -> &Pulse {
-        &self.pulse
+    pub(crate) const fn tick(&self) -> &LivenessTick {
+        &self.tick
     }
 
     /// Wakes at each of these instants.
@@ -87,7 +87,7 @@ impl Timer {
         let life = |begins_anew| {
             if begins_anew {
                 let mut inner = self.inner.lock();
-                *inner = Inner { wheel: Wheel::new(clock.now().0), sleeps_until: i64::MAX };
+                *inner = TimerState { wheel: Wheel::new(clock.now().0), sleeps_until: i64::MAX };
             }
             self.run(clock, due, meters);
         };
@@ -98,13 +98,13 @@ impl Timer {
         }
     }
 
-    /// Returns when stopped, or when nobody listens any more.
+    /// Returns when stopped, or when no engine listens any more.
     fn run(&self, clock: &dyn Clock, due: &UnboundedSender<()>, meters: &ServiceMeters) {
         while !self.stop.load(Ordering::SeqCst) {
             if self.expired(clock.now()) && due.send(()).is_err() {
                 return;
             }
-            self.pulse.beat();
+            self.tick.beat();
             meters.goes_well();
             self.sleep(clock);
         }
@@ -138,7 +138,7 @@ impl Timer {
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let timer = Arc::clone(self);
         // A thread that never comes to run is missed as well.
-        timer.pulse.beat();
+        timer.tick.beat();
         std::thread::Builder::new()
             .name("punctual-wheel".into())
             .spawn(move || timer.keep_running(clock.as_ref(), &due, &meters))

@@ -56,7 +56,7 @@ async fn sort_out(core: &Arc<Core>, some: Vec<DoubtfulLease>, tasks: Vec<Option<
             count
         }
         Err(error) => {
-            tracing::warn!(%error, "leases that nobody heard of could not be given back; it will be repeated");
+            tracing::warn!(%error, "leases that reached no caller could not be released; this will be retried");
             0
         }
     }

@@ -1,7 +1,7 @@
-//! Token buckets of this engine: how fast a namespace, or everybody together, may insert. Knows no engine: whoever asks says
+//! Token buckets of this engine: how fast a namespace, or everybody together, may insert. Knows no engine: a caller that asks says
 //! what is set, who shares it, and what time it is.
 
-use crate::settings::Known;
+use crate::settings::LoadedSettings;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{
@@ -34,7 +34,7 @@ impl Quotas {
     /// One task of the namespace, or why not. It takes from all of its rates, or from none.
     pub(super) fn take(
         &self,
-        known: &Known,
+        known: &LoadedSettings,
         namespace: &Name,
         engines: u32,
         now: Millis,
@@ -60,7 +60,7 @@ impl Quotas {
     }
 }
 
-impl Known {
+impl LoadedSettings {
     pub(super) fn has_quotas(&self) -> bool {
         self.everything.insert_rate.is_some() || self.namespaces.values().any(|set| set.insert_rate.is_some())
     }
@@ -71,9 +71,9 @@ mod tests {
     use super::*;
     use punctual_domain::settings::ScopeSettings;
 
-    fn known(namespace: Option<Rate>, everything: Option<Rate>) -> Known {
+    fn known(namespace: Option<Rate>, everything: Option<Rate>) -> LoadedSettings {
         let set = |insert_rate| ScopeSettings { insert_rate, ..ScopeSettings::default() };
-        let mut known = Known { everything: set(everything), ..Known::default() };
+        let mut known = LoadedSettings { everything: set(everything), ..LoadedSettings::default() };
         known.namespaces.insert(eu(), set(namespace));
         known
     }
@@ -82,7 +82,7 @@ mod tests {
         Name::new("eu").unwrap()
     }
 
-    fn accepted(quotas: &Quotas, known: &Known, engines: u32, from_ms: i64, for_ms: i64) -> usize {
+    fn accepted(quotas: &Quotas, known: &LoadedSettings, engines: u32, from_ms: i64, for_ms: i64) -> usize {
         let at =
             |ms| (0..1_000).take_while(|_| quotas.take(known, &eu(), engines, Millis(ms)).is_ok()).count();
         (from_ms..from_ms + for_ms).map(at).sum()

@@ -1,6 +1,6 @@
 //! What the last look at the writers of each database found. Asks none of them.
 
-use crate::sharing::fitness::state::Pulse;
+use crate::sharing::self_check::state::LivenessTick;
 use parking_lot::Mutex;
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ const SILENT_AFTER: Duration = Duration::from_secs(10);
 
 /// What the last look at the writers found, by the part of the store.
 #[derive(Debug, Default)]
-pub(crate) struct Writers(pub(super) Mutex<Vec<Part>>);
+pub(crate) struct Writers(pub(super) Mutex<Vec<ComponentStatus>>);
 
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct ComponentStatus {
     /// Of a look that went well. Until the first one was asked for, nothing is missed.
-    pub(super) written: Pulse,
+    pub(super) written: LivenessTick,
     pub(super) failure: Option<String>,
 }
 
-impl Part {
+impl ComponentStatus {
     /// Why it cannot be written.
     pub(super) fn problem(&self) -> Option<String> {
         let silent = self.written.silent_for().filter(|silent| *silent > SILENT_AFTER);
@@ -28,10 +28,10 @@ impl Part {
 }
 
 impl Writers {
-    pub(super) fn of<T>(&self, part: usize, change: impl FnOnce(&mut Part) -> T) -> T {
+    pub(super) fn of<T>(&self, part: usize, change: impl FnOnce(&mut ComponentStatus) -> T) -> T {
         let mut parts = self.0.lock();
         let count = parts.len().max(part + 1);
-        parts.resize_with(count, Part::default);
+        parts.resize_with(count, ComponentStatus::default);
         change(parts.get_mut(part).expect("there are so many"))
     }
 

@@ -3,10 +3,10 @@
 
 use super::{
     memory::Memory,
-    pool::{Pool, Wanted},
+    pool::{Pool, ShareDemand},
     state::{Divided, QUEUES_MAX},
 };
-use crate::{core::Core, settings::Known};
+use crate::{core::Core, settings::LoadedSettings};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, limiter::Demand};
 use punctual_domain::{
@@ -27,8 +27,8 @@ const SEARCHED_MAX: usize = 1_000;
 
 /// What is known of one queue before it is divided.
 #[derive(Debug, Default)]
-struct Found {
-    is_told_of: bool,
+struct QueueDemand {
+    is_reported_on: bool,
     held: u64,
     ready: u64,
     short_of_slots: bool,
@@ -61,24 +61,25 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 /// All queues that count for a shared limit and have something, or had it lately.
 async fn gather(
     core: &Core,
-    known: &Known,
+    known: &LoadedSettings,
     memory: &mut Memory,
     now: Millis,
-) -> Result<BTreeMap<QueueKey, Found>, Error> {
+) -> Result<BTreeMap<QueueKey, QueueDemand>, Error> {
     let seen = core.limits.shares.take_seen(now);
     let demands = core.limits.limiter.demands(&core.options.name, &seen, now).await?;
     let ready = core.live.lock().count_served();
-    let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
+    let mut queues: BTreeMap<QueueKey, QueueDemand> = BTreeMap::new();
     for demand in demands {
         let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = demand;
         let all = queues.entry(queue).or_default();
-        all.is_told_of = true;
+        all.is_reported_on = true;
         all.short_of_slots |= short_of_slots;
         all.short_of_starts |= short_of_starts;
         all.starts_per_ks = all.starts_per_ks.saturating_add(starts_per_ks);
     }
-    for (queue, standing) in ready.into_iter().filter(|(_, standing)| standing.ready > 0) {
-        queues.entry((*queue).clone()).or_default().ready = u64::try_from(standing.ready).unwrap_or(u64::MAX);
+    for (queue, line_counts) in ready.into_iter().filter(|(_, line_counts)| line_counts.ready > 0) {
+        queues.entry((*queue).clone()).or_default().ready =
+            u64::try_from(line_counts.ready).unwrap_or(u64::MAX);
     }
     for queue in memory.queues() {
         queues.entry(queue.clone()).or_default();
@@ -109,33 +110,33 @@ async fn search(core: &Core, memory: &mut Memory, now: Millis) -> Result<Vec<Que
 }
 
 /// Of one queue.
-fn wanted(known: &Known, queue: &QueueKey, found: &Found) -> Wanted {
+fn wanted(known: &LoadedSettings, queue: &QueueKey, found: &QueueDemand) -> ShareDemand {
     let set = known.queues.get(queue);
     let is_going = known.namespaces.get(&queue.namespace).is_some_and(|set| set.deletion.is_some());
     let may_start = !is_going && set.is_none_or(|set| set.pause.is_none());
     // Tasks that no executor asks for want nothing; nor do executors that find none.
     let waiting = if may_start { found.ready } else { 0 };
     let is_short_of_starts = found.short_of_starts && waiting > 0;
-    Wanted {
+    ShareDemand {
         weight: known.weight_of_queue(queue),
         held: found.held,
         slots: found.held.saturating_add(if found.short_of_slots { waiting } else { 0 }),
         starts_per_ks: (!is_short_of_starts).then_some(found.starts_per_ks),
         slots_most: set.and_then(|set| set.concurrency),
         starts_most: set.and_then(|set| set.rate),
-        ..Wanted::default()
+        ..ShareDemand::default()
     }
 }
 
 /// Of a namespace: all of its queues together.
-fn sum(known: &Known, namespace: &Name, queues: &[(Name, Wanted)]) -> Wanted {
+fn sum(known: &LoadedSettings, namespace: &Name, queues: &[(Name, ShareDemand)]) -> ShareDemand {
     let set = known.namespaces.get(namespace);
-    let mut all = Wanted {
+    let mut all = ShareDemand {
         weight: known.weight_of_namespace(namespace),
         starts_per_ks: Some(0),
         slots_most: set.and_then(|set| set.concurrency),
         starts_most: set.and_then(|set| set.rate),
-        ..Wanted::default()
+        ..ShareDemand::default()
     };
     for (_, queue) in queues {
         let most = queue.slots_most.map_or(u64::MAX, u64::from);
@@ -148,17 +149,17 @@ fn sum(known: &Known, namespace: &Name, queues: &[(Name, Wanted)]) -> Wanted {
 
 fn divide(
     core: &Core,
-    known: &Known,
+    known: &LoadedSettings,
     memory: &mut Memory,
-    mut found: BTreeMap<QueueKey, Found>,
+    mut found: BTreeMap<QueueKey, QueueDemand>,
     (since_ms, now): (u64, Millis),
 ) -> Divided {
     let before = Arc::clone(&core.limits.shares.divided.read());
-    let mut queues: BTreeMap<Name, Vec<(Name, Wanted)>> = BTreeMap::new();
+    let mut queues: BTreeMap<Name, Vec<(Name, ShareDemand)>> = BTreeMap::new();
     let mut starts: HashMap<Name, u64> = HashMap::new();
     for (queue, found) in &mut found {
         // It holds its first slots, and the engine that gave them has not told of it yet: it may well want more.
-        found.short_of_slots |= found.held > 0 && !found.is_told_of && memory.is_new(queue);
+        found.short_of_slots |= found.held > 0 && !found.is_reported_on && memory.is_new(queue);
         (found.short_of_slots, found.short_of_starts) =
             memory.short(queue, (found.short_of_slots, found.short_of_starts), now);
         let mut wanted = wanted(known, queue, found);
@@ -174,7 +175,7 @@ fn divide(
         namespaces.push((name.clone(), wanted));
     }
     let namespaces = Memory::keep(namespaces);
-    let queues: BTreeMap<Name, Vec<(Name, Wanted)>> =
+    let queues: BTreeMap<Name, Vec<(Name, ShareDemand)>> =
         queues.into_iter().map(|(name, its)| (name, Memory::keep(its))).collect();
     forget(memory, &namespaces, &queues, found.keys());
 
@@ -206,8 +207,8 @@ fn divide(
 
 fn forget<'a>(
     memory: &mut Memory,
-    namespaces: &[(Name, Wanted)],
-    queues: &BTreeMap<Name, Vec<(Name, Wanted)>>,
+    namespaces: &[(Name, ShareDemand)],
+    queues: &BTreeMap<Name, Vec<(Name, ShareDemand)>>,
     found: impl Iterator<Item = &'a QueueKey>,
 ) {
     let names: BTreeSet<&Name> = namespaces.iter().map(|namespace| &namespace.0).collect();

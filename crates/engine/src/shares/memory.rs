@@ -1,7 +1,7 @@
 //! What the service of the shares remembers from look to look: who lately had how much, so that it is kept for them, and who
 //! has had how much in all, so that what cannot be divided goes round. Losing it costs some seconds of fairness.
 
-use super::pool::{Pool, Wanted};
+use super::pool::{Pool, ShareDemand};
 use hashbrown::{HashMap, HashSet};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 const LATELY_MS: i64 = 5_000;
 /// Executors that were sent away ask again within this (`Core::look_again`), as long as they want something.
 const SHORT_MS: i64 = 2_000;
-/// Longer between two looks counts as so much: the engine stood still.
+/// Longer between two looks counts as so much: the engine was stopped.
 const LOOK_MAX_MS: i64 = 5_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     looked_at: Option<Millis>,
-    namespaces: HashMap<Name, Lately>,
-    queues: HashMap<QueueKey, Lately>,
+    namespaces: HashMap<Name, RecentUse>,
+    queues: HashMap<QueueKey, RecentUse>,
     turns: Turns<Name>,
     turns_in: HashMap<Name, Turns<Name>>,
     /// When all members were last looked at for queues that nobody speaks of.
@@ -29,7 +29,7 @@ pub(super) struct Memory {
 }
 
 #[derive(Debug, Default)]
-struct Lately {
+struct RecentUse {
     slots: Most,
     starts: Most,
     short_of_slots_at: Option<Millis>,
@@ -61,14 +61,14 @@ fn and_a_little(most: u64, least: u64) -> u64 {
     if most == 0 { 0 } else { most.saturating_add((most / 2).max(least)) }
 }
 
-impl Lately {
-    fn note(&mut self, wanted: &mut Wanted, starts_per_ks: u64, now: Millis) {
+impl RecentUse {
+    fn note(&mut self, wanted: &mut ShareDemand, starts_per_ks: u64, now: Millis) {
         wanted.slots_lately = and_a_little(self.slots.note(wanted.held, now), 1);
         wanted.starts_lately = and_a_little(self.starts.note(starts_per_ks, now), 0);
     }
 }
 
-impl Wanted {
+impl ShareDemand {
     fn is_something(&self) -> bool {
         self.slots > 0
             || self.slots_lately > 0
@@ -110,7 +110,7 @@ impl Memory {
     pub(super) fn note_queue(
         &mut self,
         queue: &QueueKey,
-        wanted: &mut Wanted,
+        wanted: &mut ShareDemand,
         starts_per_ks: u64,
         now: Millis,
     ) {
@@ -120,7 +120,7 @@ impl Memory {
     pub(super) fn note_namespace(
         &mut self,
         name: &Name,
-        wanted: &mut Wanted,
+        wanted: &mut ShareDemand,
         starts_per_ks: u64,
         now: Millis,
     ) {
@@ -128,7 +128,7 @@ impl Memory {
     }
 
     /// Whoever has, and had lately, nothing is forgotten. Those that are left.
-    pub(super) fn keep<T: Clone>(wanted: Vec<(T, Wanted)>) -> Vec<(T, Wanted)> {
+    pub(super) fn keep<T: Clone>(wanted: Vec<(T, ShareDemand)>) -> Vec<(T, ShareDemand)> {
         wanted.into_iter().filter(|pair| pair.1.is_something()).collect()
     }
 
@@ -143,7 +143,7 @@ impl Memory {
         &mut self,
         of: Option<&Name>,
         before: Option<&Pool>,
-        wanted: &[(Name, Wanted)],
+        wanted: &[(Name, ShareDemand)],
         since_ms: u64,
     ) -> HashMap<Name, u64> {
         let turns = match of {

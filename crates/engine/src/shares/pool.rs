@@ -26,11 +26,11 @@ pub(super) struct Pool {
     slots: Option<u32>,
     starts: Option<Rate>,
     weights: u64,
-    parts: HashMap<Name, Part>,
+    parts: HashMap<Name, SharePart>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Part {
+pub(super) struct SharePart {
     weight: u32,
     held: u64,
     /// Slots that fall to it now. It may take more as long as nobody wants them.
@@ -50,7 +50,7 @@ pub(crate) struct Share {
 
 /// Who wants some of it, and how much.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ShareDemand {
     pub(super) weight: u32,
     pub(super) held: u64,
     /// Now, at one time.
@@ -92,7 +92,7 @@ fn per_ks(rate: Rate) -> u64 {
     u64::from(rate.limit).saturating_mul(1_000_000) / period_ms
 }
 
-/// The part of a rate that so many units are; never nothing, so that nobody waits for ever.
+/// The part of a rate that so many units are; never nothing, so that no caller waits for ever.
 fn part_of(rate: Rate, units: u64) -> Rate {
     let fine = parts_of_a_start(rate);
     let all = units_in(rate).max(1);
@@ -121,12 +121,12 @@ impl Pool {
     pub(super) fn divide(
         slots: Option<u32>,
         starts: Option<Rate>,
-        wanted: &[(Name, Wanted)],
+        wanted: &[(Name, ShareDemand)],
         served: &HashMap<Name, u64>,
     ) -> Self {
         let weights = wanted.iter().map(|pair| u64::from(pair.1.weight.max(1))).sum();
-        let claims = |limit: u64, of: &dyn Fn(&Wanted) -> (u64, u64)| -> Vec<Claim> {
-            let claim = |(name, wanted): &(Name, Wanted)| {
+        let claims = |limit: u64, of: &dyn Fn(&ShareDemand) -> (u64, u64)| -> Vec<Claim> {
+            let claim = |(name, wanted): &(Name, ShareDemand)| {
                 let (now, lately) = of(wanted);
                 let own = shares::entitled(limit, wanted.weight, weights);
                 let served = served.get(name).copied().unwrap_or(0);
@@ -146,7 +146,7 @@ impl Pool {
         });
         let is_alone = wanted.len() < 2;
         let nth = |of: &Option<Vec<u64>>, n: usize| of.as_ref().and_then(|list| list.get(n)).copied();
-        let part = |(n, (name, wanted)): (usize, &(Name, Wanted))| {
+        let part = |(n, (name, wanted)): (usize, &(Name, ShareDemand))| {
             let slots = nth(&most, n).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
             let starts = rates.as_ref().and_then(|rates| rates.get(n)).copied();
             let share = Share {
@@ -156,7 +156,7 @@ impl Pool {
                 weights,
             };
             let falls_to_it = nth(&fall, n).unwrap_or(0);
-            (name.clone(), Part { weight: wanted.weight.max(1), held: wanted.held, falls_to_it, share })
+            (name.clone(), SharePart { weight: wanted.weight.max(1), held: wanted.held, falls_to_it, share })
         };
         Self { slots, starts, weights, parts: wanted.iter().enumerate().map(part).collect() }
     }
@@ -193,7 +193,7 @@ impl Pool {
     /// What each has had since it was divided: what it holds, and what stands free for it.
     pub(super) fn had<'a>(
         &'a self,
-        wanted: &'a [(Name, Wanted)],
+        wanted: &'a [(Name, ShareDemand)],
     ) -> impl Iterator<Item = (&'a Name, u64, u32)> {
         let held: u64 = wanted.iter().map(|pair| pair.1.held).sum();
         let is_full = self.slots.is_none_or(|all| held >= u64::from(all));
@@ -214,12 +214,12 @@ impl Pool {
     }
 }
 
-fn slots_of(wanted: &Wanted) -> (u64, u64) {
+fn slots_of(wanted: &ShareDemand) -> (u64, u64) {
     let most = wanted.slots_most.map_or(u64::MAX, u64::from);
     (wanted.slots.min(most), wanted.slots_lately.min(most))
 }
 
-fn starts_of(rate: Rate, wanted: &Wanted) -> (u64, u64) {
+fn starts_of(rate: Rate, wanted: &ShareDemand) -> (u64, u64) {
     let most = wanted.starts_most.map_or(u64::MAX, |own| units_of(rate, per_ks(own)));
     let now =
         wanted.starts_per_ks.map_or_else(|| units_in(rate), |starts_per_ks| units_of(rate, starts_per_ks));

@@ -6,11 +6,11 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-fn wanted(weight: u32, held: u64, slots: u64) -> Wanted {
-    Wanted { weight, held, slots, starts_per_ks: Some(0), ..Wanted::default() }
+fn wanted(weight: u32, held: u64, slots: u64) -> ShareDemand {
+    ShareDemand { weight, held, slots, starts_per_ks: Some(0), ..ShareDemand::default() }
 }
 
-fn divided(slots: u32, wanted: &[(Name, Wanted)]) -> Pool {
+fn divided(slots: u32, wanted: &[(Name, ShareDemand)]) -> Pool {
     Pool::divide(Some(slots), None, wanted, &HashMap::new())
 }
 
@@ -31,20 +31,20 @@ fn who_is_alone_is_not_held_back_and_who_comes_new_has_its_weight_at_once() {
 
 #[test]
 fn what_somebody_lately_had_is_kept_for_it_as_far_as_its_weight_goes() {
-    let lately = |slots_lately| Wanted { slots_lately, ..wanted(1, 1, 1) };
+    let lately = |slots_lately| ShareDemand { slots_lately, ..wanted(1, 1, 1) };
     let flood = || (name("a"), wanted(1, 10, 500));
     let pool = divided(20, &[flood(), (name("b"), lately(6))]);
     assert_eq!((slots(&pool, "a"), slots(&pool, "b")), (Some(14), Some(10)));
     let pool = divided(20, &[flood(), (name("b"), lately(19))]);
     assert_eq!((slots(&pool, "a"), slots(&pool, "b")), (Some(10), Some(10)), "what it had beyond was lent");
-    let idle = Wanted { slots_lately: 5, ..wanted(1, 0, 0) };
+    let idle = ShareDemand { slots_lately: 5, ..wanted(1, 0, 0) };
     let pool = divided(1, &[(name("a"), wanted(1, 1, 500)), (name("b"), idle)]);
     assert_eq!(slots(&pool, "a"), Some(1), "the only slot is kept for nobody who does not want it now");
 }
 
 #[test]
 fn who_bounds_itself_leaves_the_rest_to_the_others() {
-    let bound = Wanted { slots_most: Some(3), ..wanted(1, 3, 500) };
+    let bound = ShareDemand { slots_most: Some(3), ..wanted(1, 3, 500) };
     let pool = divided(20, &[(name("a"), wanted(1, 10, 500)), (name("b"), bound)]);
     assert_eq!(slots(&pool, "a"), Some(17));
 }
@@ -56,8 +56,8 @@ fn slots_that_stand_free_for_somebody_count_as_had() {
     let had: Vec<u64> = pool.had(&wanted).map(|row| row.1).collect();
     assert_eq!(had, [1, 0], "it could have taken it");
     let full = [
-        (name("a"), Wanted { held: 0, ..wanted[0].1.clone() }),
-        (name("b"), Wanted { held: 1, ..wanted[1].1.clone() }),
+        (name("a"), ShareDemand { held: 0, ..wanted[0].1.clone() }),
+        (name("b"), ShareDemand { held: 1, ..wanted[1].1.clone() }),
     ];
     assert_eq!(pool.had(&full).map(|row| row.1).collect::<Vec<_>>(), [0, 1], "the other still has it");
 }
@@ -65,12 +65,12 @@ fn slots_that_stand_free_for_somebody_count_as_had() {
 #[test]
 fn a_rate_is_shared_in_parts_of_a_start_and_nobody_has_none() {
     let rate = Rate { limit: 10, period_ms: 1_000, burst: 8 };
-    let flows = |per_s: Option<u64>| Wanted {
+    let flows = |per_s: Option<u64>| ShareDemand {
         weight: 1,
         starts_per_ks: per_s.map(|per_s| per_s * 1_000),
-        ..Wanted::default()
+        ..ShareDemand::default()
     };
-    let of = |rate, wanted: &[(Name, Wanted)]| Pool::divide(None, Some(rate), wanted, &HashMap::new());
+    let of = |rate, wanted: &[(Name, ShareDemand)]| Pool::divide(None, Some(rate), wanted, &HashMap::new());
     let pool = of(rate, &[(name("a"), flows(None)), (name("b"), flows(Some(2)))]);
     let starts = |text: &str| pool.share_of(&name(text), || 1).starts.unwrap();
     let per_s = |rate: Rate| f64::from(rate.limit) * 1_000.0 / rate.period_ms as f64;

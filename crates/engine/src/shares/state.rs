@@ -5,7 +5,7 @@ use super::{
     memory::Memory,
     pool::{Pool, Share},
 };
-use crate::settings::Known;
+use crate::settings::LoadedSettings;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use punctual_contract::limiter::Demand;
@@ -17,7 +17,7 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
 
-/// Between two looks, however often somebody is kept back.
+/// Between two looks, however often somebody is deferred.
 const PAUSE: Duration = Duration::from_millis(250);
 /// A rate is not reckoned from less.
 const SOON_MS: i64 = 200;
@@ -34,14 +34,14 @@ pub(crate) struct Shares {
     pub(super) divided: RwLock<Arc<Divided>>,
     /// Of the service alone.
     pub(super) memory: tokio::sync::Mutex<Memory>,
-    pub(super) kept_back: Notify,
+    pub(super) deferred: Notify,
     pub(super) looked_at: Mutex<Option<Instant>>,
 }
 
 /// What this engine has seen since it last told the others.
 #[derive(Debug, Default)]
 struct Seeing {
-    queues: HashMap<Arc<QueueKey>, Seen>,
+    queues: HashMap<Arc<QueueKey>, Shortage>,
     /// Starts are counted since then.
     since: Millis,
     /// What was reckoned from those before.
@@ -49,7 +49,7 @@ struct Seeing {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Shortage {
     pub(super) short_of_slots: bool,
     pub(super) short_of_starts: bool,
     pub(super) starts: u64,
@@ -72,7 +72,7 @@ pub(crate) struct SharesOf {
     pub(crate) queue: Share,
 }
 
-impl Known {
+impl LoadedSettings {
     /// Somebody else counts for a limit that tasks of this namespace count for, or may.
     pub(crate) fn shares_limits(&self, namespace: &Name) -> bool {
         self.everything.limits_starts()
@@ -99,7 +99,7 @@ impl Seeing {
         if (0..SOON_MS).contains(&for_ms) {
             return;
         }
-        // Time went back, or the engine stood still: what was counted is of no known time.
+        // Time went back, or the engine was stopped: what was counted is of no known time.
         let for_ms = u64::try_from(for_ms).ok().filter(|number| *number <= LONG_MS);
         self.since = now;
         self.starts_per_ks = HashMap::new();
@@ -115,7 +115,7 @@ impl Seeing {
 
 impl Shares {
     /// What a queue may have at the most, where it is kept to a share.
-    pub(crate) fn of(&self, known: &Known, queue: &QueueKey, now: Millis) -> SharesOf {
+    pub(crate) fn of(&self, known: &LoadedSettings, queue: &QueueKey, now: Millis) -> SharesOf {
         let divided = Arc::clone(&self.divided.read());
         if !(0..=GOOD_FOR_MS).contains(&now.since(divided.at)) {
             return SharesOf::default();
@@ -130,7 +130,7 @@ impl Shares {
         }
     }
 
-    pub(super) fn see(&self, queue: &Arc<QueueKey>, what: impl FnOnce(&mut Seen)) {
+    pub(super) fn see(&self, queue: &Arc<QueueKey>, what: impl FnOnce(&mut Shortage)) {
         let mut seeing = self.seeing.lock();
         if seeing.queues.len() < QUEUES_MAX || seeing.queues.contains_key(queue) {
             what(seeing.queues.entry(Arc::clone(queue)).or_default());
@@ -154,9 +154,9 @@ impl Shares {
         demands
     }
 
-    /// Until somebody is kept back and it is time for another look.
+    /// Until somebody is deferred and it is time for another look.
     pub(crate) async fn wanted(&self) {
-        self.kept_back.notified().await;
+        self.deferred.notified().await;
         let looked_at = *self.looked_at.lock();
         if let Some(at) = looked_at {
             tokio::time::sleep_until(at + PAUSE).await;

@@ -40,8 +40,8 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 /// False: the hot set gives nothing to this term.
 async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     // What is lost from now on is noticed.
-    if let [Wholeness::Overtaken(newest)] = *core.hot.is_whole(&[tenure]).await? {
-        terms::overtaken(core, tenure, newest);
+    if let [Wholeness::NewerTerm(newest)] = *core.hot.is_whole(&[tenure]).await? {
+        terms::superseded(core, tenure, newest);
         return Ok(false);
     }
     // From now on the last owner drains nothing: what it has in its table is in the store.

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 /// Between two announcements: what comes meanwhile goes together. The first one waits for nothing.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// "Due" at this time, which no task is, says that the partition was given up: whoever should own it looks at once.
+/// "Due" at this time, which no task is, says that the partition was given up: the engine that should own it looks at once.
 pub(crate) const GIVEN_UP: Millis = Millis::ZERO;
 
-/// An engine that is not dead answers within this. The message bus may take as long for an answer: who asks, and who is asked, waits for
+/// An engine that is not dead answers within this. The message bus may take as long for an answer: the caller, and who is asked, waits for
 /// nothing longer.
 pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_millis(150);
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// Signals announced. What could not be is not tried again: whoever should have heard it looks at an interval.
+/// Signals announced. What could not be is not tried again: the engine that should have heard it looks at an interval.
 pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     let signals = core.sharing.announcer.gathered(&core.options.name);
     let count = signals.len();

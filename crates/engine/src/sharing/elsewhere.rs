@@ -1,5 +1,5 @@
 //! Which engines hear demands, and say that tasks of a queue wait there for executors; and the demands that this engine has sent and that are not
-//! answered. Keeps no task, and asks nobody.
+//! answered. Keeps no task, and asks no engine.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ pub(crate) struct Elsewhere {
     /// By queue and engine, when that engine last said so.
     ready: Mutex<HashMap<QueueKey, HashMap<String, Instant>>>,
     /// By queue and engine, how many more tasks its executors take.
-    wanted: Mutex<HashMap<QueueKey, HashMap<String, Wanted>>>,
+    wanted: Mutex<HashMap<QueueKey, HashMap<String, PlacesWanted>>>,
     /// By engine, when it last said that it hears demands.
     heard: Mutex<HashMap<String, Instant>>,
     /// By number.
@@ -29,7 +29,7 @@ pub(crate) struct Elsewhere {
 }
 
 #[derive(Debug)]
-struct Wanted {
+struct PlacesWanted {
     places: usize,
     said_at: Instant,
 }
@@ -53,7 +53,7 @@ impl Elsewhere {
         self.heard.lock().insert(engine, Instant::now());
     }
 
-    /// It has not been heard of lately: it does not pass its tasks, or does not hear who asks.
+    /// It has not been learned of lately: it does not pass its tasks, or does not hear the caller.
     pub(crate) fn is_deaf_to(&self, engine: &str) -> bool {
         !self.heard.lock().get(engine).is_some_and(is_believed)
     }
@@ -68,7 +68,7 @@ impl Elsewhere {
 
     /// Executors at an engine take so many tasks of the queue, as of now.
     pub(crate) fn wants(&self, engine: String, queue: QueueKey, places: usize) {
-        let wanted = Wanted { places, said_at: Instant::now() };
+        let wanted = PlacesWanted { places, said_at: Instant::now() };
         self.wanted.lock().entry(queue).or_default().insert(engine, wanted);
     }
 
@@ -138,7 +138,7 @@ impl Elsewhere {
         Asked { all: self, number, answer }
     }
 
-    /// To the caller that asked. What nobody waits for comes back.
+    /// To the caller that asked. What no caller waits for comes back.
     pub(crate) fn answer(&self, passed: Passed) -> Option<Passed> {
         let asked = self.demands.lock().remove(&passed.number);
         match asked {

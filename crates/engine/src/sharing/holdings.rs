@@ -22,11 +22,11 @@ pub(crate) struct Holdings {
 
 #[derive(Debug)]
 struct Holding {
-    inner: Mutex<Inner>,
+    inner: Mutex<HoldingsState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct HoldingsState {
     term: Option<i64>,
     /// Taken over, and not looked through yet.
     is_new: bool,
@@ -46,9 +46,10 @@ pub(crate) struct Raised {
 }
 
 impl Holdings {
-    /// `sole`: nobody shares, and everything is held from the beginning.
+    /// `sole`: no engine shares, and everything is held from the beginning.
     pub(crate) fn new(partitions: u16, sole: bool) -> Self {
-        let inner = || Inner { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
+        let inner =
+            || HoldingsState { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
         let holding = |_| Holding { inner: Mutex::new(inner()) };
         let held = if sole { usize::from(partitions) } else { 0 };
         Self {

@@ -37,11 +37,11 @@ pub(crate) async fn run_until(core: &Arc<Core>, end: &CancellationToken) -> Resu
         match signals {
             Ok(signals) => {
                 heard += signals.len();
-                signals.into_iter().for_each(|signal| heed(core, signal));
+                signals.into_iter().for_each(|signal| handle_signal(core, signal));
             }
             Err(error) => {
                 look_at_everything(core).await;
-                // Whoever has nothing to hear looks at an interval, and need not hurry to be told so again.
+                // The engine that has nothing to hear looks at an interval, and need not hurry to be told so again.
                 tokio::select! {
                     () = end.cancelled() => {}
                     () = tokio::time::sleep(DEAF) => {}
@@ -52,7 +52,7 @@ pub(crate) async fn run_until(core: &Arc<Core>, end: &CancellationToken) -> Resu
     }
 }
 
-/// Heeds what there is to be heard, for an engine whose clock is moved by hand. Signals heard.
+/// Heeds what there is to be heard, for an engine whose clock is moved manually. Signals heard.
 pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
     let others = &core.shared.signals;
     let mut heard = 0;
@@ -60,7 +60,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
         match signals {
             Ok(signals) => {
                 heard += signals.len();
-                signals.into_iter().for_each(|signal| heed(core, signal));
+                signals.into_iter().for_each(|signal| handle_signal(core, signal));
             }
             Err(_) => {
                 look_at_everything(core).await;
@@ -71,7 +71,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
     heard
 }
 
-fn heed(core: &Arc<Core>, signal: Signal) {
+fn handle_signal(core: &Arc<Core>, signal: Signal) {
     let own_name = core.options.name.as_str();
     if signal.addressee().is_some_and(|addressee| addressee != own_name) {
         return;
@@ -89,9 +89,9 @@ fn heed(core: &Arc<Core>, signal: Signal) {
             core.arrivals.wake_one(&queue);
         }
         Signal::Freed { queue, lane, places, .. } => elsewhere::freed(core, queue, lane.as_ref(), places),
-        Signal::Demand(demand) => elsewhere::heed_demand(core, *demand),
+        Signal::Demand(demand) => elsewhere::handle_demand(core, *demand),
         Signal::Passed(passed) if passed.number == Passed::AHEAD => take_in(core, *passed),
-        Signal::Passed(passed) => elsewhere::heed_passed(core, *passed),
+        Signal::Passed(passed) => elsewhere::handle_passed(core, *passed),
         Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
             if core.holdings.tenure(partition).is_some() {
                 core.sharing.asked.add(partition);

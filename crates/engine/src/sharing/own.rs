@@ -1,7 +1,7 @@
 //! Shares the partitions among the live engines: says that this one is alive, renews what it holds, gives up what
 //! should be another's, takes what should be its own and is free. The first two are a service of their own, which waits
 //! for nothing but the ownership back end: a partition that takes long to be given up ends no lease of another.
-//! Correctness never rests on it: while the ownership back end is away, everybody goes on with what they have, and the
+//! Correctness never rests on it: while the ownership back end is unavailable, everybody continues with what they have, and the
 //! hot set and the store refuse who is out of date.
 
 use crate::{
@@ -10,9 +10,9 @@ use crate::{
     pipeline::{from_store::state::HasHot, hand_over::release::give_back},
     sharing::{
         announce,
-        fitness::{self, Unfit},
-        reach::state::Reached,
+        reachability::state::Reached,
         rendezvous::{candidates, preferred},
+        self_check::{self, Unhealthy},
         step_aside, terms,
     },
 };
@@ -26,7 +26,7 @@ use punctual_contract::{
 use punctual_domain::place::{Partition, TaskRef};
 use std::{sync::Arc, time::Duration};
 
-/// An engine that has not been heard of for this long is dead, and what it held is free: with the period, and the time
+/// An engine that has not been learned of for this long is dead, and what it held is free: with the period, and the time
 /// that taking over needs, this makes the three seconds within which its tasks fire again.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Four tries to renew in one lease.
@@ -44,15 +44,15 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     rebalance(core).await
 }
 
-/// A sign of life, and the leases of what is held. Partitions lost: the other part stops working on them.
+/// A heartbeat, and the leases of what is held. Partitions lost: the other part stops working on them.
 pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
-    if fitness::unfit(core).is_some() || step_aside::is_aside(core) {
+    if self_check::unhealthy(core).is_some() || step_aside::is_aside(core) {
         // The other part gives up what is held.
         core.sharing.rebalance.notify_one();
         return Ok(0);
     }
     let has_hot = core.from_store.has_hot() == HasHot::Yes;
-    let says = Says { has_hot, without: core.sharing.reach.without() };
+    let says = Says { has_hot, without: core.sharing.reachability.without() };
     let live = core.shared.ownership.beat(&core.options.name, LEASE, &says).await?;
     core.holdings.hears_of(live);
     let lost = renew(core).await;
@@ -60,21 +60,21 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     lost
 }
 
-/// Moves partitions to whose they should be, as of the last sign of life. Partitions gained.
+/// Moves partitions to whose they should be, as of the last heartbeat. Partitions gained.
 pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     let me = core.options.name.as_str();
     if core.holdings.live().is_empty() {
-        // Not even of itself: it has given no sign of life yet, or nobody else will ever take over what it has.
+        // Not even of itself: it has given no heartbeat yet, or no other engine will ever take over what it has.
         return Ok(0);
     }
-    if let Some(why) = fitness::unfit(core) {
+    if let Some(why) = self_check::unhealthy(core) {
         return stand_aside(core, why).await;
     }
     if step_aside::is_due(core).await? {
-        return stand_aside(core, Unfit::ClockDoubtful).await;
+        return stand_aside(core, Unhealthy::ClockDoubtful).await;
     }
     for partition in core.holdings.take_lost() {
-        // Whoever has it now takes over what was claimed: nothing is to be written.
+        // The engine that has it now takes over what was claimed: nothing is to be written.
         drop_partition(core, partition).await;
     }
     let lost = terms::raise(core).await?;
@@ -86,10 +86,10 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         let of_part = candidates.get(part_of(partition)).map_or(&[][..], Vec::as_slice);
         preferred(of_part, partition).is_none_or(|preferred| preferred == me)
     };
-    // What counts is what the others have heard: until the next sign of life that is what was said with the last.
+    // What counts is what the others have heard: until the next heartbeat that is what was said with the last.
     let said = live.iter().find(|live| live.engine == me);
     let said_hot = said.is_none_or(|live| live.has_hot);
-    let is_settled = match core.from_store.has_hot() {
+    let is_recorded = match core.from_store.has_hot() {
         HasHot::Yes => said_hot,
         HasHot::Unsettled => false,
         HasHot::No => true,
@@ -97,8 +97,8 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     let stays = |partition: Partition| {
         let without = said.and_then(|live| live.without.as_ref());
         let said_away = without.is_some_and(|without| without.contains(&part_of(partition)));
-        !is_settled
-            || match core.sharing.reach.of(part_of(partition)) {
+        !is_recorded
+            || match core.sharing.reachability.of(part_of(partition)) {
                 Reached::Yes => said_away,
                 Reached::Unsettled => true,
                 Reached::No => false,
@@ -114,7 +114,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Gives up everything, and is not among the live until it is fit again, so that others take it over. Nothing is
 /// renewed meanwhile: what cannot be given back ends by itself.
-async fn stand_aside(core: &Arc<Core>, why: Unfit) -> Result<usize, Error> {
+async fn stand_aside(core: &Arc<Core>, why: Unhealthy) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
         return Ok(0);
@@ -122,9 +122,9 @@ async fn stand_aside(core: &Arc<Core>, why: Unfit) -> Result<usize, Error> {
     tracing::error!(
         why = why.reason(),
         partitions = held.len(),
-        "unfit to own partitions: they are given up"
+        "this engine is unhealthy: its partitions are released"
     );
-    // First: whoever hears that a partition is free must not think that it should be this engine's.
+    // First: the engine that hears that a partition is free must not think that it should be this engine's.
     core.shared.ownership.leave(&core.options.name).await?;
     core.meters.terms_lost(held.len());
     if tokio::time::timeout(GIVEN_BACK_WITHIN, give_up(core, &held)).await.is_err() {
@@ -149,7 +149,7 @@ async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(lost)
 }
 
-/// They were never given back: whoever has them now takes over what was claimed, and nothing is to be written.
+/// They were never given back: the engine that has them now takes over what was claimed, and nothing is to be written.
 async fn lose(core: &Arc<Core>, lost: Vec<Tenure>) {
     core.meters.terms_lost(lost.len());
     for tenure in lost {
@@ -188,7 +188,7 @@ async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef,
     closed.claimed
 }
 
-/// Gives partitions up, each as soon as it is handed back: until somebody else has it, nobody fires there.
+/// Gives partitions up, each as soon as it is handed back: until another has it, no engine fires there.
 async fn give_up(core: &Arc<Core>, held: &[Tenure]) {
     stream::iter(held).for_each_concurrent(AT_ONCE, |tenure| give_up_one(core, *tenure)).await;
 }
@@ -203,7 +203,7 @@ async fn give_up_one(core: &Arc<Core>, held: Tenure) {
     core.sharing.announcer.due(held.partition, announce::GIVEN_UP);
 }
 
-/// Stops working on a partition. What was claimed there and has not fired waits again, as if nobody had claimed it.
+/// Stops working on a partition. What was claimed there and has not fired waits again, as if no engine had claimed it.
 async fn hand_back(core: &Arc<Core>, partition: Partition) {
     let claimed = drop_partition(core, partition).await;
     let count = claimed.len();
@@ -215,7 +215,7 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 }
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
-    if core.sharing.reach.of(core.store.part_of(partition)) != Reached::Yes {
+    if core.sharing.reachability.of(core.store.part_of(partition)) != Reached::Yes {
         // Nothing can be written: the next owner takes them over as they are.
         return Ok(());
     }
@@ -235,7 +235,7 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
 
 /// The engine stops: everything is free at once, and the others know it.
 pub(crate) async fn leave(core: &Arc<Core>) {
-    // First: whoever hears that a partition is free must not think that it should be this engine's.
+    // First: the engine that hears that a partition is free must not think that it should be this engine's.
     if let Err(error) = core.shared.ownership.leave(&core.options.name).await {
         tracing::warn!(%error, "the others find out by themselves that this engine is gone");
     }

@@ -5,13 +5,13 @@
 use punctual_contract::ownership::Live;
 use punctual_domain::place::Partition;
 
-/// The engine with the highest score; None: nobody is alive.
+/// The engine with the highest score; None: no engine is alive.
 pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
     live.iter().map(String::as_str).max_by_key(|engine| (score(engine, partition), *engine))
 }
 
-/// Those who can own partitions of a database: who reaches it, and of these, whom the hot set answers. Where nobody does it is
-/// all the same: everybody goes on with what they have.
+/// Those who can own partitions of a database: who reaches it, and of these, whom the hot set answers. Where no engine does it is
+/// all the same: everybody continues with what they have.
 pub(crate) fn candidates(live: &[Live], part: usize) -> Vec<String> {
     let lacks = |live: &&Live| live.without.as_ref().is_some_and(|without| without.contains(&part));
     // Who does not say whether it reaches it does not hear either that another one does not.

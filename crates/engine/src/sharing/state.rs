@@ -1,15 +1,15 @@
 //! What this engine knows of sharing the store with others, beside what it holds (`holdings`): what it is to tell them, what they
-//! asked for, and why it should hold less. Decides nothing: the rules stand in the modules of its fields.
+//! asked for, and why it should hold less. Decides nothing: the rules are in the modules of its fields.
 
 use super::{
-    announce::state::Announcer, elsewhere::Elsewhere, listen::state::Asked, reach::state::Reach,
-    step_aside::state::Aside, terms::state::Overtaken,
+    announce::state::Announcer, elsewhere::Elsewhere, listen::state::Asked,
+    reachability::state::Reachability, step_aside::state::OwnershipPause, terms::state::SupersededTenures,
 };
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    /// What the other engines are to hear of, and what they asked for.
+    /// What the other engines are to learn of, and what they asked for.
     pub(crate) announcer: Announcer,
     pub(crate) asked: Asked,
     /// Where tasks wait for executors, and what other engines were asked for.
@@ -17,9 +17,9 @@ pub(crate) struct Sharing {
     /// Asks for a look ahead of the period: at who owns what, and at who should.
     pub(crate) look_at_ownership: Notify,
     pub(crate) rebalance: Notify,
-    pub(crate) aside: Aside,
+    pub(crate) aside: OwnershipPause,
     /// Databases that this engine's writers reach, as far as others must know.
-    pub(crate) reach: Reach,
+    pub(crate) reachability: Reachability,
     /// Partitions in which the hot set has seen newer terms than this engine's.
-    pub(crate) overtaken: Overtaken,
+    pub(crate) superseded: SupersededTenures,
 }

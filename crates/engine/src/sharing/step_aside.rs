@@ -1,5 +1,5 @@
 //! An engine whose wall clock disagrees with the others gives its partitions to engines whose clocks do not: the time
-//! that it goes by is good, but rests on one witness less. Where nobody takes them it goes on: an engine that is alone,
+//! that it goes by is good, but rests on one witness less. Where no engine takes them it continues: an engine that is alone,
 //! or whose neighbours are in the same trouble, still fires better than none. Must not decide what time it is.
 
 pub(crate) mod state;
@@ -9,20 +9,22 @@ use punctual_contract::Error;
 use state::Stage;
 use std::time::Duration;
 
-/// Looks after which nobody has taken what was given up: some five seconds.
+/// Looks after which no engine has taken what was given up: some five seconds.
 const LOOKS_MAX: u32 = 10;
 
 /// Whether this engine should own nothing now.
 pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     let stage = *core.sharing.aside.0.lock();
     let next = match stage {
-        _ if !clock::is_unfit(core) => Stage::TakesPart,
+        _ if !clock::is_unhealthy(core) => Stage::TakesPart,
         Stage::GoesOn => Stage::GoesOn,
         _ if core.holdings.len() > 0 && core.holdings.has_others() => Stage::Aside(0),
         Stage::TakesPart if core.holdings.len() > 0 => Stage::TakesPart,
         _ if others_own(core).await? => Stage::Aside(0),
         Stage::Aside(LOOKS_MAX) => {
-            tracing::error!("no other engine has taken the partitions: this one goes on by its steady clock");
+            tracing::error!(
+                "no other engine has taken the partitions: this one continues by its steady clock"
+            );
             Stage::GoesOn
         }
         Stage::Aside(looks) => Stage::Aside(looks + 1),
@@ -32,7 +34,7 @@ pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     Ok(matches!(next, Stage::Aside(_)))
 }
 
-/// As of the last look: it gives no sign of life.
+/// As of the last look: it gives no heartbeat.
 pub(crate) fn is_aside(core: &Core) -> bool {
     matches!(*core.sharing.aside.0.lock(), Stage::Aside(_))
 }

@@ -4,7 +4,7 @@
 use crate::core::Core;
 use punctual_contract::Error;
 use punctual_domain::{
-    executor::{Executor, Standing},
+    executor::{Executor, ExecutorStatus},
     task::Task,
     time::Millis,
 };
@@ -13,7 +13,7 @@ use punctual_domain::{
 const LOOKED_AT: usize = 500;
 const NAMED: usize = 3;
 
-/// What stands in the way, as one word, and a sentence.
+/// What is in the way, as one word, and a sentence.
 pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'static str, String), Error> {
     let (queue, kind) = (&task.ask.queue, task.ask.kind.as_str());
     let known = core.store.executors(&queue.namespace, "", LOOKED_AT).await?;
@@ -21,13 +21,14 @@ pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'stati
         executor.profile.queues.as_ref().is_some_and(|queues| queues.contains(queue.queue.as_str()))
     };
     let here: Vec<Executor> = known.into_iter().filter(asks).collect();
-    let standing =
-        |standing: Standing| here.iter().filter(move |executor| executor.standing(now) == standing);
-    let alive: Vec<&Executor> = standing(Standing::Alive).collect();
+    let status = |status: ExecutorStatus| here.iter().filter(move |executor| executor.status(now) == status);
+    let alive: Vec<&Executor> = status(ExecutorStatus::Alive).collect();
     let name = queue.queue.as_str();
     if alive.is_empty() {
-        let others: Vec<&Executor> =
-            [Standing::Quiet, Standing::Draining, Standing::Dead].into_iter().flat_map(standing).collect();
+        let others: Vec<&Executor> = [ExecutorStatus::Quiet, ExecutorStatus::Draining, ExecutorStatus::Dead]
+            .into_iter()
+            .flat_map(status)
+            .collect();
         let others = if others.is_empty() { String::new() } else { format!("; {}", named(&others, now)) };
         return Ok((
             "executor",
@@ -53,7 +54,7 @@ fn named(executors: &[&Executor], now: Millis) -> String {
     let one = |executor: &&Executor| {
         let (running, capacity) = (executor.profile.running.unwrap_or(0), executor.profile.capacity);
         let of = capacity.map_or_else(String::new, |capacity| format!(" of {capacity}"));
-        format!("{:?} is {} and runs {running}{of}", executor.name.as_str(), executor.standing(now).word())
+        format!("{:?} is {} and runs {running}{of}", executor.name.as_str(), executor.status(now).word())
     };
     let shown: Vec<String> = executors.iter().take(NAMED).map(one).collect();
     let more = executors.len().saturating_sub(NAMED);

@@ -3,14 +3,19 @@
 use super::{Evaluator, no_overload};
 use crate::{
     error::Mistake,
-    tree::{Node, Operator},
+    tree::{ExpressionNode, Operator},
     value::{Value, number_order},
 };
 use std::cmp::Ordering;
 
 impl Evaluator<'_> {
     /// Values of different types are different; numbers are compared as numbers.
-    pub(super) fn equal(&mut self, node: &Node, one: &Value, other: &Value) -> Result<bool, Mistake> {
+    pub(super) fn equal(
+        &mut self,
+        node: &ExpressionNode,
+        one: &Value,
+        other: &Value,
+    ) -> Result<bool, Mistake> {
         match (one, other) {
             (Value::String(one), Value::String(other)) => Ok(one.len() == other.len() && {
                 self.reads(node, one.len())?;
@@ -53,7 +58,7 @@ impl Evaluator<'_> {
     /// None: a number that is none is in no order.
     pub(super) fn order(
         &mut self,
-        node: &Node,
+        node: &ExpressionNode,
         operator: Operator,
         one: &Value,
         other: &Value,
@@ -73,7 +78,7 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn is_in(&mut self, node: &Node, one: &Value, of: &Value) -> Result<bool, Mistake> {
+    pub(super) fn is_in(&mut self, node: &ExpressionNode, one: &Value, of: &Value) -> Result<bool, Mistake> {
         match of {
             Value::List(items) => {
                 for item in items.iter() {

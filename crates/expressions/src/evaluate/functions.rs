@@ -3,11 +3,11 @@
 use super::{Evaluator, count, no_overload_of};
 use crate::{
     error::Mistake,
-    tree::{Call, Node},
+    tree::{ExpressionNode, FunctionCall},
     value::Value,
 };
 
-/// All of them, for those who ask which there are.
+/// All of them, for the callers which there are.
 pub(crate) const NAMES: [&str; 12] = [
     "bool",
     "bytes",
@@ -35,7 +35,7 @@ pub(crate) fn is_known(function: &str) -> bool {
 }
 
 impl<'a> Evaluator<'a> {
-    pub(super) fn call(&mut self, node: &Node, call: &'a Call) -> Result<Value, Mistake> {
+    pub(super) fn call(&mut self, node: &ExpressionNode, call: &'a FunctionCall) -> Result<Value, Mistake> {
         if !is_known(&call.function) {
             return Err(Self::wrong(node, unknown(&call.function)));
         }
@@ -70,7 +70,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn size(&mut self, node: &Node, of: &Value) -> Result<Value, Mistake> {
+    fn size(&mut self, node: &ExpressionNode, of: &Value) -> Result<Value, Mistake> {
         let size = match of {
             Value::String(text) => {
                 self.reads(node, text.len())?;
@@ -84,7 +84,7 @@ impl<'a> Evaluator<'a> {
         Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
     }
 
-    fn converted(&mut self, node: &Node, function: &str, of: &Value) -> Result<Value, Mistake> {
+    fn converted(&mut self, node: &ExpressionNode, function: &str, of: &Value) -> Result<Value, Mistake> {
         let made = match (function, of) {
             ("bytes", Value::String(text)) => {
                 self.makes(node, count(text.len()))?;

@@ -2,7 +2,7 @@
 //! states, both of which are counted. Nothing is tried twice, whatever the pattern.
 
 use super::{Evaluator, count};
-use crate::{error::Mistake, tree::Node};
+use crate::{error::Mistake, tree::ExpressionNode};
 use regex_automata::{
     nfa::thompson::{
         Compiler, Config, WhichCaptures,
@@ -32,7 +32,12 @@ pub(super) struct Pattern {
 }
 
 impl Evaluator<'_> {
-    pub(super) fn matches(&mut self, node: &Node, text: &str, pattern: &Arc<str>) -> Result<bool, Mistake> {
+    pub(super) fn matches(
+        &mut self,
+        node: &ExpressionNode,
+        text: &str,
+        pattern: &Arc<str>,
+    ) -> Result<bool, Mistake> {
         let known = self.patterns.iter().position(|candidate| candidate.text == *pattern);
         let place = match known {
             Some(place) => place,
@@ -72,7 +77,7 @@ fn compiled(pattern: &Arc<str>) -> Result<Pattern, String> {
     Ok(Pattern { text: Arc::clone(pattern), automaton, cache })
 }
 
-/// What the automaton's error says stands in its cause.
+/// What the automaton's error says is in its cause.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

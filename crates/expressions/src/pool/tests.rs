@@ -12,11 +12,11 @@ async fn held(pool: &'static Pool, jobs: &mut JoinSet<()>) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (begin, begun) = oneshot::channel();
     jobs.spawn(async move {
-        let work = move |_: &Turn| {
+        let work = move |_: &TimeSlice| {
             begin.send(()).unwrap();
             released.recv().unwrap_err();
         };
-        pool.run(Lane::Request, "eu", work).await.unwrap();
+        pool.run(PoolLane::Request, "eu", work).await.unwrap();
     });
     begun.await.unwrap();
     release
@@ -32,14 +32,14 @@ async fn a_full_lane_refuses_at_once_and_the_other_lane_does_not() {
     let pool = leaked(8);
     let mut jobs = JoinSet::new();
     let release = held(pool, &mut jobs).await;
-    let waiting: Vec<_> = (0..2).map(|_| Box::pin(pool.run(Lane::Request, "eu", |_| ()))).collect();
+    let waiting: Vec<_> = (0..2).map(|_| Box::pin(pool.run(PoolLane::Request, "eu", |_| ()))).collect();
     let mut waiting = waiting.into_iter().map(|mut job| {
         assert!(futures_poll(&mut job).is_none());
         job
     });
     let (first, second) = (waiting.next().unwrap(), waiting.next().unwrap());
-    assert_eq!(pool.run(Lane::Request, "eu", |_| ()).await, Err(Unavailable::Full));
-    let mut engine = Box::pin(pool.run(Lane::Engine, "eu", |_| 7));
+    assert_eq!(pool.run(PoolLane::Request, "eu", |_| ()).await, Err(Unavailable::Full));
+    let mut engine = Box::pin(pool.run(PoolLane::Engine, "eu", |_| 7));
     assert!(futures_poll(&mut engine).is_none());
     drop(release);
     assert_eq!((first.await, second.await, engine.await), (Ok(()), Ok(()), Ok(7)));
@@ -62,11 +62,15 @@ async fn tenants_take_turns_and_none_of_them_fills_a_lane() {
     let mut all = Vec::new();
     for tenant in ["eu", "eu", "eu", "us", "eu", "asia"] {
         let begun = begun.clone();
-        let mut job = Box::pin(pool.run(Lane::Request, tenant, move |_| begun.send(tenant).unwrap()));
+        let mut job = Box::pin(pool.run(PoolLane::Request, tenant, move |_| begun.send(tenant).unwrap()));
         assert!(futures_poll(&mut job).is_none());
         all.push(job);
     }
-    assert_eq!(pool.run(Lane::Request, "eu", |_| ()).await, Err(Unavailable::Full), "a quarter is its own");
+    assert_eq!(
+        pool.run(PoolLane::Request, "eu", |_| ()).await,
+        Err(Unavailable::Full),
+        "a quarter is its own"
+    );
     drop(release);
     for job in all {
         job.await.unwrap();
@@ -79,9 +83,9 @@ async fn one_thread_is_left_to_the_other_tenants() {
     let pool: &'static Pool = Box::leak(Box::new(Pool::new(2, 16, LONG)));
     let mut jobs = JoinSet::new();
     let release = held(pool, &mut jobs).await;
-    let mut own = Box::pin(pool.run(Lane::Engine, "eu", |_| 1));
+    let mut own = Box::pin(pool.run(PoolLane::Engine, "eu", |_| 1));
     assert!(futures_poll(&mut own).is_none());
-    assert_eq!(pool.run(Lane::Engine, "us", |_| 2).await, Ok(2), "although the other came first");
+    assert_eq!(pool.run(PoolLane::Engine, "us", |_| 2).await, Ok(2), "although the other came first");
     assert!(futures_poll(&mut own).is_none());
     drop(release);
     assert_eq!(own.await, Ok(1));
@@ -94,7 +98,8 @@ async fn lanes_take_turns() {
     let release = held(pool, &mut jobs).await;
     let (begun, order) = mpsc::channel();
     let mut all = Vec::new();
-    for lane in [Lane::Request, Lane::Request, Lane::Request, Lane::Engine, Lane::Engine] {
+    for lane in [PoolLane::Request, PoolLane::Request, PoolLane::Request, PoolLane::Engine, PoolLane::Engine]
+    {
         let begun = begun.clone();
         let mut job = Box::pin(pool.run(lane, "eu", move |_| begun.send(lane).unwrap()));
         assert!(futures_poll(&mut job).is_none());
@@ -104,7 +109,8 @@ async fn lanes_take_turns() {
     for job in all {
         job.await.unwrap();
     }
-    let wanted = [Lane::Engine, Lane::Request, Lane::Engine, Lane::Request, Lane::Request];
+    let wanted =
+        [PoolLane::Engine, PoolLane::Request, PoolLane::Engine, PoolLane::Request, PoolLane::Request];
     assert_eq!(order.try_iter().collect::<Vec<_>>(), wanted);
 }
 
@@ -112,15 +118,16 @@ async fn lanes_take_turns() {
 async fn a_panic_is_an_error_and_costs_no_thread() {
     let pool = Pool::new(1, 1, LONG);
     for _ in 0..3 {
-        let done =
-            pool.run(Lane::Engine, "eu", |_| -> () { std::panic::resume_unwind(Box::new("a fault")) }).await;
+        let done = pool
+            .run(PoolLane::Engine, "eu", |_| -> () { std::panic::resume_unwind(Box::new("a fault")) })
+            .await;
         assert_eq!(done, Err(Unavailable::Panicked));
     }
-    assert_eq!(pool.run(Lane::Engine, "eu", |_| 1).await, Ok(1));
+    assert_eq!(pool.run(PoolLane::Engine, "eu", |_| 1).await, Ok(1));
 }
 
-fn endless(turn: &Turn) -> Bound {
-    let mut budget = Budget::of_request(turn);
+fn endless(slice: &TimeSlice) -> Bound {
+    let mut budget = Budget::of_request(slice);
     loop {
         if let Err(problem) = budget.within(u64::MAX, u64::MAX, |part| part.look()) {
             return problem.bound;
@@ -131,25 +138,25 @@ fn endless(turn: &Turn) -> Bound {
 #[tokio::test]
 async fn endless_work_ends_by_its_deadline() {
     let pool = Pool::new(1, 1, Duration::from_millis(20));
-    assert_eq!(pool.run(Lane::Request, "eu", endless).await, Ok(Bound::Time));
-    assert_eq!(pool.run(Lane::Request, "eu", |_| 1).await, Ok(1));
+    assert_eq!(pool.run(PoolLane::Request, "eu", endless).await, Ok(Bound::Time));
+    assert_eq!(pool.run(PoolLane::Request, "eu", |_| 1).await, Ok(1));
 }
 
 #[tokio::test]
 async fn work_whose_caller_is_gone_stops_or_is_not_begun() {
     let pool = leaked(10);
     let (begin, begun) = oneshot::channel();
-    let mut asked = Box::pin(pool.run(Lane::Request, "eu", move |turn| {
+    let mut asked = Box::pin(pool.run(PoolLane::Request, "eu", move |slice| {
         begin.send(()).unwrap();
-        endless(turn)
+        endless(slice)
     }));
     assert!(futures_poll(&mut asked).is_none());
     begun.await.unwrap();
     let (begun, order) = mpsc::channel();
-    let mut second = Box::pin(pool.run(Lane::Request, "eu", move |_| begun.send(()).unwrap()));
+    let mut second = Box::pin(pool.run(PoolLane::Request, "eu", move |_| begun.send(()).unwrap()));
     assert!(futures_poll(&mut second).is_none());
     drop(second);
     drop(asked);
-    assert_eq!(pool.run(Lane::Request, "eu", |_| 1).await, Ok(1));
+    assert_eq!(pool.run(PoolLane::Request, "eu", |_| 1).await, Ok(1));
     assert_eq!(order.try_recv(), Err(mpsc::TryRecvError::Disconnected), "it was never begun");
 }

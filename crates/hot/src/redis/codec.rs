@@ -4,7 +4,7 @@
 
 use punctual_contract::{
     Ask,
-    hot::{Details, HotEntry, Lane},
+    hot::{Details, HotEntry, ParkReason},
 };
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -79,12 +79,12 @@ struct More<'a> {
     demanded: Demanded,
     kind: Option<&'a str>,
     #[serde(borrow)]
-    ask: Option<Asked<'a>>,
+    ask: Option<WireAsked<'a>>,
 }
 
 /// What was asked for, as it travels.
 #[derive(Serialize, Deserialize)]
-struct Asked<'a> {
+struct WireAsked<'a> {
     content: u8,
     #[serde(borrow, with = "serde_bytes")]
     payload: &'a [u8],
@@ -101,7 +101,7 @@ impl<'a> More<'a> {
     fn of(entry: &'a HotEntry) -> Self {
         let Demands { concurrency_key, handler_versions } = entry.demands().clone();
         let demanded = Demanded { attempt: entry.attempt, concurrency_key, handler_versions };
-        let ask = entry.ask().map(|ask| Asked {
+        let ask = entry.ask().map(|ask| WireAsked {
             content: ask.payload.code(),
             payload: &ask.payload.bytes,
             max_attempts: ask.max_attempts,
@@ -121,7 +121,7 @@ impl Demanded {
     }
 }
 
-impl Asked<'_> {
+impl WireAsked<'_> {
     fn ask(self, due_at: i64) -> Option<Arc<Ask>> {
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         Some(Arc::new(Ask {
@@ -145,12 +145,12 @@ pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
 }
 
 /// A lane in a message: its kind, the length of its text, the text.
-pub(crate) fn lane_word(lane: &Lane) -> Vec<u8> {
+pub(crate) fn lane_word(lane: &ParkReason) -> Vec<u8> {
     let (kind, text) = match lane {
-        Lane::Key(key) => (b'k', key.as_str()),
-        Lane::Retries => (b'r', ""),
-        Lane::Version(version) => (b'v', version.as_str()),
-        Lane::Kind(kind) => (b'w', kind.as_str()),
+        ParkReason::Key(key) => (b'k', key.as_str()),
+        ParkReason::Retries => (b'r', ""),
+        ParkReason::Version(version) => (b'v', version.as_str()),
+        ParkReason::Kind(kind) => (b'w', kind.as_str()),
     };
     let mut word = vec![kind];
     word.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
@@ -158,14 +158,14 @@ pub(crate) fn lane_word(lane: &Lane) -> Vec<u8> {
     word
 }
 
-pub(crate) fn lane_of(word: &[u8]) -> Option<Lane> {
+pub(crate) fn lane_of(word: &[u8]) -> Option<ParkReason> {
     let (head, text) = word.split_at_checked(3)?;
     let text = str::from_utf8(text).ok()?.to_owned();
     match head.first()? {
-        b'k' => Some(Lane::Key(text)),
-        b'r' => Some(Lane::Retries),
-        b'v' => Some(Lane::Version(text)),
-        b'w' => Some(Lane::Kind(text)),
+        b'k' => Some(ParkReason::Key(text)),
+        b'r' => Some(ParkReason::Retries),
+        b'v' => Some(ParkReason::Version(text)),
+        b'w' => Some(ParkReason::Kind(text)),
         _ => None,
     }
 }
@@ -356,11 +356,11 @@ pub(super) mod tests {
     #[test]
     fn lanes_come_back_as_they_went() {
         for lane in [
-            Lane::Key(String::new()),
-            Lane::Key("é/:".into()),
-            Lane::Retries,
-            Lane::Version(">=2".into()),
-            Lane::Kind("mail".into()),
+            ParkReason::Key(String::new()),
+            ParkReason::Key("é/:".into()),
+            ParkReason::Retries,
+            ParkReason::Version(">=2".into()),
+            ParkReason::Kind("mail".into()),
         ] {
             assert_eq!(lane_of(&lane_word(&lane)), Some(lane));
         }

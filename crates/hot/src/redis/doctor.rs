@@ -3,15 +3,14 @@
 //! and in `problem` once. Writes nothing.
 
 use super::{
-    address::{Address, Limits},
     identity::ClusterName,
     keys::Keys,
-    link::Place,
-    problem::{Failure, RedisProblem},
+    problem::RedisProblem,
     script::SCRIPTS,
     server::{self, Info},
 };
 use punctual_contract::Clock;
+use punctual_redis_link::{Failure, RedisEndpoints, TimeLimits};
 use redis::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 /// All that an address names.
 #[derive(Debug)]
 pub struct RedisDoctor {
-    place: Arc<Place>,
+    place: Arc<RedisEndpoints>,
     keys: Keys,
     prefix: String,
 }
@@ -61,9 +60,9 @@ impl RedisDoctor {
     /// # Errors
     /// When address or prefix cannot be used.
     pub fn new(url: &str, prefix: &str, within: Duration) -> Result<Self, RedisProblem> {
-        let limits = Limits { connect: within, response: within };
+        let limits = TimeLimits { connect: within, response: within, doubt: within };
         let keys = Keys::new(prefix, 1)?;
-        let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
+        let place = RedisEndpoints::new(url, limits, SCRIPTS.all())?;
         Ok(Self { place, keys, prefix: prefix.to_owned() })
     }
 
@@ -73,15 +72,15 @@ impl RedisDoctor {
     /// See `servers`.
     pub async fn hosts(&self) -> Result<Vec<(String, u16)>, RedisProblem> {
         let mut hosts = Vec::new();
-        for node in self.place.nodes() {
-            hosts.extend(node.host(self.place.limits).await?);
+        for server in self.place.servers() {
+            hosts.extend(server.host(self.place.limits).await?);
         }
         Ok(hosts)
     }
 
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        self.place.nodes().iter().all(|node| node.is_tls())
+        self.place.servers().iter().all(|server| server.is_tls())
     }
 
     /// Each master.
@@ -89,8 +88,8 @@ impl RedisDoctor {
     /// # Errors
     /// As every question here: when Redis cannot be reached or does not take it.
     pub async fn servers(&self) -> Result<Vec<RedisServer>, RedisProblem> {
-        let answers = self.place.link()?.run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
-        let infos = server::read(answers).ok_or(RedisProblem::Answer("INFO as text"))?;
+        let answers = self.place.router().run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
+        let infos = server::read(answers).ok_or(RedisProblem::answer("INFO as text"))?;
         Ok(infos.iter().map(server).collect())
     }
 
@@ -101,11 +100,11 @@ impl RedisDoctor {
     pub async fn marker(&self, own: Option<i64>) -> Result<Marker, RedisProblem> {
         let mut read = redis::cmd("GET");
         read.arg(self.keys.cluster());
-        let found = match self.place.link()?.run_one(read).await.map_err(problem)? {
+        let found = match self.place.router().run_one(read).await.map_err(problem)? {
             Value::Nil => return Ok(Marker::None),
             Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Value::SimpleString(text) => text,
-            _ => return Err(RedisProblem::Answer("the name of a cluster")),
+            _ => return Err(RedisProblem::answer("the name of a cluster")),
         };
         if own.is_some_and(|own| ClusterName::is_of(&found, own)) {
             return Ok(Marker::Own);
@@ -118,11 +117,11 @@ impl RedisDoctor {
     /// # Errors
     /// See `servers`.
     pub async fn script(&self, times: usize, clock: &dyn Clock) -> Result<ScriptLooks, RedisProblem> {
-        let link = self.place.link()?;
+        let router = self.place.router();
         let mut looks = ScriptLooks::default();
         for _ in 0..times {
             let (asked_at, began) = (clock.now(), Instant::now());
-            let there_ms = time(&link.run_one(SCRIPTS.clock.call(&[])).await.map_err(problem)?)?;
+            let there_ms = time(&router.run_one(SCRIPTS.clock.call(&[])).await.map_err(problem)?)?;
             let took = began.elapsed();
             if looks.took.iter().all(|duration| took < *duration) {
                 let half_ms = i64::try_from(took.as_millis() / 2).unwrap_or(i64::MAX);
@@ -135,7 +134,7 @@ impl RedisDoctor {
 }
 
 fn problem(failure: Failure) -> RedisProblem {
-    failure.problem
+    failure.problem.into()
 }
 
 fn server(info: &Info) -> RedisServer {
@@ -166,7 +165,7 @@ fn time(answer: &Value) -> Result<i64, RedisProblem> {
         },
         _ => None,
     };
-    let (seconds, micros) = found.ok_or(RedisProblem::Answer("the time"))?;
+    let (seconds, micros) = found.ok_or(RedisProblem::answer("the time"))?;
     Ok(seconds.saturating_mul(1_000) + micros / 1_000)
 }
 

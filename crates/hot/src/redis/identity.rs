@@ -2,18 +2,18 @@
 //! engine compares, when Redis first answers it and whenever it looks whether anything was lost. Two clusters on one prefix
 //! would take each other's entries and refuse each other's terms, so that neither fires on time.
 //!
-//! Before the first look was answered, and once another cluster's name was read, no call goes through but the next look:
-//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was away
+//! Before the first look was answered, and once another cluster's name was read, no call passes through but the next look:
+//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was unavailable
 //! when the engine began is judged as one that was there. What went through between two looks (half a second) is repaired as
 //! a loss is. Must not decide anything about a task.
 
 use super::{
     keys::Keys,
-    link::Link,
-    problem::{Failure, RedisProblem},
+    problem::{Failure, RedisProblem, lifted},
     server::{self, Info},
 };
 use parking_lot::RwLock;
+use punctual_redis_link::Router;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 
@@ -64,12 +64,12 @@ pub(crate) struct Identity {
     older_queues: String,
     prefix: String,
     own: Option<ClusterName>,
-    verdict: RwLock<Verdict>,
+    verdict: RwLock<IdentityCheck>,
 }
 
 /// Whether this engine may use the servers and their keys.
 #[derive(Clone, Debug)]
-enum Verdict {
+enum IdentityCheck {
     /// They have not answered yet.
     Pending,
     /// They are fit, and the keys are this cluster's.
@@ -88,31 +88,31 @@ impl Identity {
             older_queues,
             prefix: prefix.to_owned(),
             own,
-            verdict: RwLock::new(Verdict::Pending),
+            verdict: RwLock::new(IdentityCheck::Pending),
         }
     }
 
     pub(crate) fn stranger(&self) -> Option<String> {
         match &*self.verdict.read() {
-            Verdict::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
+            IdentityCheck::Refused(problem @ RedisProblem::Stranger { .. }) => Some(problem.to_string()),
             _ => None,
         }
     }
 
     pub(crate) fn refusal(&self) -> Option<RedisProblem> {
         match &*self.verdict.read() {
-            Verdict::Pending => Some(RedisProblem::NotReachedYet),
-            Verdict::Accepted => None,
-            Verdict::Refused(problem) => Some(problem.clone()),
+            IdentityCheck::Pending => Some(RedisProblem::NotReachedYet),
+            IdentityCheck::Accepted => None,
+            IdentityCheck::Refused(problem) => Some(problem.clone()),
         }
     }
 
-    /// Whether the servers are fit, as long as nothing goes through; then writes the own name where none is, and compares.
+    /// Whether the servers are fit, as long as nothing passes through; then writes the own name where none is, and compares.
     pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
-        let is_accepted = matches!(*self.verdict.read(), Verdict::Accepted);
+        let is_accepted = matches!(*self.verdict.read(), IdentityCheck::Accepted);
         let looked = async {
             if !is_accepted {
-                let answers = guarded.link.run_everywhere(redis::cmd("INFO")).await?;
+                let answers = lifted(guarded.link.run_everywhere(redis::cmd("INFO")).await)?;
                 let infos = server::read(answers).ok_or_else(|| Failure::answer("INFO as text"))?;
                 infos.iter().try_for_each(Info::check).map_err(Failure::before)?;
             }
@@ -120,9 +120,9 @@ impl Identity {
         };
         let looked = looked.await;
         match &looked {
-            Ok(()) => *self.verdict.write() = Verdict::Accepted,
+            Ok(()) => *self.verdict.write() = IdentityCheck::Accepted,
             Err(failure) if failure.problem.is_of_servers() => {
-                *self.verdict.write() = Verdict::Refused(failure.problem.clone());
+                *self.verdict.write() = IdentityCheck::Refused(failure.problem.clone());
             }
             Err(_) => {}
         }
@@ -138,7 +138,7 @@ impl Identity {
             None => {
                 let mut claim = redis::cmd("SET");
                 claim.arg(&self.key).arg(own.marker()).arg("NX");
-                guarded.link.run_one(claim).await?;
+                lifted(guarded.link.run_one(claim).await)?;
                 // Of two that wrote at once, one did.
                 self.read(&guarded.link).await?.ok_or_else(|| Failure::answer("the name just written"))?
             }
@@ -171,23 +171,23 @@ impl Identity {
         };
         let mut members = redis::cmd("SMEMBERS");
         members.arg(&self.older_queues);
-        let queues = strings(guarded.link.run_one(members).await?);
+        let queues = strings(lifted(guarded.link.run_one(members).await)?);
         let ready = queues.iter().map(|word| Keys::ready_of_older_release(&self.prefix, word));
         let gone: Vec<Vec<String>> = self.older.iter().cloned().chain(ready).collect();
         for forgotten in guarded.link.run(gone.iter().map(forget).collect()).await {
-            forgotten?;
+            lifted(forgotten)?;
         }
         // Last: what is not forgotten yet is still named.
-        guarded.link.run_one(forget(&vec![self.older_queues.clone()])).await?;
+        lifted(guarded.link.run_one(forget(&vec![self.older_queues.clone()])).await)?;
         let mut rename = redis::cmd("SET");
         rename.arg(&self.key).arg(own.marker());
-        guarded.link.run_one(rename).await.map(drop)
+        lifted(guarded.link.run_one(rename).await).map(drop)
     }
 
-    async fn read(&self, link: &Link) -> Result<Option<String>, Failure> {
+    async fn read(&self, link: &Router) -> Result<Option<String>, Failure> {
         let mut read = redis::cmd("GET");
         read.arg(&self.key);
-        match link.run_one(read).await? {
+        match lifted(link.run_one(read).await)? {
             Value::Nil => Ok(None),
             Value::BulkString(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Value::SimpleString(text) => Ok(Some(text)),
@@ -201,15 +201,15 @@ fn strings(set: Value) -> Vec<String> {
     redis::from_redis_value(set).unwrap_or_default()
 }
 
-/// A link that nothing goes through until the servers are known to be fit and the keys to be the own cluster's.
+/// A link that nothing passes through until the servers are known to be fit and the keys to be the own cluster's.
 #[derive(Debug)]
 pub(crate) struct Guarded {
-    link: Link,
+    link: Router,
     identity: Arc<Identity>,
 }
 
 impl Guarded {
-    pub(crate) fn new(link: Link, identity: &Arc<Identity>) -> Self {
+    pub(crate) fn new(link: Router, identity: &Arc<Identity>) -> Self {
         Self { link, identity: Arc::clone(identity) }
     }
 
@@ -220,14 +220,14 @@ impl Guarded {
     /// One answer a call, in order.
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
         match self.refusal() {
-            None => self.link.run(calls).await,
+            None => self.link.run(calls).await.into_iter().map(lifted).collect(),
             Some(refusal) => calls.into_iter().map(|_| Err(refusal.clone())).collect(),
         }
     }
 
     pub(crate) async fn run_one(&self, call: Cmd) -> Result<Value, Failure> {
         match self.refusal() {
-            None => self.link.run_one(call).await,
+            None => lifted(self.link.run_one(call).await),
             Some(refusal) => Err(refusal),
         }
     }
@@ -235,7 +235,7 @@ impl Guarded {
     /// The same command to every master: an answer each.
     pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
         match self.refusal() {
-            None => self.link.run_everywhere(call).await,
+            None => lifted(self.link.run_everywhere(call).await),
             Some(refusal) => Err(refusal),
         }
     }

@@ -14,7 +14,8 @@ use hashbrown::HashMap;
 use punctual_contract::{
     Error, Limiter,
     limiter::{
-        Answer, DEMANDS_KNOWN_MS, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish,
+        DEMANDS_KNOWN_MS, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest,
+        Verdict,
     },
 };
 use punctual_domain::{
@@ -35,7 +36,7 @@ const GRANT_MAX: usize = 500;
 pub enum RateClock {
     /// Redis's own: one for all engines, however theirs differ.
     Server,
-    /// Whatever the caller says: for whoever moves time by hand.
+    /// Whatever the caller says: for whoever moves time manually.
     Caller,
 }
 
@@ -126,16 +127,16 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    fn of(wishes: &'a [Wish]) -> Self {
+    fn of(requests: &'a [SlotRequest]) -> Self {
         let mut named = Self::default();
-        for limit in wishes.iter().flat_map(|wish| &wish.limits) {
+        for limit in requests.iter().flat_map(|request| &request.limits) {
             let next = u16::try_from(named.limits.len() + 1).unwrap_or(u16::MAX);
             named.limit_numbers.entry(&limit.scope).or_insert_with(|| {
                 named.limits.push(limit);
                 next
             });
         }
-        for rate in wishes.iter().flat_map(|wish| &wish.rates) {
+        for rate in requests.iter().flat_map(|request| &request.rates) {
             let next = u16::try_from(named.rates.len() + 1).unwrap_or(u16::MAX);
             named.rate_numbers.entry(&rate.scope).or_insert_with(|| {
                 named.rates.push(rate);
@@ -170,7 +171,7 @@ impl RedisLimiter {
         }
     }
 
-    fn grant_call(&self, wishes: &[Wish], named: &Named<'_>, now: Millis) -> Cmd {
+    fn grant_call(&self, requests: &[SlotRequest], named: &Named<'_>, now: Millis) -> Cmd {
         let keys = &self.keys;
         let keys = [&*keys.whole, &keys.members, &keys.until, &keys.holds, &keys.buckets];
         let mut call = SCRIPTS.limit_grant.call(&keys);
@@ -178,36 +179,36 @@ impl RedisLimiter {
         name_limits(&mut call, named.limits.iter().copied());
         call.arg(named.rates.len());
         named.rates.iter().for_each(|rate| name_rate(&mut call, rate));
-        for wish in wishes {
-            let scopes = wish.limits.iter().map(|limit| &limit.scope);
-            call.arg(&member_of(wish.member)).arg(wish.until.0);
+        for request in requests {
+            let scopes = request.limits.iter().map(|limit| &limit.scope);
+            call.arg(&member_of(request.member)).arg(request.until.0);
             call.arg(numbers(&named.limit_numbers, scopes.clone()));
-            call.arg(numbers(&named.rate_numbers, wish.rates.iter().map(|rate| &rate.scope)));
-            call.arg(record_of(wish.place, now, scopes));
+            call.arg(numbers(&named.rate_numbers, request.rates.iter().map(|rate| &rate.scope)));
+            call.arg(record_of(request.place, now, scopes));
         }
         call
     }
 
-    async fn grant_some(&self, wishes: &[Wish], now: Millis) -> Result<Vec<Answer>, Error> {
+    async fn grant_some(&self, requests: &[SlotRequest], now: Millis) -> Result<Vec<Verdict>, Error> {
         const DOING: &str = "grant slots";
-        let named = Named::of(wishes);
-        let answer = one(DOING, self.link.run_one(self.grant_call(wishes, &named, now)).await)?;
+        let named = Named::of(requests);
+        let answer = one(DOING, self.link.run_one(self.grant_call(requests, &named, now)).await)?;
         let answer = whole_numbers(DOING, answer)?;
         if answer.is_empty() {
-            return Ok(vec![Answer::NotWhole; wishes.len()]);
+            return Ok(vec![Verdict::NotWhole; requests.len()]);
         }
         let named_by = |code: i64| usize::try_from(code.abs() - 1).unwrap_or(usize::MAX);
         let (codes, _) = answer.as_chunks::<2>();
         let answers = codes.iter().map(|[code, wait_ms]| match code.signum() {
-            0 => Some(Answer::Granted),
-            1 => named.limits.get(named_by(*code)).map(|limit| Answer::Blocked(limit.scope.clone())),
+            0 => Some(Verdict::Granted),
+            1 => named.limits.get(named_by(*code)).map(|limit| Verdict::Blocked(limit.scope.clone())),
             _ => {
                 let scope = named.rates.get(named_by(*code)).map(|rate| rate.scope.clone());
-                scope.map(|scope| Answer::Throttled { scope, wait_ms: (*wait_ms >= 0).then_some(*wait_ms) })
+                scope.map(|scope| Verdict::Throttled { scope, wait_ms: (*wait_ms >= 0).then_some(*wait_ms) })
             }
         });
-        let answers: Option<Vec<Answer>> = answers.collect();
-        let is_whole = |answers: &Vec<Answer>| answers.len() == wishes.len();
+        let answers: Option<Vec<Verdict>> = answers.collect();
+        let is_whole = |answers: &Vec<Verdict>| answers.len() == requests.len();
         answers.filter(is_whole).ok_or_else(|| Failure::answer("an answer a wish").into_error(DOING))
     }
 
@@ -330,9 +331,9 @@ fn whole_numbers(doing: &'static str, answer: Value) -> Result<Vec<i64>, Error> 
 
 #[async_trait]
 impl Limiter for RedisLimiter {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
-        let mut answers = Vec::with_capacity(wishes.len());
-        for some in wishes.chunks(GRANT_MAX) {
+    async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
+        let mut answers = Vec::with_capacity(requests.len());
+        for some in requests.chunks(GRANT_MAX) {
             answers.extend(self.grant_some(some, now).await?);
         }
         Ok(answers)
@@ -346,17 +347,17 @@ impl Limiter for RedisLimiter {
         rates.iter().for_each(|rate| name_rate(&mut call, rate));
         let answer = whole_numbers(DOING, one(DOING, self.link.run_one(call).await)?)?;
         if answer.is_empty() && limits.len() + rates.len() > 0 {
-            return Ok(Room { free: 0, bound: Some(Answer::NotWhole) });
+            return Ok(Room { free: 0, bound: Some(Verdict::NotWhole) });
         }
         let (mut room, mut answer) = (Room { free: usize::MAX, bound: None }, answer.into_iter());
         for (limit, held) in limits.iter().zip(answer.by_ref()) {
             let free = usize::try_from(i64::from(limit.most) - held).unwrap_or(0);
-            room.narrow(free, || Answer::Blocked(limit.scope.clone()));
+            room.narrow(free, || Verdict::Blocked(limit.scope.clone()));
         }
         for rate in rates {
             let (Some(starts), Some(wait_ms)) = (answer.next(), answer.next()) else { break };
             let wait_ms = (wait_ms >= 0).then_some(wait_ms);
-            let throttled = || Answer::Throttled { scope: rate.scope.clone(), wait_ms };
+            let throttled = || Verdict::Throttled { scope: rate.scope.clone(), wait_ms };
             room.narrow(usize::try_from(starts).unwrap_or(0), throttled);
         }
         Ok(room)

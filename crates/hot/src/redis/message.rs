@@ -21,7 +21,7 @@ const FORMAT: u8 = 2;
 type Queue = (String, String);
 
 #[derive(Serialize, Deserialize)]
-enum Wire {
+enum WireMessage {
     #[serde(rename = "d")]
     Due(u16, i64),
     #[serde(rename = "h")]
@@ -65,7 +65,7 @@ struct Giving {
 }
 
 pub(super) fn encode(signals: &[Signal]) -> Vec<u8> {
-    let signals: Vec<Wire> = signals.iter().map(wire).collect();
+    let signals: Vec<WireMessage> = signals.iter().map(wire).collect();
     let mut message = vec![FORMAT];
     rmp_serde::encode::write(&mut message, &signals)
         .expect("numbers, names and bodies are written to memory");
@@ -73,9 +73,9 @@ pub(super) fn encode(signals: &[Signal]) -> Vec<u8> {
 }
 
 pub(super) fn decode(message: &[u8]) -> Result<Vec<Signal>, RedisProblem> {
-    let unreadable = || RedisProblem::Answer("signals of this release");
+    let unreadable = || RedisProblem::answer("signals of this release");
     let [FORMAT, signals @ ..] = message else { return Err(unreadable()) };
-    let signals: Vec<Wire> = rmp_serde::from_slice(signals).map_err(|_| unreadable())?;
+    let signals: Vec<WireMessage> = rmp_serde::from_slice(signals).map_err(|_| unreadable())?;
     signals.into_iter().map(signal).collect::<Option<_>>().ok_or_else(unreadable)
 }
 
@@ -87,24 +87,24 @@ fn queue_of((namespace, queue): &Queue) -> Option<QueueKey> {
     Some(QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? })
 }
 
-fn wire(signal: &Signal) -> Wire {
+fn wire(signal: &Signal) -> WireMessage {
     match signal {
-        Signal::Due { partition, due_at } => Wire::Due(partition.0, due_at.0),
-        Signal::Hello { engine } => Wire::Hello(engine.clone()),
+        Signal::Due { partition, due_at } => WireMessage::Due(partition.0, due_at.0),
+        Signal::Hello { engine } => WireMessage::Hello(engine.clone()),
         Signal::Wanted { engine, queue, places } => {
-            Wire::Wanted(engine.clone(), words(queue), *places as u64)
+            WireMessage::Wanted(engine.clone(), words(queue), *places as u64)
         }
-        Signal::Ready { engine, queue } => Wire::Ready(engine.clone(), words(queue)),
+        Signal::Ready { engine, queue } => WireMessage::Ready(engine.clone(), words(queue)),
         Signal::Freed { engine, queue, lane, places } => {
             let lane = lane.as_ref().map(|lane| ByteBuf::from(lane_word(lane)));
-            Wire::Freed(engine.clone(), words(queue), lane, *places as u64)
+            WireMessage::Freed(engine.clone(), words(queue), lane, *places as u64)
         }
         Signal::Demand(demand) => {
             let Demand { to, from, number, queue, places, lease_ms, executor, version, kinds, bound } =
                 (**demand).clone();
             let kinds = kinds.map(|kinds| kinds.iter().map(Name::to_string).collect());
             let (queue, places) = (words(&queue), places as u64);
-            Wire::Demand(Asking {
+            WireMessage::Demand(Asking {
                 to,
                 from,
                 number,
@@ -122,7 +122,7 @@ fn wire(signal: &Signal) -> Wire {
                 let body = ByteBuf::from(body_of(entry));
                 (entry.place.partition.0, entry.place.id, entry.fired_at.0, body)
             });
-            Wire::Passed(Giving {
+            WireMessage::Passed(Giving {
                 to: passed.to.clone(),
                 from: passed.from.clone(),
                 number: passed.number,
@@ -135,24 +135,24 @@ fn wire(signal: &Signal) -> Wire {
     }
 }
 
-fn signal(wire: Wire) -> Option<Signal> {
+fn signal(wire: WireMessage) -> Option<Signal> {
     Some(match wire {
-        Wire::Due(partition, due_at) => {
+        WireMessage::Due(partition, due_at) => {
             Signal::Due { partition: Partition(partition), due_at: Millis(due_at) }
         }
-        Wire::Hello(engine) => Signal::Hello { engine },
-        Wire::Wanted(engine, queue, places) => {
+        WireMessage::Hello(engine) => Signal::Hello { engine },
+        WireMessage::Wanted(engine, queue, places) => {
             Signal::Wanted { engine, queue: queue_of(&queue)?, places: usize::try_from(places).ok()? }
         }
-        Wire::Ready(engine, queue) => Signal::Ready { engine, queue: queue_of(&queue)? },
-        Wire::Freed(engine, queue, lane, places) => {
+        WireMessage::Ready(engine, queue) => Signal::Ready { engine, queue: queue_of(&queue)? },
+        WireMessage::Freed(engine, queue, lane, places) => {
             let lane = match lane {
                 Some(word) => Some(lane_of(&word)?),
                 None => None,
             };
             Signal::Freed { engine, queue: queue_of(&queue)?, lane, places: usize::try_from(places).ok()? }
         }
-        Wire::Demand(asking) => {
+        WireMessage::Demand(asking) => {
             let kinds = match asking.kinds {
                 Some(kinds) => Some(kinds.iter().map(|kind| Name::new(kind).ok()).collect::<Option<_>>()?),
                 None => None,
@@ -172,7 +172,7 @@ fn signal(wire: Wire) -> Option<Signal> {
                 bound,
             }))
         }
-        Wire::Passed(giving) => {
+        WireMessage::Passed(giving) => {
             let Giving { to, from, number, queue, entries, granted_at, has_more } = giving;
             let mut reader = Reader::default();
             let entries = entries.into_iter().map(|(partition, id, fired_at, body)| {
@@ -188,7 +188,7 @@ fn signal(wire: Wire) -> Option<Signal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_contract::hot::Lane;
+    use punctual_contract::hot::ParkReason;
     use std::collections::BTreeSet;
 
     #[test]
@@ -222,7 +222,12 @@ mod tests {
             Signal::Hello { engine: text("a") },
             Signal::Wanted { engine: text("a"), queue: queue.clone(), places: 4 },
             Signal::Ready { engine: text("a"), queue: queue.clone() },
-            Signal::Freed { engine: text("a"), queue: queue.clone(), lane: Some(Lane::Retries), places: 2 },
+            Signal::Freed {
+                engine: text("a"),
+                queue: queue.clone(),
+                lane: Some(ParkReason::Retries),
+                places: 2,
+            },
             Signal::Freed { engine: text("a"), queue, lane: None, places: 1 },
             Signal::Demand(Box::new(demand)),
             Signal::Passed(Box::new(passed)),

@@ -338,11 +338,11 @@ fn wholeness(doing: &'static str, partition: Option<Partition>, answer: Value) -
             Ok(Wholeness::Broken)
         }
         term => number(&bytes(doing, term)?)
-            .map(Wholeness::Overtaken)
+            .map(Wholeness::NewerTerm)
             .ok_or_else(|| unexpected(doing, "a term of eight bytes")),
     }
 }
 
 fn unexpected(doing: &'static str, wanted: &'static str) -> Error {
-    Error::may_have_happened(doing, RedisProblem::Answer(wanted))
+    Error::may_have_happened(doing, RedisProblem::answer(wanted))
 }

@@ -1,34 +1,7 @@
-//! The scripts: one file each under `lua/`, called by their hash, loaded before they are needed and again when a
-//! server does not know them. Holds no Lua itself.
+//! The scripts: one file each under `lua/`, called by their hash. Holds no Lua itself.
 
-use redis::Cmd;
+use punctual_redis_link::Script;
 use std::sync::LazyLock;
-
-#[derive(Debug)]
-pub(crate) struct Script {
-    text: &'static str,
-    /// SHA-1 of the text, as Redis names it.
-    hash: String,
-}
-
-impl Script {
-    fn new(text: &'static str) -> Self {
-        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
-    }
-
-    /// A call of it; its arguments are appended.
-    pub(crate) fn call(&self, keys: &[&str]) -> Cmd {
-        let mut call = redis::cmd("EVALSHA");
-        call.arg(&self.hash).arg(keys.len()).arg(keys);
-        call
-    }
-
-    pub(crate) fn load(&self) -> Cmd {
-        let mut call = redis::cmd("SCRIPT");
-        call.arg("LOAD").arg(self.text);
-        call
-    }
-}
 
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {
@@ -78,7 +51,7 @@ mod tests {
         assert_eq!(files.len(), SCRIPTS.all().count());
         for path in files {
             let text = fs::read_to_string(&path).unwrap();
-            assert!(SCRIPTS.all().any(|script| script.text == text), "{path:?} is not listed");
+            assert!(SCRIPTS.all().any(|script| script.text() == text), "{path:?} is not listed");
             assert!(
                 text.starts_with("#!lua"),
                 "{path:?}: Redis checks memory and slots only with a first line"

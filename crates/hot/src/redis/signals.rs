@@ -3,9 +3,7 @@
 //! `next` says so once after it has listened again.
 
 use super::{
-    address::Limits,
     identity::Guarded,
-    link::Place,
     message::{decode, encode},
     problem::{Failure, RedisProblem},
 };
@@ -15,6 +13,7 @@ use punctual_contract::{
     Error,
     ownership::{Signal, Signals},
 };
+use punctual_redis_link::{Error as LinkError, RedisEndpoints, Server, TimeLimits};
 use redis::aio::{PubSubSink, PubSubStream};
 use std::{
     fmt,
@@ -36,7 +35,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct RedisSignals {
-    place: Arc<Place>,
+    place: Arc<RedisEndpoints>,
     link: Arc<Guarded>,
     /// For all engines.
     channel: String,
@@ -61,8 +60,12 @@ impl fmt::Debug for Listener {
 }
 
 impl RedisSignals {
-    /// Listens from now on; to a Redis that is away, from the first `next` that finds it there.
-    pub(super) async fn new(place: Arc<Place>, link: Arc<Guarded>, channel: String) -> Result<Self, Error> {
+    /// Listens from now on; to a Redis that is unavailable, from the first `next` that finds it there.
+    pub(super) async fn new(
+        place: Arc<RedisEndpoints>,
+        link: Arc<Guarded>,
+        channel: String,
+    ) -> Result<Self, Error> {
         let listener = match listen(&place, &channel).await {
             Ok(listener) => Some(listener),
             Err(problem) if problem.is_away() => None,
@@ -143,7 +146,7 @@ impl Signals for RedisSignals {
 impl Listener {
     async fn next(
         &mut self,
-        limits: Limits,
+        limits: TimeLimits,
         own_channel: Option<&String>,
     ) -> Result<Vec<Signal>, RedisProblem> {
         if let Some(channel) = own_channel.filter(|_| !self.hears_own) {
@@ -157,7 +160,7 @@ impl Listener {
                     self.heard_at = Instant::now();
                     return self.with_what_waits(first.get_payload_bytes());
                 }
-                Ok(None) => return Err(RedisProblem::Unreachable("the server hung up".to_owned())),
+                Ok(None) => return Err(unreachable("the server hung up")),
                 Err(_) => self.ask_whether_it_lives(limits).await?,
             }
         }
@@ -173,7 +176,7 @@ impl Listener {
         Ok(signals)
     }
 
-    async fn ask_whether_it_lives(&mut self, limits: Limits) -> Result<(), RedisProblem> {
+    async fn ask_whether_it_lives(&mut self, limits: TimeLimits) -> Result<(), RedisProblem> {
         answered(timeout(limits.response, self.sink.ping::<redis::Value>()).await)?;
         self.heard_at = Instant::now();
         Ok(())
@@ -181,10 +184,10 @@ impl Listener {
 }
 
 /// On the first node that answers: a message reaches all nodes of a Cluster.
-async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> {
-    let mut last = RedisProblem::Address("no server is named");
-    for node in place.nodes() {
-        match listen_on(node, place.limits, channel).await {
+async fn listen(place: &RedisEndpoints, channel: &str) -> Result<Listener, RedisProblem> {
+    let mut last = unreachable("no server is named");
+    for server in place.servers() {
+        match listen_on(server, place.limits, channel).await {
             Ok(listener) => return Ok(listener),
             Err(problem) => last = problem,
         }
@@ -192,20 +195,19 @@ async fn listen(place: &Place, channel: &str) -> Result<Listener, RedisProblem> 
     Err(last)
 }
 
-async fn listen_on(
-    node: &super::address::Master,
-    limits: Limits,
-    channel: &str,
-) -> Result<Listener, RedisProblem> {
-    let mut connection = node.listen(limits).await?;
+async fn listen_on(server: &Server, limits: TimeLimits, channel: &str) -> Result<Listener, RedisProblem> {
+    let mut connection = server.listen(limits).await?;
     answered(timeout(limits.response, connection.subscribe(channel)).await)?;
     let (sink, messages) = connection.split();
     Ok(Listener { sink, messages, heard_at: Instant::now(), hears_own: false })
 }
 
 fn answered<T>(answer: Result<redis::RedisResult<T>, Elapsed>) -> Result<T, RedisProblem> {
-    let silent = |_| RedisProblem::Unreachable("the server is silent".to_owned());
-    answer.map_err(silent)?.map_err(|error| RedisProblem::Unreachable(error.to_string()))
+    answer.map_err(|_| unreachable("the server is silent"))?.map_err(|error| unreachable(&error.to_string()))
+}
+
+fn unreachable(said: &str) -> RedisProblem {
+    LinkError::Unreachable(said.to_owned()).into()
 }
 
 /// Of one engine.

@@ -1,7 +1,7 @@
 //! A limiter as bytes: MessagePack behind one byte of format. Each scope is written once. The same limiter is written alike each
 //! time, so that two can be compared.
 
-use crate::limiter::Inner;
+use crate::limiter::MemoryLimiterState;
 use punctual_contract::limiter::{Demand, Held, Member, Rebuilding};
 use punctual_domain::{
     limits::{Bucket, Flow, Scope},
@@ -18,7 +18,7 @@ const FORMAT: u8 = 1;
 type WireBucket = (u32, (i64, i64, i64), (i64, i64, i64));
 
 #[derive(Default, Serialize, Deserialize)]
-struct Wire {
+struct WireState {
     is_whole: bool,
     rebuilding: Option<u64>,
     scopes: Vec<String>,
@@ -57,7 +57,7 @@ impl<'s> Numbers<'s> {
     }
 }
 
-pub(super) fn write(inner: &Inner) -> Vec<u8> {
+pub(super) fn write(inner: &MemoryLimiterState) -> Vec<u8> {
     let mut numbers = Numbers::default();
     let mut members = Vec::with_capacity(inner.members.len());
     for held in inner.in_order() {
@@ -86,23 +86,23 @@ pub(super) fn write(inner: &Inner) -> Vec<u8> {
         .collect();
     let rebuilding = inner.rebuilding.map(|who| who.0);
     let wire =
-        Wire { is_whole: inner.is_whole, rebuilding, scopes: numbers.words, members, buckets, demands };
+        WireState { is_whole: inner.is_whole, rebuilding, scopes: numbers.words, members, buckets, demands };
     let mut value = vec![FORMAT];
     rmp_serde::encode::write(&mut value, &wire).expect("numbers and names are written to memory");
     value
 }
 
 /// None: it is of another format. Empty: nothing was written yet.
-pub(super) fn read(value: &[u8]) -> Option<Inner> {
-    let wire: Wire = match value {
-        [] => Wire::default(),
+pub(super) fn read(value: &[u8]) -> Option<MemoryLimiterState> {
+    let wire: WireState = match value {
+        [] => WireState::default(),
         [FORMAT, rest @ ..] => rmp_serde::from_slice(rest).ok()?,
         _ => return None,
     };
     let scopes: Vec<Scope> = wire.scopes.iter().map(|word| Scope::from_word(word)).collect::<Option<_>>()?;
     let scope = |nth: u32| scopes.get(usize::try_from(nth).ok()?).cloned();
     let rebuilding = wire.rebuilding.map(Rebuilding);
-    let mut inner = Inner::default();
+    let mut inner = MemoryLimiterState::default();
     (inner.is_whole, inner.rebuilding) = (wire.is_whole, rebuilding);
     for member in wire.members {
         let (partition, due_at, id) = member.place;
@@ -134,16 +134,16 @@ fn demand(wire: WireDemand) -> Option<Demand> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_contract::limiter::{Answer, Flowing, Limit, Wish};
+    use punctual_contract::limiter::{Flowing, Limit, SlotRequest, Verdict};
     use punctual_domain::settings::Rate;
 
     fn queue() -> QueueKey {
         QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() }
     }
 
-    fn wish(id: i64) -> Wish {
+    fn request(id: i64) -> SlotRequest {
         let scope = Scope::Key(queue(), format!("é/{}", id % 2));
-        Wish {
+        SlotRequest {
             member: Member { id, fence: 2 },
             place: TaskRef { partition: Partition(7), due_at: Millis(-id), id },
             until: Millis(id * 10),
@@ -157,27 +157,27 @@ mod tests {
 
     #[test]
     fn a_limiter_comes_back_as_it_went_and_is_written_alike() {
-        let mut inner = Inner::default();
+        let mut inner = MemoryLimiterState::default();
         (inner.is_whole, inner.rebuilding) = (true, Some(Rebuilding(u64::MAX)));
-        let answers = inner.grant_all((1..=4).map(wish), Millis(100), Millis(200));
-        assert_eq!(answers[..3], [const { Answer::Granted }; 3]);
-        assert_eq!(answers[3], Answer::Blocked(Scope::Queue(queue())));
+        let answers = inner.grant_all((1..=4).map(request), Millis(100), Millis(200));
+        assert_eq!(answers[..3], [const { Verdict::Granted }; 3]);
+        assert_eq!(answers[3], Verdict::Blocked(Scope::Queue(queue())));
         let short = Demand { queue: queue(), short_of_slots: true, short_of_starts: false, starts_per_ks: 9 };
         inner.demands("e1", std::slice::from_ref(&short), Millis(5));
         let value = write(&inner);
         let mut back = read(&value).unwrap();
         assert_eq!(write(&back), value);
         assert_eq!(back.demands("e2", &[], Millis(6)), [short]);
-        // It goes on from there: one place is free again, for one.
+        // It continues from there: one place is free again, for one.
         assert_eq!(back.release(Member { id: 2, fence: 2 }).unwrap().granted_at, Millis(100));
-        let answers = back.grant_all((5..=6).map(wish), Millis(300), Millis(200));
-        assert!(answers[0] == Answer::Granted && answers[1] != Answer::Granted, "{answers:?}");
+        let answers = back.grant_all((5..=6).map(request), Millis(300), Millis(200));
+        assert!(answers[0] == Verdict::Granted && answers[1] != Verdict::Granted, "{answers:?}");
     }
 
     #[test]
     fn nothing_written_is_a_limiter_that_has_lost_its_members_and_another_format_is_refused() {
         assert!(!read(&[]).unwrap().is_whole);
-        let value = write(&Inner::default());
+        let value = write(&MemoryLimiterState::default());
         assert!(read(&[&[FORMAT + 1], &value[1..]].concat()).is_none());
         assert!(read(&value[..value.len() - 1]).is_none());
     }

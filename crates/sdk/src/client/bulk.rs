@@ -15,7 +15,7 @@ impl Client {
         self.post("/v1/bulk".to_owned(), body(request)?, Repeat::IfNotDone).await
     }
 
-    /// Begins what was previewed, if it stands at this revision (None: whatever it stands at).
+    /// Begins what was previewed, if it is at this revision (None: whatever it is at).
     pub async fn confirm_bulk(&self, id: i64, revision: Option<i64>) -> Result<BulkOperation, Error> {
         let mut call = self.new_call(Method::POST, path(id, "/confirm"), Bytes::new());
         call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{id}.{revision}\""))));
@@ -27,7 +27,7 @@ impl Client {
         self.post(path(id, "/pause"), body(request)?, Repeat::Safe).await
     }
 
-    /// It goes on.
+    /// It continues.
     pub async fn resume_bulk(&self, id: i64) -> Result<BulkOperation, Error> {
         self.post(path(id, "/resume"), Bytes::new(), Repeat::Safe).await
     }

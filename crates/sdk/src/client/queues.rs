@@ -1,4 +1,4 @@
-//! The calls about queues: what is set, what stands in them, pause and resume.
+//! The calls about queues: what is set, what is in them, pause and resume.
 
 use bytes::Bytes;
 use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, QueueStats, ScanReport, SettingChange};
@@ -83,7 +83,7 @@ impl Client {
         self.post(path(queue, "/scan"), Bytes::new(), Repeat::Safe).await
     }
 
-    /// What waits goes on, in its order.
+    /// What waits continues, in its order.
     pub async fn resume(&self, queue: &str) -> Result<Queue, Error> {
         self.post(path(queue, "/resume"), Bytes::new(), Repeat::Safe).await
     }

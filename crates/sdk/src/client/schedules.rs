@@ -86,7 +86,7 @@ impl Client {
         self.post(path(name, "/pause"), body(request)?, Repeat::Safe).await
     }
 
-    /// It goes on; what it has missed is treated as it says.
+    /// It continues; what it has missed is treated as it says.
     pub async fn resume_schedule(&self, name: &str) -> Result<Schedule, Error> {
         self.post(path(name, "/resume"), Bytes::new(), Repeat::Safe).await
     }
@@ -128,8 +128,8 @@ impl Client {
         let mut done = Synchronised::default();
         for (name, schedule) in declared {
             let wanted = PutSchedule { owner: Some(owner.to_owned()), ..schedule.clone() };
-            let stands = standing.iter().find(|schedule| schedule.name == *name);
-            match stands {
+            let stored = standing.iter().find(|schedule| schedule.name == *name);
+            match stored {
                 Some(schedule) if schedule.owner.as_deref() != Some(owner) => {
                     let other = schedule.owner.as_deref().unwrap_or("nobody");
                     let problem =
@@ -178,11 +178,11 @@ impl Client {
 }
 
 /// Whether what stands is what is wanted: everything that is said of it, and of the rest its default.
-fn says(stands: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
+fn says(stored: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
     let failed = |error: serde_json::Error| Error::configuration(error.to_string());
-    let text = serde_json::to_string(stands).map_err(failed)?;
-    let stands: PutSchedule = serde_json::from_str(&text).map_err(failed)?;
-    Ok(plain(stands) == plain(wanted.clone()))
+    let text = serde_json::to_string(stored).map_err(failed)?;
+    let stored: PutSchedule = serde_json::from_str(&text).map_err(failed)?;
+    Ok(plain(stored) == plain(wanted.clone()))
 }
 
 /// With every default that is not said, and each thing said in one way.
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use punctual_protocol::ScheduledTask;
 
-    fn stands(more: &str) -> Schedule {
+    fn stored(more: &str) -> Schedule {
         let text = format!(
             r#"{{"name":"a","namespace":"default","enabled":true,"time_zone":"UTC","jitter_ms":0,"overlap":"allow",
             "missed":"latest","missed_window_ms":86400000,"task":{{"queue":"q","kind":"default","priority":3}},
@@ -243,14 +243,14 @@ mod tests {
     #[test]
     fn what_is_said_in_another_way_is_not_a_change() {
         use punctual_protocol::{Instant, OneOrMany};
-        let stands = stands(r#","cron":["@daily"],"start_at":"2026-01-01T00:00:00.000Z""#);
+        let stored = stored(r#","cron":["@daily"],"start_at":"2026-01-01T00:00:00.000Z""#);
         let wanted = PutSchedule {
             cron: Some(OneOrMany::One("@daily".to_owned())),
             start_at: Some(Instant::Text("2026-01-01T01:00:00+01:00".to_owned())),
             ..PutSchedule::new(ScheduledTask::new("q"))
         };
-        assert!(says(&stands, &wanted).unwrap());
-        assert!(!says(&stands, &PutSchedule { jitter_ms: Some(1), ..wanted.clone() }).unwrap());
-        assert!(!says(&stands, &PutSchedule { start_at: None, ..wanted }).unwrap());
+        assert!(says(&stored, &wanted).unwrap());
+        assert!(!says(&stored, &PutSchedule { jitter_ms: Some(1), ..wanted.clone() }).unwrap());
+        assert!(!says(&stored, &PutSchedule { start_at: None, ..wanted }).unwrap());
     }
 }

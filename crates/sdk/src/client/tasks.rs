@@ -47,7 +47,7 @@ impl Client {
     }
 
     /// As `insert_batch`, of tasks that need not be in memory all at once: what the iterator gives is sent in parts of up to
-    /// 10,000, and `each` hears of every part's results, in order, before the next is made. The `done` of
+    /// 10,000, and `each` learns of every part's results, in order, before the next is made. The `done` of
     /// an error is of the last part alone.
     pub async fn insert_all<I>(
         &self,
@@ -156,7 +156,7 @@ impl Client {
         self.fetch(format!("/v1/dead-letters?{query}")).await
     }
 
-    /// Gives many dead tasks their attempts again. One call takes at most its `limit`; `next_cursor` goes on.
+    /// Gives many dead tasks their attempts again. One call takes at most its `limit`; `next_cursor` continues.
     pub async fn redrive_dead(&self, request: &RedriveDead) -> Result<RedriveAnswer, Error> {
         request.check()?;
         let mut call = self.new_call(Method::POST, "/v1/dead-letters/redrive".into(), body(request)?);

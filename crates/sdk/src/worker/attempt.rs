@@ -7,19 +7,19 @@ use punctual_protocol::{LeasedTask, Outcome, OutcomeKind, in_words};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, sleep};
 
-use super::Shared;
+use super::WorkerContext;
 use super::held::Holding;
-use super::report::Report;
+use super::report::PendingOutcome;
 use super::slots::Slot;
 use crate::handlers::say;
 use crate::task::Task;
 
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     leased: LeasedTask,
     holding: Holding,
     slot: Option<Slot>,
-    reports: mpsc::UnboundedSender<Report>,
+    reports: mpsc::UnboundedSender<PendingOutcome>,
 ) {
     let lost = holding.lease.lost.clone();
     let (outcome, handed_back) = tokio::select! {
@@ -34,10 +34,10 @@ pub(super) async fn run(
     // The slot is free for the next task while the report is on its way.
     drop(slot);
     // The reporter outlives the attempts, except when the worker itself was dropped; then the lease ends by itself.
-    let _ = reports.send(Report { outcome, holding, handed_back });
+    let _ = reports.send(PendingOutcome { outcome, holding, handed_back });
 }
 
-fn lose(shared: &Shared, holding: &Holding) {
+fn lose(shared: &WorkerContext, holding: &Holding) {
     shared.held.release(holding);
     shared.tally.lost();
     tracing::warn!(
@@ -46,7 +46,7 @@ fn lose(shared: &Shared, holding: &Holding) {
     );
 }
 
-async fn attempt(shared: &Shared, leased: LeasedTask, holding: &Holding) -> Outcome {
+async fn attempt(shared: &WorkerContext, leased: LeasedTask, holding: &Holding) -> Outcome {
     let limit_ms = leased.timeout_ms.and_then(|ms| u64::try_from(ms).ok());
     let lease = &holding.lease;
     let task = Task::new(leased, lease.control.clone());

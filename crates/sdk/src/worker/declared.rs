@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_protocol::limits::{HOST_MAX_CHARS, LEASE_MAX};
 use punctual_protocol::{HeartbeatRequest, LeaseBeat, LeaseRequest, Wish};
 
-use super::Shared;
+use super::WorkerContext;
 
 /// Name of this machine, if it says it.
 pub(super) fn host() -> Option<String> {
@@ -16,7 +16,7 @@ pub(super) fn host() -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-impl Shared {
+impl WorkerContext {
     pub(super) fn lease_request(&self, max: usize, wait_ms: u64) -> LeaseRequest {
         let options = &self.options;
         LeaseRequest {
@@ -53,7 +53,7 @@ impl Shared {
         u32::try_from(self.options.concurrency).unwrap_or(u32::MAX)
     }
 
-    /// A drain cannot be taken back: the worker is on its way out.
+    /// A drain cannot be revoked: the worker is on its way out.
     pub(super) fn hear_wish(&self, wish: Option<Wish>) {
         let changed = self.wish.send_if_modified(|known| {
             let changed = *known != wish;

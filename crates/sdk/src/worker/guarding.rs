@@ -1,14 +1,14 @@
 //! The guard for tasks that came over HTTP, where a worker has one: an attempt that two were handed is executed by one. What
-//! the guard cannot say does not keep a task from running: behind it stands the fence, and the bus may be away with it.
+//! the guard cannot say does not keep a task from running: behind it stands the fence, and the bus may be unavailable with it.
 
 use futures_util::future::join_all;
 use punctual_bus::{Execution, Guard, Taken};
 use punctual_protocol::{LeasedTask, Token};
 
-use super::Shared;
+use super::WorkerContext;
 
-/// Those that are to run here. What somebody else executes is left to its lease.
-pub(super) async fn granted(shared: &Shared, tasks: Vec<LeasedTask>) -> Vec<LeasedTask> {
+/// Those that are to run here. What another executes is left to its lease.
+pub(super) async fn granted(shared: &WorkerContext, tasks: Vec<LeasedTask>) -> Vec<LeasedTask> {
     let Some(guard) = &shared.guard else { return tasks };
     let answers = join_all(tasks.iter().map(|task| may_run(guard, task))).await;
     tasks.into_iter().zip(answers).filter(|pair| pair.1).map(|pair| pair.0).collect()

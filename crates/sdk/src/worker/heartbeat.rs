@@ -8,19 +8,19 @@ use punctual_protocol::{HeartbeatRequest, LeaseBeat, LeaseNews};
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::WorkerContext;
 use super::held::Lease;
 
 /// An idle worker says that it is there, and how much it can take, this often.
 const IDLE: Duration = Duration::from_secs(10);
-/// A server that is away does not hold up the end.
+/// A server that is unavailable does not hold up the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(shared: Arc<Shared>, done: CancellationToken) {
+pub(super) async fn run(shared: Arc<WorkerContext>, done: CancellationToken) {
     done.run_until_cancelled(beat_on(&shared)).await;
 }
 
-async fn beat_on(shared: &Shared) {
+async fn beat_on(shared: &WorkerContext) {
     let period = Duration::from_millis(shared.options.lease_ms) / 3;
     let mut next = Instant::now() + period;
     let mut said_idle = Instant::now();
@@ -41,7 +41,7 @@ async fn beat_on(shared: &Shared) {
 }
 
 /// Whether the server heard all of it.
-async fn beat_all(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> bool {
+async fn beat_all(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration) -> bool {
     let mut heard = true;
     for part in leases.chunks(BATCH_MAX) {
         heard &= beat(shared, part, patience).await;
@@ -52,7 +52,7 @@ async fn beat_all(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) ->
     heard
 }
 
-async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> bool {
+async fn beat(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration) -> bool {
     let request = request(shared, leases);
     let why = match timeout(patience, shared.client.heartbeat(&request)).await {
         Ok(Ok(answer)) => {
@@ -85,7 +85,7 @@ async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> boo
     false
 }
 
-fn request(shared: &Shared, leases: &[Arc<Lease>]) -> HeartbeatRequest {
+fn request(shared: &WorkerContext, leases: &[Arc<Lease>]) -> HeartbeatRequest {
     let beat = |lease: &Arc<Lease>| LeaseBeat {
         r#ref: lease.reference.clone(),
         token: lease.token.clone(),
@@ -96,7 +96,7 @@ fn request(shared: &Shared, leases: &[Arc<Lease>]) -> HeartbeatRequest {
 }
 
 /// Says that the worker has ended in order. Best effort: unheard, it is found silent.
-pub(super) async fn farewell(shared: &Shared) {
+pub(super) async fn farewell(shared: &WorkerContext) {
     let request = HeartbeatRequest { leaving: true, ..shared.beat_request(Vec::new()) };
     match timeout(FAREWELL, shared.client.heartbeat(&request)).await {
         Ok(Ok(_)) => {}
@@ -105,7 +105,7 @@ pub(super) async fn farewell(shared: &Shared) {
     }
 }
 
-fn hear(shared: &Shared, lease: &Lease, news: &LeaseNews) {
+fn hear(shared: &WorkerContext, lease: &Lease, news: &LeaseNews) {
     // The answer is in the order of the request; one that is not says nothing about this lease.
     if news.r#ref != lease.reference {
         tracing::error!(task = lease.reference, "the heartbeat's answer is about another task");

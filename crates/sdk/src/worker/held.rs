@@ -33,7 +33,7 @@ impl Lease {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldLeases {
     // By a number of our own: the same task can be leased again while an attempt that was lost still winds down.
     leases: Mutex<HashMap<u64, Arc<Lease>>>,
     next: AtomicU64,
@@ -46,7 +46,7 @@ pub(crate) struct Holding {
     pub(crate) number: u64,
 }
 
-impl Held {
+impl HeldLeases {
     pub(crate) fn hold(&self, reference: String, token: String, lease_ms: u64) -> Holding {
         let until = Mutex::new(Instant::now() + Duration::from_millis(lease_ms));
         let (control, lost) = (Control::default(), CancellationToken::new());

@@ -7,16 +7,20 @@ use punctual_protocol::{LeaseAnswer, LeaseRequest, LeasedTask};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::Shared;
+use super::WorkerContext;
 use super::attempt;
-use super::report::Report;
-use super::slots::{Line, Slots};
+use super::report::PendingOutcome;
+use super::slots::{Slots, WorkerQueue};
 use crate::backoff::Backoff;
 
 /// A server that answers a long poll at once with nothing is not asked again before this.
 pub(super) const EMPTY_PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) async fn run(shared: Arc<Shared>, queue: Line, reports: mpsc::UnboundedSender<Report>) {
+pub(super) async fn run(
+    shared: Arc<WorkerContext>,
+    queue: WorkerQueue,
+    reports: mpsc::UnboundedSender<PendingOutcome>,
+) {
     // Dropping a poll in flight is the price of a prompt shutdown: what the server leases in that very moment runs
     // again when its lease ends. An answer that is there already is still taken.
     tokio::select! {
@@ -26,7 +30,11 @@ pub(super) async fn run(shared: Arc<Shared>, queue: Line, reports: mpsc::Unbound
     }
 }
 
-async fn poll(shared: &Arc<Shared>, queue: &Line, reports: &mpsc::UnboundedSender<Report>) {
+async fn poll(
+    shared: &Arc<WorkerContext>,
+    queue: &WorkerQueue,
+    reports: &mpsc::UnboundedSender<PendingOutcome>,
+) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
     let mut busy = false;
     while !shared.stop.is_cancelled() {
@@ -53,10 +61,10 @@ async fn poll(shared: &Arc<Shared>, queue: &Line, reports: &mpsc::UnboundedSende
 
 /// Starts what the server has handed over. Whether that is something.
 pub(super) async fn take_over(
-    shared: &Arc<Shared>,
+    shared: &Arc<WorkerContext>,
     answer: LeaseAnswer,
     slots: &mut Slots,
-    reports: &mpsc::UnboundedSender<Report>,
+    reports: &mpsc::UnboundedSender<PendingOutcome>,
 ) -> bool {
     let tasks = answer.tasks;
     #[cfg(feature = "redis")]
@@ -68,11 +76,11 @@ pub(super) async fn take_over(
 }
 
 /// All free slots for the only queue, or for one that just had work.
-pub(super) async fn free_slots(shared: &Shared, queue: &Line, busy: bool) -> Slots {
+pub(super) async fn free_slots(shared: &WorkerContext, queue: &WorkerQueue, busy: bool) -> Slots {
     Slots::of(queue, &shared.slots, busy || shared.queues.len() == 1).await
 }
 
-pub(super) fn request(shared: &Shared, slots: &Slots, busy: bool) -> LeaseRequest {
+pub(super) fn request(shared: &WorkerContext, slots: &Slots, busy: bool) -> LeaseRequest {
     let options = &shared.options;
     let wait_ms = match (shared.queues.len() > 1, busy) {
         (true, true) => 0,
@@ -84,10 +92,10 @@ pub(super) fn request(shared: &Shared, slots: &Slots, busy: bool) -> LeaseReques
 }
 
 pub(super) fn start(
-    shared: &Arc<Shared>,
+    shared: &Arc<WorkerContext>,
     tasks: Vec<LeasedTask>,
     slots: &mut Slots,
-    reports: &mpsc::UnboundedSender<Report>,
+    reports: &mpsc::UnboundedSender<PendingOutcome>,
 ) {
     for task in tasks {
         let holding = shared.held.hold(task.r#ref.clone(), task.token.clone(), shared.options.lease_ms);

@@ -1,5 +1,5 @@
 //! Reporting: gathers outcomes for a moment and sends them together. No outcome is given up while it can still
-//! count: the server may be away for longer than a lease and take it all the same when it is back.
+//! count: the server may be unavailable for longer than a lease and take it all the same when it is back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 
 use super::held::Holding;
-use super::{Shared, Worked};
+use super::{Worked, WorkerContext};
 use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::handlers::say;
@@ -22,7 +22,7 @@ const HOPELESS_AFTER_LEASES: u32 = 10;
 
 /// An outcome on its way.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct PendingOutcome {
     pub(super) outcome: Outcome,
     pub(super) holding: Holding,
     pub(super) handed_back: bool,
@@ -30,7 +30,7 @@ pub(super) struct Report {
 
 /// Runs until every sender is gone and all is delivered. What could not be taken, by the server or by one of its
 /// databases, is sent again by itself: the outcomes of the others do not wait for it.
-pub(super) async fn run(shared: Arc<Shared>, mut inbox: mpsc::UnboundedReceiver<Report>) {
+pub(super) async fn run(shared: Arc<WorkerContext>, mut inbox: mpsc::UnboundedReceiver<PendingOutcome>) {
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
     let (mut left, mut again_at) = (Vec::new(), Instant::now());
     loop {
@@ -38,7 +38,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut inbox: mpsc::UnboundedReceiver<
             first = inbox.recv() => first,
             () = sleep_until(again_at), if !left.is_empty() => None,
         };
-        let mut batch: Vec<Report> = first.into_iter().collect();
+        let mut batch: Vec<PendingOutcome> = first.into_iter().collect();
         if batch.is_empty() {
             if left.is_empty() {
                 return;
@@ -59,7 +59,11 @@ pub(super) async fn run(shared: Arc<Shared>, mut inbox: mpsc::UnboundedReceiver<
     }
 }
 
-async fn gather(inbox: &mut mpsc::UnboundedReceiver<Report>, batch: &mut Vec<Report>, patience: Duration) {
+async fn gather(
+    inbox: &mut mpsc::UnboundedReceiver<PendingOutcome>,
+    batch: &mut Vec<PendingOutcome>,
+    patience: Duration,
+) {
     let until = Instant::now() + patience;
     while batch.len() < REPORT_MAX {
         match timeout_at(until, inbox.recv()).await {
@@ -71,7 +75,7 @@ async fn gather(inbox: &mut mpsc::UnboundedReceiver<Report>, batch: &mut Vec<Rep
 
 /// Sends until each has its receipt, is hopeless, or cannot be taken now. Answers these: the server, or their database,
 /// does not answer.
-async fn deliver(shared: &Shared, batch: Vec<Report>) -> Vec<Report> {
+async fn deliver(shared: &WorkerContext, batch: Vec<PendingOutcome>) -> Vec<PendingOutcome> {
     let (mut parts, mut unavailable) = (vec![batch], Vec::new());
     while let Some(part) = parts.pop() {
         let part = still_ours(shared, part);
@@ -80,7 +84,7 @@ async fn deliver(shared: &Shared, batch: Vec<Report>) -> Vec<Report> {
         }
         let outcomes: Vec<&Outcome> = part.iter().map(|report| &report.outcome).collect();
         match shared.client.report_each(Some(&shared.options.executor), &outcomes).await {
-            Ok(receipts) => parts.extend(settle(shared, part, &receipts, &mut unavailable)),
+            Ok(receipts) => parts.extend(apply_receipts(shared, part, &receipts, &mut unavailable)),
             Err(error) if is_about_the_content(&error) => parts.extend(narrow(shared, part, &error)),
             Err(error) => {
                 tracing::warn!(outcomes = part.len(), error = %error, "cannot report outcomes, trying again");
@@ -92,7 +96,7 @@ async fn deliver(shared: &Shared, batch: Vec<Report>) -> Vec<Report> {
 }
 
 /// Without those whose lease was lost or ended long ago.
-fn still_ours(shared: &Shared, part: Vec<Report>) -> Vec<Report> {
+fn still_ours(shared: &WorkerContext, part: Vec<PendingOutcome>) -> Vec<PendingOutcome> {
     let hopeless = Duration::from_millis(shared.options.lease_ms) * HOPELESS_AFTER_LEASES;
     let (ours, gone): (Vec<_>, Vec<_>) = part.into_iter().partition(|report| {
         let lease = &report.holding.lease;
@@ -102,7 +106,7 @@ fn still_ours(shared: &Shared, part: Vec<Report>) -> Vec<Report> {
     ours
 }
 
-fn give_up(shared: &Shared, report: &Report, why: &str) {
+fn give_up(shared: &WorkerContext, report: &PendingOutcome, why: &str) {
     shared.held.release(&report.holding);
     let lost = report.holding.lease.lost.is_cancelled();
     if lost {
@@ -114,12 +118,12 @@ fn give_up(shared: &Shared, report: &Report, why: &str) {
 }
 
 /// Takes the receipts; what the server could not understand comes back in words that it can.
-fn settle(
-    shared: &Shared,
-    part: Vec<Report>,
+fn apply_receipts(
+    shared: &WorkerContext,
+    part: Vec<PendingOutcome>,
     receipts: &[OutcomeReceipt],
-    unavailable: &mut Vec<Report>,
-) -> Option<Vec<Report>> {
+    unavailable: &mut Vec<PendingOutcome>,
+) -> Option<Vec<PendingOutcome>> {
     let mut again = Vec::new();
     for (report, receipt) in part.into_iter().zip(receipts) {
         match receipt.status {
@@ -142,7 +146,7 @@ fn settle(
 }
 
 /// Halves a report that the server refuses for its content, down to the one outcome that is to blame.
-fn narrow(shared: &Shared, mut part: Vec<Report>, error: &Error) -> Vec<Vec<Report>> {
+fn narrow(shared: &WorkerContext, mut part: Vec<PendingOutcome>, error: &Error) -> Vec<Vec<PendingOutcome>> {
     if part.len() > 1 {
         let half = part.split_off(part.len() / 2);
         return vec![half, part];
@@ -155,7 +159,7 @@ fn narrow(shared: &Shared, mut part: Vec<Report>, error: &Error) -> Vec<Vec<Repo
 }
 
 /// An outcome that the server refuses becomes a failed attempt that says so; if it refuses that too, it is given up.
-fn reword(shared: &Shared, mut report: Report, why: &str) -> Option<Report> {
+fn reword(shared: &WorkerContext, mut report: PendingOutcome, why: &str) -> Option<PendingOutcome> {
     const MARK: &str = "the server refused the outcome: ";
     if report.outcome.status_msg.as_ref().is_some_and(|message| message.starts_with(MARK)) {
         give_up(shared, &report, why);
@@ -173,7 +177,7 @@ fn is_about_the_content(error: &Error) -> bool {
 
 /// Counts what became of the tasks.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct OutcomeTally {
     succeeded: AtomicU64,
     failed: AtomicU64,
     snoozed: AtomicU64,
@@ -184,8 +188,8 @@ pub(super) struct Tally {
     unreported: AtomicU64,
 }
 
-impl Tally {
-    fn accepted(&self, report: &Report) {
+impl OutcomeTally {
+    fn accepted(&self, report: &PendingOutcome) {
         let counter = match report.outcome.outcome {
             _ if report.handed_back => &self.handed_back,
             OutcomeKind::Succeeded => &self.succeeded,

@@ -8,17 +8,17 @@ use punctual_protocol::{Code, LeaseQueue, LeaseRequest};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::Shared;
+use super::WorkerContext;
 use super::leasing::{self, EMPTY_PAUSE};
-use super::report::Report;
-use super::slots::{Line, Slots};
+use super::report::PendingOutcome;
+use super::slots::{Slots, WorkerQueue};
 use crate::backoff::Backoff;
 
 /// While a queue is left out, because so many of its tasks run as may, or because there are more queues than one call takes, a
 /// call waits no longer than this: it must not keep the queue from its turn.
 const SHORT_WAIT_MS: u64 = 500;
 
-pub(super) async fn run(shared: Arc<Shared>, reports: mpsc::UnboundedSender<Report>) {
+pub(super) async fn run(shared: Arc<WorkerContext>, reports: mpsc::UnboundedSender<PendingOutcome>) {
     tokio::select! {
         biased;
         () = poll(&shared, &reports) => {}
@@ -26,7 +26,7 @@ pub(super) async fn run(shared: Arc<Shared>, reports: mpsc::UnboundedSender<Repo
     }
 }
 
-async fn poll(shared: &Arc<Shared>, reports: &mpsc::UnboundedSender<Report>) {
+async fn poll(shared: &Arc<WorkerContext>, reports: &mpsc::UnboundedSender<PendingOutcome>) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
     let mut lines = shared.queues.clone();
     while !shared.stop.is_cancelled() {
@@ -49,7 +49,7 @@ async fn poll(shared: &Arc<Shared>, reports: &mpsc::UnboundedSender<Report>) {
                 tracing::info!(
                     "an older engine, which takes one queue a call: each queue is asked for by itself"
                 );
-                let each = |line: &Line| leasing::run(shared.clone(), line.clone(), reports.clone());
+                let each = |line: &WorkerQueue| leasing::run(shared.clone(), line.clone(), reports.clone());
                 join_all(shared.queues.iter().map(each)).await;
                 return;
             }
@@ -64,13 +64,13 @@ async fn poll(shared: &Arc<Shared>, reports: &mpsc::UnboundedSender<Report>) {
 }
 
 /// Those that were not asked for come next.
-fn rotate(lines: &mut [Line]) {
+fn rotate(lines: &mut [WorkerQueue]) {
     if lines.len() > LEASE_QUEUES_MAX {
         lines.rotate_left(LEASE_QUEUES_MAX);
     }
 }
 
-fn request(shared: &Shared, slots: &Slots) -> LeaseRequest {
+fn request(shared: &WorkerContext, slots: &Slots) -> LeaseRequest {
     let queue = |(name, free): (&str, usize)| LeaseQueue {
         max: (free < slots.count()).then(|| u32::try_from(free).unwrap_or(u32::MAX)),
         ..LeaseQueue::new(name)

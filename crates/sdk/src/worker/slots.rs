@@ -9,12 +9,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A queue that a worker takes tasks of.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct WorkerQueue {
     pub(super) name: String,
     pub(super) slots: Arc<Semaphore>,
 }
 
-impl Line {
+impl WorkerQueue {
     pub(super) fn new(name: String, concurrency: Option<usize>) -> Self {
         Self { name, slots: Arc::new(Semaphore::new(concurrency.unwrap_or(Semaphore::MAX_PERMITS))) }
     }
@@ -53,7 +53,7 @@ pub(super) struct Slots {
 impl Slots {
     /// One for a queue that may be idle, so that its long poll does not keep the others' tasks from running; or all that
     /// there are.
-    pub(super) async fn of(queue: &Line, worker: &Arc<Semaphore>, all: bool) -> Self {
+    pub(super) async fn of(queue: &WorkerQueue, worker: &Arc<Semaphore>, all: bool) -> Self {
         let mut of_queue = queue.one().await;
         let mut of_worker = worker.clone().acquire_owned().await.expect(NEVER_CLOSED);
         let most = queue.slots.available_permits().min(usize::try_from(LEASE_MAX - 1).unwrap_or(0));
@@ -68,7 +68,7 @@ impl Slots {
     }
 
     /// All that are free, of all queues that have some.
-    pub(super) async fn of_several(queues: &[Line], worker: &Arc<Semaphore>) -> Self {
+    pub(super) async fn of_several(queues: &[WorkerQueue], worker: &Arc<Semaphore>) -> Self {
         // Not held: who takes them is this alone.
         drop(select_all(queues.iter().map(|queue| Box::pin(queue.one()))).await);
         let mut of_worker = worker.clone().acquire_owned().await.expect(NEVER_CLOSED);
@@ -76,7 +76,7 @@ impl Slots {
             of_worker.merge(more);
         }
         let most = of_worker.num_permits();
-        let free = |line: &Line| Some((line.name.clone(), line.free(most)?));
+        let free = |line: &WorkerQueue| Some((line.name.clone(), line.free(most)?));
         Self { of_queues: queues.iter().filter_map(free).collect(), of_worker }
     }
 

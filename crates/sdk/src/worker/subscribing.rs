@@ -16,21 +16,21 @@ use punctual_protocol::{Body, Json, LeaseBeat, LeasedTask, Token};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::Shared;
+use super::WorkerContext;
 use super::leasing::{EMPTY_PAUSE, free_slots, request, start};
-use super::report::Report;
-use super::slots::{Line, Slots};
+use super::report::PendingOutcome;
+use super::slots::{Slots, WorkerQueue};
 use crate::backoff::Backoff;
 use crate::bus::BusSource;
 use crate::client::Client;
 use crate::error::Error;
 
 struct Subscription {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     source: Arc<BusSource>,
     queue: QueueKey,
-    line: Line,
-    reports: mpsc::UnboundedSender<Report>,
+    line: WorkerQueue,
+    reports: mpsc::UnboundedSender<PendingOutcome>,
 }
 
 /// The queue in the client's namespace.
@@ -41,10 +41,10 @@ pub(super) fn key(client: &Client, queue: &str) -> Result<QueueKey, Error> {
 }
 
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     source: Arc<BusSource>,
-    line: Line,
-    reports: mpsc::UnboundedSender<Report>,
+    line: WorkerQueue,
+    reports: mpsc::UnboundedSender<PendingOutcome>,
 ) {
     match key(&shared.client, &line.name) {
         Ok(queue) => Subscription { shared, source, queue, line, reports }.work().await,
@@ -55,7 +55,7 @@ pub(super) async fn run(
 impl Subscription {
     async fn work(&self) {
         let stop = &self.shared.stop;
-        // As long as the server is asked in between: a bus that is away may take seconds to say so.
+        // As long as the server is asked in between: a bus that is unavailable may take seconds to say so.
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         let (mut busy, mut reclaimed_at) = (false, None);
         while !stop.is_cancelled() {
@@ -87,7 +87,7 @@ impl Subscription {
         }
     }
 
-    /// Asks the server for tasks, until so much time has passed: while the bus is away, what fires waits there.
+    /// Asks the server for tasks, until so much time has passed: while the bus is unavailable, what fires waits there.
     async fn pull(&self, time: Duration, mut slots: Slots) {
         let until = Instant::now() + time;
         while slots.count() > 0 {
@@ -207,7 +207,7 @@ impl Subscription {
         }
     }
 
-    /// Those that the guard grants. `done` gets those that somebody else executes or has executed.
+    /// Those that the guard grants. `done` gets those that another executes or has executed.
     async fn without_held(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let Some(guard) = &self.source.guard else { return deliveries };
         let answers = join_all(deliveries.iter().map(|delivery| take(guard, &delivery.message))).await;

@@ -125,9 +125,9 @@ async fn an_iterator_is_inserted_part_by_part_and_each_part_is_told_before_the_n
         made.set(nth + 1);
         NewTask::to("q").priority(3)
     });
-    let mut told = Vec::new();
-    fake.client().insert_all(tasks, |results| told.push((results.len(), made.get()))).await.unwrap();
-    assert_eq!(told, [(10_000, 10_000), (10_000, 20_000), (1, 20_001)]);
+    let mut reported = Vec::new();
+    fake.client().insert_all(tasks, |results| reported.push((results.len(), made.get()))).await.unwrap();
+    assert_eq!(reported, [(10_000, 10_000), (10_000, 20_000), (1, 20_001)]);
     assert_eq!(fake.kept().inserted.len(), 20_001);
 }
 

@@ -1,5 +1,5 @@
 //! A server in the same process that speaks the interface strictly (it reads requests as the real one does), keeps
-//! what it was told, and can be away or lose answers. In process, so that tests can pause the clock.
+//! what it was told, and can be unavailable or lose answers. In process, so that tests can pause the clock.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use punctual_sdk::protocol::{
     LeasedTask, Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem,
     Wish,
 };
-use punctual_sdk::{Call, Client, Failure, Reply, Transport, Worker};
+use punctual_sdk::{Client, Failure, HttpRequest, Reply, Transport, Worker};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -165,7 +165,7 @@ struct InProcess {
 }
 
 impl Transport for InProcess {
-    fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
+    fn send(&self, call: HttpRequest) -> BoxFuture<'_, Result<Reply, Failure>> {
         Box::pin(async move {
             let mut away = self.fake.away.subscribe();
             if *away.borrow_and_update() {
@@ -187,7 +187,7 @@ impl Transport for InProcess {
     }
 }
 
-async fn exchange(router: Router, call: Call) -> Reply {
+async fn exchange(router: Router, call: HttpRequest) -> Reply {
     let mut request = Request::builder().method(call.method).uri(call.path);
     for (name, value) in call.headers {
         request = request.header(name, value);

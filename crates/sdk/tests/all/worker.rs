@@ -163,7 +163,7 @@ async fn a_report_whose_answer_was_lost_is_sent_again_and_counts_once() {
     assert_eq!(running.end().await, Worked { stale: 1, ..Worked::default() });
 }
 
-/// One database of the server's is away: its outcomes are sent again until it is back, and keep nobody else's waiting.
+/// One database of the server's is unavailable: its outcomes are sent again until it is back, and keep nobody else's waiting.
 #[tokio::test(start_paused = true)]
 async fn outcomes_that_a_database_does_not_take_are_sent_again_and_hold_up_no_others() {
     let fake = Fake::new();

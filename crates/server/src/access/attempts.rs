@@ -35,13 +35,13 @@ pub(crate) struct Guess<'a> {
 
 #[derive(Debug)]
 pub(crate) struct Attempts {
-    windows: Mutex<HashMap<Source, Window>>,
+    windows: Mutex<HashMap<ClientHost, Window>>,
     delayed: Semaphore,
 }
 
 /// One host. Of IPv6, one network: a host has as many addresses in it as it likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
+enum ClientHost {
     Address(IpAddr),
     Unknown,
     Others,
@@ -59,22 +59,22 @@ impl Default for Attempts {
     }
 }
 
-fn source(address: Option<IpAddr>) -> Source {
+fn source(address: Option<IpAddr>) -> ClientHost {
     const NETWORK: u128 = !0 << 64;
     match address {
-        None => Source::Unknown,
+        None => ClientHost::Unknown,
         Some(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => {
-            Source::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
+            ClientHost::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
         }
-        Some(address) => Source::Address(address.to_canonical()),
+        Some(address) => ClientHost::Address(address.to_canonical()),
     }
 }
 
 /// Its own window, or that of all who came when there was no more room.
-fn counted_as(windows: &HashMap<Source, Window>, address: Option<IpAddr>) -> Source {
+fn counted_as(windows: &HashMap<ClientHost, Window>, address: Option<IpAddr>) -> ClientHost {
     let source = source(address);
     let has_room = windows.len() < ADDRESSES_MAX || windows.contains_key(&source);
-    if has_room { source } else { Source::Others }
+    if has_room { source } else { ClientHost::Others }
 }
 
 impl Attempts {
@@ -92,7 +92,7 @@ impl Attempts {
     /// Counts a failure. True: there were too many before it.
     pub(crate) fn failed(&self, address: Option<IpAddr>) -> bool {
         let mut windows = self.windows.lock();
-        if counted_as(&windows, address) == Source::Others {
+        if counted_as(&windows, address) == ClientHost::Others {
             windows.retain(|_, window| window.began.elapsed() < WINDOW);
         }
         let source = counted_as(&windows, address);

@@ -1,6 +1,6 @@
 //! The audit of a change: written before it, completed after it. What cannot be written is not done; but for the change of
 //! one task, which has its record in the task's own database and history: its entry is written beside it, so that a catalog
-//! that is away does not keep anybody from cancelling a task elsewhere.
+//! that is unavailable does not keep anybody from cancelling a task elsewhere.
 
 use super::{
     Who, challenged,
@@ -35,7 +35,7 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
-    pub(crate) fn told_with(self, mut response: Response) -> Response {
+    pub(crate) fn reported_with(self, mut response: Response) -> Response {
         response.extensions_mut().insert(self);
         response
     }
@@ -71,7 +71,7 @@ pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, nex
     app.detached.spawn(work).await.unwrap_or_else(|_| panicked())
 }
 
-/// The change of one task. Nobody waits for its entry; and however many are changed while the catalog hangs, only a few
+/// The change of one task. No caller waits for its entry; and however many are changed while the catalog hangs, only a few
 /// wait for it.
 async fn beside(app: &Shared, entry: AuditEntry, request: Request, next: Next) -> Response {
     let response = next.run(request).await;

@@ -19,7 +19,7 @@ pub(crate) const PERMISSION: &str = "x-permission";
 
 /// Who looks at whether a token reaches what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ScopeCheck {
     /// The handler: what is not reached is not there.
     Own,
     /// The guard: in a namespace that is not reached it is denied.
@@ -44,7 +44,7 @@ pub(crate) enum Recorded {
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) permission: Permission,
-    pub(crate) reach: Reach,
+    pub(crate) scope_check: ScopeCheck,
     pub(crate) operation: Arc<str>,
     pub(crate) recorded: Recorded,
 }
@@ -119,10 +119,10 @@ impl Guarded {
     pub(crate) fn needing(
         self,
         permission: Permission,
-        reach: Reach,
+        scope_check: ScopeCheck,
         routes: UtoipaMethodRouter<Shared>,
     ) -> Self {
-        self.recording(Recorded::Before, permission, reach, routes)
+        self.recording(Recorded::Before, permission, scope_check, routes)
     }
 
     /// What changes something is written down there.
@@ -130,14 +130,14 @@ impl Guarded {
         mut self,
         recorded: Recorded,
         permission: Permission,
-        reach: Reach,
+        scope_check: ScopeCheck,
         mut routes: UtoipaMethodRouter<Shared>,
     ) -> Self {
         for (path, item) in &mut routes.1.paths {
             for (method, operation) in operations(item) {
                 let name = operation.operation_id.clone().unwrap_or_default();
                 let recorded = if method == Method::GET { Recorded::Nowhere } else { recorded };
-                let need = Need { permission, reach, operation: name.into(), recorded };
+                let need = Need { permission, scope_check, operation: name.into(), recorded };
                 self.needs.add(path, method, Guard::Needs(need));
                 let none: [&str; 0] = [];
                 operation.security = Some(vec![SecurityRequirement::new(SCHEME, none)]);

@@ -121,7 +121,7 @@ impl Who {
         self.identity()?.id.as_ref().map(|id| id.as_str())
     }
 
-    /// What idempotency keys of one owner have before them: nobody reads the answers that were given to another. None:
+    /// What idempotency keys of one owner have before them: no reader reads the answers that were given to another. None:
     /// there are no owners.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.identity().map(|identity| identity.id.as_ref().map_or("", |id| id.as_str()))

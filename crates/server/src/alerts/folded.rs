@@ -27,7 +27,7 @@ const CAUSES: [(AlertKind, &[AlertKind]); 3] = [
 
 /// An alert of one engine.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub(crate) struct AlertReport {
     pub(crate) name: String,
     pub(crate) is_critical: bool,
     pub(crate) since: Millis,
@@ -39,7 +39,7 @@ pub(crate) struct Report {
     pub(crate) count: u64,
 }
 
-impl Report {
+impl AlertReport {
     /// Counts of one kind add up. A state of a queue is one, however each engine words it; of an engine the text says what it is.
     fn is_same_as(&self, other: &Self) -> bool {
         let is_one = self.queue.is_some() || self.count > 0 && other.count > 0 || self.text == other.text;
@@ -48,8 +48,8 @@ impl Report {
 }
 
 /// In the order in which they come: what several engines report alike is one alert, since the first of them saw it.
-pub(super) fn merge(reports: Vec<Report>) -> Vec<Alert> {
-    let mut groups: Vec<Vec<Report>> = Vec::new();
+pub(super) fn merge(reports: Vec<AlertReport>) -> Vec<Alert> {
+    let mut groups: Vec<Vec<AlertReport>> = Vec::new();
     for report in reports {
         let same =
             groups.iter_mut().find(|group| group.first().is_some_and(|first| first.is_same_as(&report)));
@@ -61,7 +61,7 @@ pub(super) fn merge(reports: Vec<Report>) -> Vec<Alert> {
     groups.into_iter().filter_map(alert).collect()
 }
 
-fn alert(mut reports: Vec<Report>) -> Option<Alert> {
+fn alert(mut reports: Vec<AlertReport>) -> Option<Alert> {
     // The oldest is the one that says most: a task that has waited for long, a service that has failed often.
     reports.sort_by_key(|report| report.since);
     let count = reports.iter().map(|report| report.count).sum();
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use punctual_domain::name::Name;
 
-    fn report(kind: AlertKind, engine: &str, since: i64, text: &str) -> Report {
-        Report {
+    fn report(kind: AlertKind, engine: &str, since: i64, text: &str) -> AlertReport {
+        AlertReport {
             name: kind.name().to_owned(),
             is_critical: kind.is_critical(),
             since: Millis(since),
@@ -132,10 +132,10 @@ mod tests {
         }
     }
 
-    fn of_queue(kind: AlertKind, engine: &str, namespace: &str, count: u64) -> Report {
+    fn of_queue(kind: AlertKind, engine: &str, namespace: &str, count: u64) -> AlertReport {
         let name = |text| Name::new(text).unwrap();
         let queue = Some(QueueKey { namespace: name(namespace), queue: name("mail") });
-        Report { queue, count, ..report(kind, engine, 1, "as the engine words it") }
+        AlertReport { queue, count, ..report(kind, engine, 1, "as the engine words it") }
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_waiting_task_is_one_alert_with_the_words_of_who_has_seen_it_longest() {
-        let waits = |engine, since, text: &str| Report {
+        let waits = |engine, since, text: &str| AlertReport {
             since: Millis(since),
             text: text.to_owned(),
             ..of_queue(AlertKind::WaitingLong, engine, "acme", 0)
@@ -184,7 +184,7 @@ mod tests {
             report(AlertKind::ServiceFailing, "a", 90_000, "service \"bulk\" has failed 12 times in a row"),
             report(AlertKind::DatabaseAway, "a", 100_000, "database 0 cannot be written"),
             of_queue(AlertKind::DeadLetters, "a", "acme", 3),
-            Report { since: Millis(120_000), ..of_queue(AlertKind::LateTasks, "a", "acme", 2) },
+            AlertReport { since: Millis(120_000), ..of_queue(AlertKind::LateTasks, "a", "acme", 2) },
         ]);
         let folded = fold(alerts);
         let names: Vec<_> = folded.iter().map(|alert| alert.name.as_str()).collect();

@@ -1,7 +1,7 @@
 //! The body of an answer on its way: as long as it is not all handed over, its request lasts, and if it is there and
 //! is not taken, that is the peer's doing.
 
-use super::pulse::Pulse;
+use super::activity::ConnectionActivity;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -13,7 +13,7 @@ use std::{
 
 /// From the head of a request to the end of its answer.
 #[derive(Debug)]
-pub(super) struct Request(pub(super) Arc<Pulse>);
+pub(super) struct Request(pub(super) Arc<ConnectionActivity>);
 
 impl Drop for Request {
     fn drop(&mut self) {

@@ -72,12 +72,12 @@ pub(crate) enum Reloaded {
 pub(crate) struct Certificates {
     files: TlsFiles,
     loaded: RwLock<Loaded>,
-    seen: Mutex<Seen>,
+    seen: Mutex<WatchedContents>,
     pub(crate) reloads: AtomicU64,
     pub(crate) reload_failures: AtomicU64,
 }
 
-struct Seen {
+struct WatchedContents {
     /// Of what is in use.
     good: Contents,
     /// What could not be used: certificate and key are often replaced one after the other, so the first look at it says
@@ -183,7 +183,7 @@ impl Certificates {
     pub(crate) fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let good = Contents::read(&files)?;
         let loaded = RwLock::new(good.load(&files)?);
-        let seen = Mutex::new(Seen { good, bad: None });
+        let seen = Mutex::new(WatchedContents { good, bad: None });
         let (reloads, reload_failures) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Arc::new(Self { files, loaded, seen, reloads, reload_failures }))
     }
@@ -209,7 +209,7 @@ impl Certificates {
             Ok(contents) => match contents.load(&self.files) {
                 Ok(loaded) => {
                     *self.loaded.write() = loaded;
-                    *seen = Seen { good: contents, bad: None };
+                    *seen = WatchedContents { good: contents, bad: None };
                     self.reloads.fetch_add(1, Relaxed);
                     return Reloaded::Changed;
                 }
@@ -226,7 +226,7 @@ impl Certificates {
         let looks = seen.bad.as_ref().map_or(1, |bad| bad.looks.saturating_add(1));
         let is_known = seen.bad.as_ref().is_some_and(|bad| bad.looks > 1 && bad.contents == contents);
         let since = seen.bad.as_ref().map_or(now, |bad| bad.since);
-        seen.bad = Some(Bad { contents, looks, what: told(&error), since });
+        seen.bad = Some(Bad { contents, looks, what: reported(&error), since });
         if looks < 2 || is_known {
             return Reloaded::Unchanged;
         }
@@ -243,7 +243,7 @@ impl Certificates {
 }
 
 /// With what lies behind it.
-pub(crate) fn told(error: &TlsError) -> String {
+pub(crate) fn reported(error: &TlsError) -> String {
     match error {
         TlsError::Unreadable { source, .. } => format!("{error}: {source}"),
         TlsError::Wrong { .. } | TlsError::Mismatch { .. } => error.to_string(),
@@ -253,7 +253,7 @@ pub(crate) fn told(error: &TlsError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_testkit::certificates::{Authority, Names, Validity};
+    use punctual_testkit::certificates::{Authority, CertificateNames, Validity};
     use std::time::Duration;
 
     fn files(directory: &Path) -> TlsFiles {
@@ -271,7 +271,7 @@ mod tests {
         let certificates = Certificates::load(files(directory.path())).unwrap();
         let first = certificates.config();
         assert!(matches!(certificates.reload(at(1)), Reloaded::Unchanged));
-        let next = authority.issue(Names::loopback(), Validity::EndsIn(Duration::from_hours(2)));
+        let next = authority.issue(CertificateNames::loopback(), Validity::EndsIn(Duration::from_hours(2)));
         // Between the two files that belong together: said nothing of.
         std::fs::write(directory.path().join("server.pem"), &next.cert_pem).unwrap();
         assert!(matches!(certificates.reload(at(2)), Reloaded::Unchanged));
@@ -302,12 +302,12 @@ mod tests {
         ] {
             std::fs::write(&place.cert, cert).unwrap();
             std::fs::write(&place.key, key).unwrap();
-            let told = told(&place.check().unwrap_err());
-            assert!(told.contains(said) && !told.contains("BEGIN PRIVATE KEY-----\n"), "{told}");
+            let reported = reported(&place.check().unwrap_err());
+            assert!(reported.contains(said) && !reported.contains("BEGIN PRIVATE KEY-----\n"), "{reported}");
         }
         let missing = TlsFiles { client_ca: Some("/no/such/ca.pem".into()), ..place.clone() };
         good.write_to(directory.path());
-        assert!(told(&missing.check().unwrap_err()).contains("/no/such/ca.pem cannot be read"));
+        assert!(reported(&missing.check().unwrap_err()).contains("/no/such/ca.pem cannot be read"));
         assert!(place.check().is_ok());
     }
 
@@ -315,7 +315,7 @@ mod tests {
     fn the_end_of_a_certificate_is_known() {
         let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
         let rest = Duration::from_hours(48);
-        authority.issue(Names::loopback(), Validity::EndsIn(rest)).write_to(directory.path());
+        authority.issue(CertificateNames::loopback(), Validity::EndsIn(rest)).write_to(directory.path());
         let short = Certificates::load(files(directory.path())).unwrap().expires_at();
         authority.issue_loopback().write_to(directory.path());
         let long = Certificates::load(files(directory.path())).unwrap().expires_at();

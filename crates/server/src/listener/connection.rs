@@ -1,12 +1,12 @@
 //! One connection from its first byte to its last: TLS, requests, and the end that it comes to or is told to.
 
 use super::{
-    Door,
+    ListenerContext,
+    activity::{ConnectionActivity, Order},
     body::{Request, Sent},
     connections::Pass,
-    pulse::{Order, Pulse},
     refuse,
-    stream::{Line, Socket, Watched},
+    stream::{ClientStream, Socket, Watched},
 };
 use crate::{access::ClientAddress, observe::Malformed};
 use axum::{body::Body, http};
@@ -42,30 +42,30 @@ impl TlsFailure {
     }
 }
 
-pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: IpAddr, pass: Pass) {
+pub(super) async fn serve(context: Arc<ListenerContext>, stream: TcpStream, peer: IpAddr, pass: Pass) {
     // Nagle's algorithm would hold small answers back by up to 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
-    let line = Line { stream, pulse: Arc::clone(&pass.pulse) };
-    let socket = match &door.certificates {
+    let line = ClientStream { stream, activity: Arc::clone(&pass.activity) };
+    let socket = match &context.certificates {
         None => Socket::Plain(line),
         Some(certificates) => {
             let config = certificates.config();
-            let shaken = Box::pin(shake_hands(&door, TlsAcceptor::from(config), line));
+            let shaken = Box::pin(shake_hands(&context, TlsAcceptor::from(config), line));
             let socket = tokio::select! {
                 shaken = shaken => shaken,
-                _ = pass.pulse.told() => None,
+                _ = pass.activity.reported() => None,
             };
             let Some(socket) = socket else { return };
             socket
         }
     };
-    talk(Arc::clone(&door), socket, peer, Arc::clone(&pass.pulse)).await;
+    talk(Arc::clone(&context), socket, peer, Arc::clone(&pass.activity)).await;
 }
 
 /// None: it came to nothing.
-async fn shake_hands(door: &Door, acceptor: TlsAcceptor, line: Line) -> Option<Socket> {
+async fn shake_hands(context: &ListenerContext, acceptor: TlsAcceptor, line: ClientStream) -> Option<Socket> {
     let shaking = async {
         let mut first = [0_u8; 1];
         // A handshake begins with 0x16, a request with a letter.
@@ -76,18 +76,18 @@ async fn shake_hands(door: &Door, acceptor: TlsAcceptor, line: Line) -> Option<S
         Ok(acceptor.accept(line).into_fallible().await)
     };
     // Counted before the peer can know of it.
-    match tokio::time::timeout(door.options.handshake_timeout, shaking).await {
+    match tokio::time::timeout(context.options.handshake_timeout, shaking).await {
         Ok(Ok(Ok(stream))) => return Some(Socket::Tls(Box::new(stream))),
         Ok(Ok(Err((error, line)))) => {
             tracing::debug!(%error, "a TLS handshake failed");
-            door.app.tls.fail(TlsFailure::Handshake);
+            context.app.tls.fail(TlsFailure::Handshake);
             refuse::end(line.stream).await;
         }
         Ok(Err(line)) => {
-            door.app.tls.fail(TlsFailure::Plain);
+            context.app.tls.fail(TlsFailure::Plain);
             refuse::answer(line.stream, Code::RequestInvalid, "this port speaks TLS: use https://").await;
         }
-        Err(_) => door.app.tls.fail(TlsFailure::Timeout),
+        Err(_) => context.app.tls.fail(TlsFailure::Timeout),
     }
     None
 }
@@ -106,10 +106,15 @@ fn fault(request: &http::Request<Incoming>) -> Option<&'static str> {
     }
 }
 
-async fn talk(door: Arc<Door>, socket: Socket, peer: IpAddr, pulse: Arc<Pulse>) {
-    let io = TokioIo::new(Watched::new(socket, Arc::clone(&pulse)));
-    let router = TowerToHyperService::new(door.router.clone());
-    let (its, shared) = (Arc::clone(&pulse), Arc::clone(&door));
+async fn talk(
+    context: Arc<ListenerContext>,
+    socket: Socket,
+    peer: IpAddr,
+    activity: Arc<ConnectionActivity>,
+) {
+    let io = TokioIo::new(Watched::new(socket, Arc::clone(&activity)));
+    let router = TowerToHyperService::new(context.router.clone());
+    let (its, shared) = (Arc::clone(&activity), Arc::clone(&context));
     let service = service_fn(move |mut request: http::Request<Incoming>| {
         its.request_begins(request.version());
         let begun = Request(Arc::clone(&its));
@@ -124,7 +129,7 @@ async fn talk(door: Arc<Door>, socket: Socket, peer: IpAddr, pulse: Arc<Pulse>) 
             Ok::<_, Infallible>(answer.map(|body: Body| Sent::new(body, begun)))
         }
     });
-    let mut connection = pin!(door.http.serve_connection(io, service));
+    let mut connection = pin!(context.http.serve_connection(io, service));
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
@@ -133,7 +138,7 @@ async fn talk(door: Arc<Door>, socket: Socket, peer: IpAddr, pulse: Arc<Pulse>) 
                 }
                 return;
             }
-            order = pulse.told() => match order {
+            order = activity.reported() => match order {
                 Order::Finish => connection.as_mut().graceful_shutdown(),
                 Order::Cut => return,
             }

@@ -1,9 +1,9 @@
 //! The connections that there are: who may come in, who has to make room, whose time is over. When all places are
-//! taken, whoever asks nothing goes first, the longest idle before others; then whoever has not even asked yet.
+//! taken, a caller that asks nothing is first, the longest idle before others; then whoever has not even asked yet.
 
 use super::{
-    limits::{ENDING_MAX, Limits},
-    pulse::{Order, Phase, Pulse, Reason, since},
+    activity::{ConnectionActivity, ConnectionPhase, Order, Reason, since},
+    limits::{ConnectionLimits, ENDING_MAX},
 };
 use parking_lot::Mutex;
 use std::{
@@ -25,7 +25,7 @@ const LOOK_AGAIN_MS: u64 = 50;
 
 /// Why a connection was not taken; a label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Refused {
+pub(crate) enum RefusedConnection {
     /// All places are taken.
     Full,
     /// As many as one address may have.
@@ -34,7 +34,7 @@ pub(crate) enum Refused {
     NotAProxy,
 }
 
-impl Refused {
+impl RefusedConnection {
     pub(crate) const ALL: [Self; 3] = [Self::Full, Self::Address, Self::NotAProxy];
 
     pub(crate) const fn word(self) -> &'static str {
@@ -48,15 +48,15 @@ impl Refused {
 
 /// Since the process began.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ConnectionCounts {
     pub(crate) accepted: AtomicU64,
     pub(crate) accept_failures: AtomicU64,
-    refused: [AtomicU64; Refused::ALL.len()],
+    refused: [AtomicU64; RefusedConnection::ALL.len()],
     cut: [AtomicU64; Reason::ALL.len()],
 }
 
-impl Counts {
-    pub(crate) fn refuse(&self, why: Refused) {
+impl ConnectionCounts {
+    pub(crate) fn refuse(&self, why: RefusedConnection) {
         if let Some(counter) = self.refused.get(why as usize) {
             counter.fetch_add(1, Relaxed);
         }
@@ -68,7 +68,7 @@ impl Counts {
         }
     }
 
-    pub(crate) fn refused(&self, why: Refused) -> u64 {
+    pub(crate) fn refused(&self, why: RefusedConnection) -> u64 {
         self.refused.get(why as usize).map_or(0, |counter| counter.load(Relaxed))
     }
 
@@ -79,8 +79,8 @@ impl Counts {
 
 #[derive(Debug)]
 pub(crate) struct Connections {
-    pub(crate) limits: Limits,
-    pub(crate) counts: Counts,
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) counts: ConnectionCounts,
     epoch: Instant,
     open: Mutex<Open>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    all: HashMap<u64, Arc<Pulse>>,
+    all: HashMap<u64, Arc<ConnectionActivity>>,
     addresses: HashMap<IpAddr, Address>,
     /// Of all: those that make room and are not gone yet. They have no place any more.
     evicted: HashSet<u64>,
@@ -113,34 +113,34 @@ struct Spare {
 pub(super) struct Pass {
     connections: Arc<Connections>,
     id: u64,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) activity: Arc<ConnectionActivity>,
 }
 
 impl Connections {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
         let (epoch, open) = (Instant::now(), Mutex::default());
-        Arc::new(Self { limits, counts: Counts::default(), epoch, open })
+        Arc::new(Self { limits, counts: ConnectionCounts::default(), epoch, open })
     }
 
     /// `is_proxy`: it speaks for many, and its address says nothing.
-    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, is_proxy: bool) -> Result<Pass, Refused> {
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, is_proxy: bool) -> Result<Pass, RefusedConnection> {
         let counted_as = counted_as(peer);
         let mut open = self.open.lock();
         let now = since(self.epoch);
         if !is_proxy && open.places_of(counted_as) >= self.limits.per_address_max {
-            self.make_room(&mut open, Some(counted_as), now).ok_or(Refused::Address)?;
+            self.make_room(&mut open, Some(counted_as), now).ok_or(RefusedConnection::Address)?;
         }
         if open.all.len() - open.evicted.len() >= self.limits.connections_max {
-            self.make_room(&mut open, None, now).ok_or(Refused::Full)?;
+            self.make_room(&mut open, None, now).ok_or(RefusedConnection::Full)?;
         }
-        let pulse = Arc::new(Pulse::new(counted_as, self.epoch));
+        let activity = Arc::new(ConnectionActivity::new(counted_as, self.epoch));
         let id = open.next;
         open.next += 1;
-        open.all.insert(id, Arc::clone(&pulse));
+        open.all.insert(id, Arc::clone(&activity));
         open.addresses.entry(counted_as).or_default().places += 1;
         drop(open);
         self.counts.accepted.fetch_add(1, Relaxed);
-        Ok(Pass { connections: Arc::clone(self), id, pulse })
+        Ok(Pass { connections: Arc::clone(self), id, activity })
     }
 
     /// Ends one that can make room; None: there is none.
@@ -148,13 +148,13 @@ impl Connections {
         if open.evicted.len() >= ENDING_MAX {
             return None;
         }
-        let (id, pulse) = open.take_spare(of, now)?;
+        let (id, activity) = open.take_spare(of, now)?;
         // One on a head has no answer to finish.
-        let order = if pulse.phase() == Phase::Idle { Order::Finish } else { Order::Cut };
-        if pulse.tell(order) {
+        let order = if activity.phase() == ConnectionPhase::Idle { Order::Finish } else { Order::Cut };
+        if activity.tell(order) {
             self.counts.end(Reason::Evicted);
         }
-        open.give_up(id, pulse.counted_as);
+        open.give_up(id, activity.counted_as);
         Some(())
     }
 
@@ -167,34 +167,35 @@ impl Connections {
 
     /// Ends those whose time is over.
     pub(super) fn look(&self) {
-        let all: Vec<Arc<Pulse>> = self.open.lock().all.values().cloned().collect();
+        let all: Vec<Arc<ConnectionActivity>> = self.open.lock().all.values().cloned().collect();
         let now = since(self.epoch);
-        for pulse in all {
-            if let Some((order, why)) = pulse.judge(now, &self.limits) {
-                self.end(&pulse, order, why);
+        for activity in all {
+            if let Some((order, why)) = activity.judge(now, &self.limits) {
+                self.end(&activity, order, why);
             }
         }
     }
 
     pub(super) fn end_all(&self, order: Order) {
-        let all: Vec<Arc<Pulse>> = self.open.lock().all.values().cloned().collect();
-        for pulse in all {
-            self.end(&pulse, order, Reason::Stopping);
+        let all: Vec<Arc<ConnectionActivity>> = self.open.lock().all.values().cloned().collect();
+        for activity in all {
+            self.end(&activity, order, Reason::Stopping);
         }
     }
 
     /// Each is counted once, for what ended it first.
-    fn end(&self, pulse: &Pulse, order: Order, why: Reason) {
-        let is_first = !pulse.is_told();
-        if pulse.tell(order) && is_first {
+    fn end(&self, activity: &ConnectionActivity, order: Order, why: Reason) {
+        let is_first = !activity.is_reported();
+        if activity.tell(order) && is_first {
             self.counts.end(why);
         }
     }
 
-    pub(crate) fn phases(&self) -> BTreeMap<Phase, usize> {
-        let mut phases: BTreeMap<Phase, usize> = Phase::ALL.into_iter().map(|phase| (phase, 0)).collect();
-        for pulse in self.open.lock().all.values() {
-            *phases.entry(pulse.phase()).or_default() += 1;
+    pub(crate) fn phases(&self) -> BTreeMap<ConnectionPhase, usize> {
+        let mut phases: BTreeMap<ConnectionPhase, usize> =
+            ConnectionPhase::ALL.into_iter().map(|phase| (phase, 0)).collect();
+        for activity in self.open.lock().all.values() {
+            *phases.entry(activity.phase()).or_default() += 1;
         }
         phases
     }
@@ -206,7 +207,7 @@ impl Open {
     }
 
     /// One that still can make room, and is no more listed.
-    fn take_spare(&mut self, of: Option<IpAddr>, now: u64) -> Option<(u64, Arc<Pulse>)> {
+    fn take_spare(&mut self, of: Option<IpAddr>, now: u64) -> Option<(u64, Arc<ConnectionActivity>)> {
         let Self { all, addresses, spare, .. } = self;
         let spare = match of {
             Some(address) => &mut addresses.get_mut(&address)?.spare,
@@ -214,10 +215,10 @@ impl Open {
         };
         for _ in 0..2 {
             while let Some(id) = spare.found.pop_front() {
-                if let Some(pulse) = all.get(&id)
-                    && can_go(pulse, now).is_some()
+                if let Some(activity) = all.get(&id)
+                    && can_go(activity, now).is_some()
                 {
-                    return Some((id, Arc::clone(pulse)));
+                    return Some((id, Arc::clone(activity)));
                 }
             }
             if now < spare.look_again_at {
@@ -250,18 +251,18 @@ impl Open {
 }
 
 /// The order in which connections go: idle ones first, then those that wait the longest.
-fn can_go(pulse: &Pulse, now: u64) -> Option<(bool, u64)> {
-    let since = pulse.waits_since();
-    match pulse.phase() {
-        Phase::Idle => Some((false, since)),
-        Phase::Opening if now.saturating_sub(since) > ASKS_WITHIN_MS => Some((true, since)),
-        Phase::Opening | Phase::Serving | Phase::Ending => None,
+fn can_go(activity: &ConnectionActivity, now: u64) -> Option<(bool, u64)> {
+    let since = activity.waits_since();
+    match activity.phase() {
+        ConnectionPhase::Idle => Some((false, since)),
+        ConnectionPhase::Opening if now.saturating_sub(since) > ASKS_WITHIN_MS => Some((true, since)),
+        ConnectionPhase::Opening | ConnectionPhase::Serving | ConnectionPhase::Ending => None,
     }
 }
 
-fn find(all: &HashMap<u64, Arc<Pulse>>, of: Option<IpAddr>, now: u64) -> VecDeque<u64> {
-    let asked = all.iter().filter(|(_, pulse)| of.is_none_or(|of| of == pulse.counted_as));
-    let mut found: Vec<_> = asked.filter_map(|(id, pulse)| Some((can_go(pulse, now)?, *id))).collect();
+fn find(all: &HashMap<u64, Arc<ConnectionActivity>>, of: Option<IpAddr>, now: u64) -> VecDeque<u64> {
+    let asked = all.iter().filter(|(_, activity)| of.is_none_or(|of| of == activity.counted_as));
+    let mut found: Vec<_> = asked.filter_map(|(id, activity)| Some((can_go(activity, now)?, *id))).collect();
     if found.len() > FOUND_MAX {
         found.select_nth_unstable(FOUND_MAX);
         found.truncate(FOUND_MAX);
@@ -284,7 +285,7 @@ impl Drop for Pass {
         let mut open = self.connections.open.lock();
         open.all.remove(&self.id);
         if !open.evicted.remove(&self.id) {
-            open.leave(self.pulse.counted_as);
+            open.leave(self.activity.counted_as);
         }
     }
 }
@@ -305,7 +306,7 @@ mod tests {
             connections_per_address_max: Some(per_address),
             ..ListenerOptions::default()
         };
-        Connections::new(Limits::of(&options, Some(65_536), 0))
+        Connections::new(ConnectionLimits::of(&options, Some(65_536), 0))
     }
 
     async fn pass_ms(ms: u64) {
@@ -313,26 +314,29 @@ mod tests {
     }
 
     fn idle(pass: &Pass) {
-        pass.pulse.request_begins(Version::HTTP_11);
-        pass.pulse.request_ends();
+        pass.activity.request_begins(Version::HTTP_11);
+        pass.activity.request_ends();
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_makes_room_and_one_that_is_served_never_does() {
         let all = connections(3, 3);
         let served = all.admit(HERE, false).unwrap();
-        served.pulse.request_begins(Version::HTTP_11);
+        served.activity.request_begins(Version::HTTP_11);
         let [older, newer] = [all.admit(HERE, false).unwrap(), all.admit(HERE, false).unwrap()];
         idle(&older);
         pass_ms(10).await;
         idle(&newer);
         let third = all.admit(THERE, false).unwrap();
-        assert_eq!((older.pulse.phase(), newer.pulse.phase()), (Phase::Ending, Phase::Idle));
-        third.pulse.request_begins(Version::HTTP_11);
+        assert_eq!(
+            (older.activity.phase(), newer.activity.phase()),
+            (ConnectionPhase::Ending, ConnectionPhase::Idle)
+        );
+        third.activity.request_begins(Version::HTTP_11);
         let fourth = all.admit(THERE, false).unwrap();
-        fourth.pulse.request_begins(Version::HTTP_11);
-        assert_eq!(newer.pulse.phase(), Phase::Ending);
-        assert_eq!(all.admit(THERE, false).unwrap_err(), Refused::Full);
+        fourth.activity.request_begins(Version::HTTP_11);
+        assert_eq!(newer.activity.phase(), ConnectionPhase::Ending);
+        assert_eq!(all.admit(THERE, false).unwrap_err(), RefusedConnection::Full);
         assert_eq!(all.counts.ended(Reason::Evicted), 2);
         drop(served);
         pass_ms(LOOK_AGAIN_MS).await;
@@ -344,18 +348,18 @@ mod tests {
         let all = connections(1, 1);
         let silent = all.admit(HERE, false).unwrap();
         pass_ms(ASKS_WITHIN_MS).await;
-        assert_eq!(all.admit(THERE, false).unwrap_err(), Refused::Full);
+        assert_eq!(all.admit(THERE, false).unwrap_err(), RefusedConnection::Full);
         pass_ms(LOOK_AGAIN_MS + 1).await;
         assert!(all.admit(THERE, false).is_ok());
-        assert_eq!(silent.pulse.told().await, Order::Cut);
+        assert_eq!(silent.activity.reported().await, Order::Cut);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_address_has_its_share_and_a_trusted_proxy_is_not_counted() {
         let all = connections(100, 2);
         let held: Vec<Pass> = (0..2).map(|_| all.admit(HERE, false).unwrap()).collect();
-        held.iter().for_each(|pass| pass.pulse.request_begins(Version::HTTP_11));
-        assert_eq!(all.admit(HERE, false).unwrap_err(), Refused::Address);
+        held.iter().for_each(|pass| pass.activity.request_begins(Version::HTTP_11));
+        assert_eq!(all.admit(HERE, false).unwrap_err(), RefusedConnection::Address);
         assert!(all.admit(THERE, false).is_ok() && all.admit(HERE, true).is_ok());
         drop(held);
         assert!(all.admit(HERE, false).is_ok());

@@ -18,12 +18,12 @@ const BARE_LINE_FEED: &str =
     "a line of it ends with a line feed alone: in HTTP/1.1 it ends with a carriage return and a line feed";
 const OTHER_CODING: &str =
     "its Transfer-Encoding is not `chunked` alone: a body is taken as it is, and no other coding is undone";
-const FOLDED: &str = "a header goes on in a line of its own, which HTTP/1.1 does not allow any more";
+const FOLDED: &str = "a header continues on a second line, which HTTP/1.1 forbids";
 const BROKEN_CHUNK: &str = "a chunk of its body does not have the length that it says";
 
 /// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum FramePosition {
     /// A request that has not begun, but for blank lines.
     #[default]
     Before,
@@ -50,7 +50,7 @@ struct Head {
 
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    place: Place,
+    place: FramePosition,
     head: Head,
     /// How the present line begins.
     line: Vec<u8>,
@@ -58,11 +58,11 @@ pub(super) struct Framing {
     line_bytes: usize,
     ends_with_return: bool,
     has_request: bool,
-    fault: Option<Fault>,
+    fault: Option<FramingError>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Fault {
+struct FramingError {
     words: &'static str,
     is_in_head: bool,
 }
@@ -77,21 +77,23 @@ impl Framing {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match self.place {
-                Place::Unwatched => break,
-                Place::Body { left } => {
-                    at += self.pass(left, rest.len(), Place::Before, |left| Place::Body { left })
+                FramePosition::Unwatched => break,
+                FramePosition::Body { left } => {
+                    at += self
+                        .pass(left, rest.len(), FramePosition::Before, |left| FramePosition::Body { left })
                 }
-                Place::Chunk { left } => {
-                    at += self.pass(left, rest.len(), Place::ChunkEnd, |left| Place::Chunk { left })
+                FramePosition::Chunk { left } => {
+                    at += self
+                        .pass(left, rest.len(), FramePosition::ChunkEnd, |left| FramePosition::Chunk { left })
                 }
                 _ => {
                     let end = rest.iter().position(|byte| *byte == b'\n');
                     self.keep(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
                     let Some(end) = end else { break };
                     at += end;
-                    let is_in_head = matches!(self.place, Place::Before | Place::Headers);
+                    let is_in_head = matches!(self.place, FramePosition::Before | FramePosition::Headers);
                     if let Err(words) = self.end_line() {
-                        self.fault = Some(Fault { words, is_in_head });
+                        self.fault = Some(FramingError { words, is_in_head });
                         bytes.get_mut(at).into_iter().for_each(|byte| *byte = 0);
                         return at + usize::from(is_in_head);
                     }
@@ -113,7 +115,13 @@ impl Framing {
     }
 
     /// Bytes of a body, of which `left` are to come.
-    fn pass(&mut self, left: u64, come: usize, then: Place, still: impl Fn(u64) -> Place) -> usize {
+    fn pass(
+        &mut self,
+        left: u64,
+        come: usize,
+        then: FramePosition,
+        still: impl Fn(u64) -> FramePosition,
+    ) -> usize {
         let taken = usize::try_from(left).map_or(come, |left| left.min(come));
         let left = left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
         self.place = if left == 0 { then } else { still(left) };
@@ -142,24 +150,24 @@ impl Framing {
         if !is_whole {
             return Err(BARE_LINE_FEED);
         }
-        let begins = self.place == Place::Before && !is_empty;
+        let begins = self.place == FramePosition::Before && !is_empty;
         let is_first = begins && !std::mem::replace(&mut self.has_request, true);
         self.place = match self.place {
-            Place::Before if is_empty => Place::Before,
-            Place::Before if is_first && line.starts_with(HTTP2) => Place::Unwatched,
-            Place::Before => Place::Headers,
-            Place::Headers if is_empty => self.end_head(),
-            Place::Headers => {
+            FramePosition::Before if is_empty => FramePosition::Before,
+            FramePosition::Before if is_first && line.starts_with(HTTP2) => FramePosition::Unwatched,
+            FramePosition::Before => FramePosition::Headers,
+            FramePosition::Headers if is_empty => self.end_head(),
+            FramePosition::Headers => {
                 self.header(&line, bytes)?;
-                Place::Headers
+                FramePosition::Headers
             }
-            Place::ChunkSize => match size(&line)? {
-                0 => Place::Trailers,
-                left => Place::Chunk { left },
+            FramePosition::ChunkSize => match size(&line)? {
+                0 => FramePosition::Trailers,
+                left => FramePosition::Chunk { left },
             },
-            Place::ChunkEnd if is_empty => Place::ChunkSize,
-            Place::ChunkEnd => return Err(BROKEN_CHUNK),
-            Place::Trailers if is_empty => Place::Before,
+            FramePosition::ChunkEnd if is_empty => FramePosition::ChunkSize,
+            FramePosition::ChunkEnd => return Err(BROKEN_CHUNK),
+            FramePosition::Trailers if is_empty => FramePosition::Before,
             other => other,
         };
         // Its room serves the next line.
@@ -193,11 +201,11 @@ impl Framing {
         if self.head.is_chunked && self.head.length.is_some() { Err(TWO_LENGTHS) } else { Ok(()) }
     }
 
-    fn end_head(&mut self) -> Place {
+    fn end_head(&mut self) -> FramePosition {
         match std::mem::take(&mut self.head) {
-            Head { is_chunked: true, .. } => Place::ChunkSize,
-            Head { length: Some(left @ 1..), .. } => Place::Body { left },
-            _ => Place::Before,
+            Head { is_chunked: true, .. } => FramePosition::ChunkSize,
+            Head { length: Some(left @ 1..), .. } => FramePosition::Body { left },
+            _ => FramePosition::Before,
         }
     }
 }
@@ -212,7 +220,7 @@ fn whole_number(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
 }
 
-/// Of a chunk; what stands behind it in its line says nothing about its length.
+/// Of a chunk; what is behind it in its line says nothing about its length.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).ok_or(BROKEN_CHUNK)?;
     let digits =

@@ -16,7 +16,7 @@ const LATER: usize = 48;
 const CONNECTIONS_MIN: usize = 16;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ConnectionLimits {
     pub(super) connections_max: usize,
     pub(super) per_address_max: usize,
     pub(crate) long_polls_max: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Limits {
     pub(super) close_timeout: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     pub(crate) fn of_this_process(options: &ListenerOptions) -> Self {
         Self::of(options, descriptors_max(), descriptors_open())
     }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_databases_and_files_need_is_left_to_them() {
         let of = |descriptors, open| {
-            let limits = Limits::of(&ListenerOptions::default(), Some(descriptors), open);
+            let limits = ConnectionLimits::of(&ListenerOptions::default(), Some(descriptors), open);
             (limits.connections_max, limits.per_address_max, limits.long_polls_max)
         };
         assert_eq!(of(256, 24), (88, 44, 66));
@@ -120,10 +120,13 @@ mod tests {
             long_polls_max: Some(7),
             ..ListenerOptions::default()
         };
-        let limits = Limits::of(&options, Some(1_024), 10);
+        let limits = ConnectionLimits::of(&options, Some(1_024), 10);
         assert_eq!((limits.connections_max, limits.per_address_max, limits.long_polls_max), (50, 50, 7));
-        let limits =
-            Limits::of(&ListenerOptions { connections_max: Some(9_000), ..options }, Some(1_024), 10);
+        let limits = ConnectionLimits::of(
+            &ListenerOptions { connections_max: Some(9_000), ..options },
+            Some(1_024),
+            10,
+        );
         assert_eq!(limits.connections_max, 774);
     }
 }

@@ -1,7 +1,7 @@
 //! A socket, plain or under TLS, that tells its pulse what goes in and out. While a request is served it is read of the
 //! system itself, so that a peer that has hung up is found before it is answered.
 
-use super::{framing::Framing, pulse::Pulse, refuse};
+use super::{activity::ConnectionActivity, framing::Framing, refuse};
 use socket2::SockRef;
 use std::{
     io::{self, IoSlice, Read as _},
@@ -18,31 +18,31 @@ use tokio_rustls::server::TlsStream;
 
 #[derive(Debug)]
 pub(super) enum Socket {
-    Plain(Line),
+    Plain(ClientStream),
     /// Boxed: most of an idle connection would be the room for it.
-    Tls(Box<TlsStream<Line>>),
+    Tls(Box<TlsStream<ClientStream>>),
 }
 
-/// A TCP connection. The runtime hears of what comes on it when it next asks the system: after this process stood still, or
+/// A TCP connection. The runtime learns of what comes on it when it next asks the system: after this process was stopped, or
 /// on a busy machine, an answer may be ready before that. Whoever reads here finds what has come by now.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ClientStream {
     pub(super) stream: TcpStream,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) activity: Arc<ConnectionActivity>,
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, into);
-        if read.is_ready() || !self.pulse.is_serving() { read } else { self.read_now(into) }
+        if read.is_ready() || !self.activity.is_serving() { read } else { self.read_now(into) }
     }
 }
 
-impl Line {
+impl ClientStream {
     fn read_now(&self, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // It does not block. The end of what the peer sends is read as nothing.
         let socket = SockRef::from(&self.stream);
@@ -60,7 +60,7 @@ impl Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for ClientStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -92,7 +92,7 @@ const BLANK_LINE: &[u8] = b"\r\n\r\n";
 #[derive(Debug)]
 pub(super) struct Watched {
     socket: Socket,
-    pulse: Arc<Pulse>,
+    activity: Arc<ConnectionActivity>,
     framing: Framing,
     /// What the HTTP library is still given after a line that was spoilt: it looks at a head when a blank line ends it.
     ending: &'static [u8],
@@ -102,8 +102,15 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(socket: Socket, pulse: Arc<Pulse>) -> Self {
-        Self { socket, pulse, framing: Framing::default(), ending: BLANK_LINE, instead: None, heard_out: 0 }
+    pub(super) fn new(socket: Socket, activity: Arc<ConnectionActivity>) -> Self {
+        Self {
+            socket,
+            activity,
+            framing: Framing::default(),
+            ending: BLANK_LINE,
+            instead: None,
+            heard_out: 0,
+        }
     }
 }
 
@@ -122,7 +129,7 @@ impl AsyncRead for Watched {
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, into),
         };
         if let Some(heard) = into.filled_mut().get_mut(before..).filter(|heard| !heard.is_empty()) {
-            self.pulse.heard();
+            self.activity.heard();
             let seen = self.framing.read(heard);
             into.set_filled(before + seen);
             if let Some(fault) = self.framing.fault().filter(|_| seen == 0) {
@@ -147,9 +154,9 @@ impl Watched {
 
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Ready(Ok(bytes)) => self.pulse.wrote(*bytes),
+            Poll::Ready(Ok(bytes)) => self.activity.wrote(*bytes),
             Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.pulse.write_blocked(),
+            Poll::Pending => self.activity.write_blocked(),
         }
         written
     }
@@ -181,9 +188,9 @@ impl Watched {
         Poll::Ready(())
     }
 
-    /// A refusal by the HTTP library becomes a problem document; what stands before it goes first. None: it is none.
+    /// A refusal by the HTTP library becomes a problem document; what is before it is first. None: it is none.
     fn send_problem(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
-        if self.pulse.is_serving() {
+        if self.activity.is_serving() {
             return None;
         }
         let (at, code) = refuse::by_library(bytes)?;
@@ -247,9 +254,9 @@ impl AsyncWrite for Watched {
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
         };
         match &flushed {
-            Poll::Ready(Ok(())) => self.pulse.flushed(),
+            Poll::Ready(Ok(())) => self.activity.flushed(),
             Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.pulse.write_blocked(),
+            Poll::Pending => self.activity.write_blocked(),
         }
         flushed
     }
@@ -276,27 +283,27 @@ mod tests {
     };
     use tokio::{net::TcpListener, time::Instant};
 
-    /// A connection on which a request has come and is served; the runtime has heard of nothing since.
-    async fn serving() -> (Peer, Line) {
+    /// A connection on which a request has come and is served; the runtime has learned of nothing since.
+    async fn serving() -> (Peer, ClientStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let mut peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let pulse = Arc::new(Pulse::new(Ipv4Addr::LOCALHOST.into(), Instant::now()));
-        let mut line = Line { stream, pulse };
+        let activity = Arc::new(ConnectionActivity::new(Ipv4Addr::LOCALHOST.into(), Instant::now()));
+        let mut line = ClientStream { stream, activity };
         peer.write_all(b"request").unwrap();
         let mut into = [0; 32];
         let heard = std::future::poll_fn(|cx| read(&mut line, cx, &mut into)).await.unwrap();
         assert_eq!(&into[..heard], b"request");
-        line.pulse.request_begins(Version::HTTP_11);
+        line.activity.request_begins(Version::HTTP_11);
         (peer, line)
     }
 
-    fn read(line: &mut Line, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn read(line: &mut ClientStream, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut into = ReadBuf::new(into);
         Pin::new(line).poll_read(cx, &mut into).map_ok(|()| into.filled().len())
     }
 
-    fn read_once(line: &mut Line) -> Poll<io::Result<usize>> {
+    fn read_once(line: &mut ClientStream) -> Poll<io::Result<usize>> {
         read(line, &mut Context::from_waker(std::task::Waker::noop()), &mut [0; 32])
     }
 
@@ -320,7 +327,7 @@ mod tests {
     #[tokio::test]
     async fn between_requests_nobody_asks_the_system_but_the_runtime() {
         let (mut peer, mut line) = serving().await;
-        line.pulse.request_ends();
+        line.activity.request_ends();
         peer.write_all(b"next").unwrap();
         assert!(read_once(&mut line).is_pending());
         let heard = std::future::poll_fn(|cx| read(&mut line, cx, &mut [0; 32])).await.unwrap();

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     app::App,
-    listener::{Reason, Refused, TlsFailure},
+    listener::{Reason, RefusedConnection, TlsFailure},
 };
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,7 @@ pub(super) fn render(out: &mut Exposition, app: &App) {
     out.single(&HTTP_CONNECTIONS_MAX, connections.limits.connections_max());
     out.single(&HTTP_CONNECTIONS_ACCEPTED, counts.accepted.load(Relaxed));
     out.begin(&HTTP_CONNECTIONS_REFUSED);
-    for why in Refused::ALL {
+    for why in RefusedConnection::ALL {
         out.sample(&HTTP_CONNECTIONS_REFUSED, &[why.word()], counts.refused(why));
     }
     out.begin(&HTTP_CONNECTIONS_ENDED);

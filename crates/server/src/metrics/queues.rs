@@ -12,8 +12,8 @@ use super::{
 use punctual_contract::store::Books;
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{
-    Depth, Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing,
-    QUEUES_TOLD_APART, QueueNumbers, SharedSlots, Slots,
+    AttemptEnd, Depth, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing,
+    QUEUES_REPORTED_SEPARATELY, QueueNumbers, SharedSlots, Slots,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,18 +23,18 @@ const OTHER: &str = "(other)";
 /// Those that the engine tells apart; if they are fewer than may be shown, the first by name of those that any other source
 /// knows.
 #[derive(Debug)]
-pub(super) struct Shown<'a>(BTreeSet<&'a QueueKey>);
+pub(super) struct ShownQueues<'a>(BTreeSet<&'a QueueKey>);
 
 type Label<'a> = (&'a str, &'a str);
 type Count = fn(&QueueNumbers) -> u64;
 type SharedCount = fn(&SharedSlots) -> u64;
 
-impl<'a> Shown<'a> {
+impl<'a> ShownQueues<'a> {
     pub(super) fn of(numbers: &'a [QueueNumbers], queues: impl Iterator<Item = &'a QueueKey>) -> Self {
         let told_apart = numbers.iter().filter(|numbers| !numbers.outcomes.shares_histogram);
         let mut shown: BTreeSet<&QueueKey> = told_apart.map(|numbers| &*numbers.queue).collect();
         let others: BTreeSet<&QueueKey> = queues.filter(|queue| !shown.contains(queue)).collect();
-        let room = QUEUES_TOLD_APART.saturating_sub(shown.len());
+        let room = QUEUES_REPORTED_SEPARATELY.saturating_sub(shown.len());
         shown.extend(others.into_iter().take(room));
         Self(shown)
     }
@@ -44,9 +44,9 @@ impl<'a> Shown<'a> {
     }
 }
 
-pub(super) fn states<'a>(out: &mut Exposition, shown: &Shown<'a>, books: &'a Books) {
+pub(super) fn states<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, books: &'a Books) {
     let mut sums: BTreeMap<(Label<'_>, &str), i64> = BTreeMap::new();
-    for tally in &books.standing {
+    for tally in &books.tallies {
         *sums.entry((shown.label(&tally.queue), tally.state.word())).or_default() += tally.tasks;
     }
     out.begin(&TASKS);
@@ -55,22 +55,22 @@ pub(super) fn states<'a>(out: &mut Exposition, shown: &Shown<'a>, books: &'a Boo
     }
 }
 
-pub(super) fn ready<'a>(out: &mut Exposition, shown: &Shown<'a>, depth: &'a Depth) {
+pub(super) fn ready<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, depth: &'a Depth) {
     for (metric, tasks) in [(&TASKS_READY, &depth.ready), (&TASKS_PARKED, &depth.parked)] {
         let tasks = tasks.iter().map(|(queue, tasks)| (queue.as_ref(), *tasks));
         gauge(out, shown, metric, tasks);
     }
 }
 
-pub(super) fn slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a [Slots]) {
+pub(super) fn slots<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, slots: &'a [Slots]) {
     gauge(out, shown, &SLOTS_HELD, slots.iter().map(|slot| (slot.queue.as_ref(), slot.held)));
     let most = |slots: &Slots| usize::try_from(slots.most).unwrap_or(usize::MAX);
     gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|slot| (slot.queue.as_ref(), most(slot))));
 }
 
-pub(super) fn many_slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a ManySlots) {
+pub(super) fn many_slots<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, slots: &'a ManySlots) {
     let most = |slot: u32| usize::try_from(slot).unwrap_or(usize::MAX);
-    // Keys of queues that are not told apart share no limit: the highest stands for them all.
+    // Keys of queues that are not told apart share no limit: the highest represents them all.
     highest(out, shown, &KEY_SLOTS_HELD_MAX, slots.keys.iter().map(|key| (&*key.queue, key.held_max)));
     highest(out, shown, &KEY_SLOTS_LIMIT, slots.keys.iter().map(|key| (&*key.queue, most(key.most))));
     gauge(out, shown, &KEYS_SATURATED, slots.keys.iter().map(|key| (&*key.queue, key.saturated)));
@@ -140,7 +140,7 @@ pub(super) fn shares(out: &mut Exposition, shares: &[NamespaceShare]) {
 
 fn gauge<'a>(
     out: &mut Exposition,
-    shown: &Shown<'a>,
+    shown: &ShownQueues<'a>,
     metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
 ) {
@@ -149,7 +149,7 @@ fn gauge<'a>(
 
 fn highest<'a>(
     out: &mut Exposition,
-    shown: &Shown<'a>,
+    shown: &ShownQueues<'a>,
     metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
 ) {
@@ -159,7 +159,7 @@ fn highest<'a>(
 /// Of queues that are not told apart, all together.
 fn joined<'a>(
     out: &mut Exposition,
-    shown: &Shown<'a>,
+    shown: &ShownQueues<'a>,
     metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
     join: fn(usize, usize) -> usize,
@@ -178,7 +178,7 @@ fn joined<'a>(
 /// How long ago the oldest of each queue waits, or was due.
 pub(super) fn oldest<'a>(
     out: &mut Exposition,
-    shown: &Shown<'a>,
+    shown: &ShownQueues<'a>,
     metric: &'static Metric,
     oldest: &'a [(QueueKey, Millis)],
     now: Millis,
@@ -195,7 +195,7 @@ pub(super) fn oldest<'a>(
     }
 }
 
-pub(super) fn paused<'a>(out: &mut Exposition, shown: &Shown<'a>, paused: &'a [QueueKey]) {
+pub(super) fn paused<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, paused: &'a [QueueKey]) {
     let labels: BTreeSet<Label<'_>> = paused.iter().map(|queue| shown.label(queue)).collect();
     out.begin(&QUEUE_PAUSED);
     for (namespace, queue) in labels {
@@ -203,7 +203,7 @@ pub(super) fn paused<'a>(out: &mut Exposition, shown: &Shown<'a>, paused: &'a [Q
     }
 }
 
-pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
+pub(super) fn counters<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, numbers: &'a [QueueNumbers]) {
     let sums = |of: Count| {
         let mut sums: BTreeMap<Label<'a>, u64> = BTreeMap::new();
         for numbers in numbers {
@@ -231,7 +231,7 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     }
 }
 
-pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
+pub(super) fn lateness<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, numbers: &'a [QueueNumbers]) {
     let mut sums: BTreeMap<Label<'_>, (Vec<u64>, u64)> = BTreeMap::new();
     for numbers in numbers {
         let none = || (vec![0; LATENESS_BOUNDS_MS.len() + 1], 0);
@@ -247,8 +247,8 @@ pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     }
 }
 
-pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
-    let mut sums: BTreeMap<Label<'a>, [u64; Ended::ALL.len()]> = BTreeMap::new();
+pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, numbers: &'a [QueueNumbers]) {
+    let mut sums: BTreeMap<Label<'a>, [u64; AttemptEnd::ALL.len()]> = BTreeMap::new();
     let mut processing: BTreeMap<Label<'a>, &Processing> = BTreeMap::new();
     for numbers in numbers.iter().filter(|numbers| numbers.outcomes.counts.iter().any(|count| *count > 0)) {
         let counts = sums.entry(shown.label(&numbers.queue)).or_default();
@@ -259,7 +259,7 @@ pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     }
     out.begin(&OUTCOMES);
     for ((namespace, queue), counts) in sums {
-        for (ended, count) in Ended::ALL.into_iter().zip(counts) {
+        for (ended, count) in AttemptEnd::ALL.into_iter().zip(counts) {
             out.sample(&OUTCOMES, &[namespace, queue, ended.word()], count);
         }
     }
@@ -286,11 +286,12 @@ mod tests {
             state: State::Scheduled,
             tasks: 1,
         };
-        let books = Books { standing: (0..QUEUES_TOLD_APART + 7).map(tally).collect(), ..Books::default() };
+        let books =
+            Books { tallies: (0..QUEUES_REPORTED_SEPARATELY + 7).map(tally).collect(), ..Books::default() };
         let mut out = Exposition::default();
-        states(&mut out, &Shown::of(&[], books.standing.iter().map(|tally| &tally.queue)), &books);
+        states(&mut out, &ShownQueues::of(&[], books.tallies.iter().map(|tally| &tally.queue)), &books);
         let text = out.write(Format::Prometheus).unwrap();
-        assert_eq!(text.lines().count(), 2 + QUEUES_TOLD_APART + 1);
+        assert_eq!(text.lines().count(), 2 + QUEUES_REPORTED_SEPARATELY + 1);
         let other = "punctual_tasks{namespace=\"(other)\",queue=\"(other)\",state=\"scheduled\"} 7";
         assert!(text.lines().any(|line| line == other), "{text}");
     }

@@ -26,7 +26,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_bulk::Runner;
-use punctual_contract::{clock::Standing, store::Books};
+use punctual_contract::{clock::ClockStatus, store::Books};
 use punctual_domain::executor::Roll;
 use punctual_engine::{Depth, ManySlots, ServiceNumbers, Slots};
 use punctual_protocol::Code;
@@ -143,7 +143,7 @@ fn tasks(
     many: &ManySlots,
 ) {
     let numbers = app.engine.meters().queues();
-    let standing = books.iter().flat_map(|book| book.standing.iter().map(|tally| &tally.queue));
+    let status = books.iter().flat_map(|book| book.tallies.iter().map(|tally| &tally.queue));
     let waiting = depth.iter().flat_map(|depth| depth.ready.iter().map(|(queue, _)| queue.as_ref()));
     let (oldest, paused) = (app.engine.oldest_waiting(), app.engine.paused());
     let waiting = waiting.chain(slots.iter().chain(&many.retries).map(|slot| slot.queue.as_ref()));
@@ -151,7 +151,7 @@ fn tasks(
     let named = numbers.iter().map(|numbers| numbers.queue.as_ref());
     let overdue_by_queue = app.engine.overdue_by_queue();
     let set = oldest.iter().chain(&overdue_by_queue).map(|pair| &pair.0).chain(&paused);
-    let shown = queues::Shown::of(&numbers, standing.chain(waiting).chain(named).chain(set));
+    let shown = queues::ShownQueues::of(&numbers, status.chain(waiting).chain(named).chain(set));
     if let Some(books) = books {
         queues::states(out, &shown, books);
         out.single(&TASKS_ACCEPTED, books.accepted);
@@ -221,7 +221,7 @@ fn sharing(out: &mut Exposition, app: &App) {
     let fullness = app.engine.hot_fullness();
     out.single(&HOT_FULLNESS, f64::from(fullness) / 1e3);
     out.single(&HOT_AWAY, app.engine.hot_is_away());
-    clock(out, &app.engine.clock_standing());
+    clock(out, &app.engine.clock_status());
     out.single(&HOT_OF_ANOTHER, app.engine.hot_is_another_clusters());
     out.single(&TERMS_RAISED, meters.terms_raised_total());
     out.single(&IDENTITY_CONFLICTS, meters.identity_conflicts_total());
@@ -232,14 +232,14 @@ fn sharing(out: &mut Exposition, app: &App) {
     out.single(&TERMS_LOST, meters.terms_lost_total());
 }
 
-fn clock(out: &mut Exposition, standing: &Standing) {
-    out.single(&CLOCK_WALL_AHEAD, signed_seconds(standing.wall_ahead_ms));
+fn clock(out: &mut Exposition, status: &ClockStatus) {
+    out.single(&CLOCK_WALL_AHEAD, signed_seconds(status.wall_ahead_ms));
     out.begin(&CLOCK_DATABASE_AHEAD);
-    if let Some(ms) = standing.keeper_ahead_ms {
+    if let Some(ms) = status.keeper_ahead_ms {
         out.sample(&CLOCK_DATABASE_AHEAD, &[], signed_seconds(ms));
     }
-    out.single(&CLOCK_DOUBTFUL, standing.is_doubtful || standing.is_keeper_doubtful);
-    out.single(&CLOCK_STEPS, standing.steps);
+    out.single(&CLOCK_DOUBTFUL, status.is_doubtful || status.is_keeper_doubtful);
+    out.single(&CLOCK_STEPS, status.steps);
 }
 
 const fn signed_seconds(ms: i64) -> f64 {
@@ -248,9 +248,9 @@ const fn signed_seconds(ms: i64) -> f64 {
 
 fn executors(out: &mut Exposition, roll: &Roll) {
     out.begin(&EXECUTORS);
-    let standing =
+    let status =
         [("alive", roll.alive), ("quiet", roll.quiet), ("draining", roll.draining), ("dead", roll.dead)];
-    for (word, count) in standing {
+    for (word, count) in status {
         out.sample(&EXECUTORS, &[word], count);
     }
     out.single(&EXECUTORS_DIED, roll.died);

@@ -45,7 +45,7 @@ pub(super) fn domain(asked: PutSchedule) -> Result<Schedule, Refusal> {
     })
 }
 
-/// `path`: where it stands in the document.
+/// `path`: where it is in the document.
 pub(crate) fn template(task: ScheduledTask, path: &str) -> Result<TaskTemplate, Refusal> {
     let json = task.payload.map(|payload| Payload::Json(payload.into_text()));
     let retry = task.retry.map(ask::retry).transpose().map_err(|invalid| invalid.under(path))?;

@@ -118,7 +118,7 @@ async fn who_takes_only_some_kinds_leaves_the_others_and_the_queue_shows_for_who
     assert_eq!(lease("/v1/queues/q/lease", json!({"kinds": ["y"]})).await, ["fax"], "shown, and no filter");
 }
 
-/// One database of two is away: each outcome and each lease of the other has its answer.
+/// One database of two is unavailable: each outcome and each lease of the other has its answer.
 #[tokio::test]
 async fn of_a_report_over_two_databases_what_the_one_that_is_well_has_is_answered() {
     let world = World::new();
@@ -365,7 +365,7 @@ async fn an_outcome_is_accepted_however_long_its_error_is() {
     assert_eq!((&last["error"], &dead["result"]["status_msg"]), (&dead["last_error"], &dead["last_error"]));
 }
 
-/// One database of two is away, and the engine has a journal: nothing is to be reported again, and what handlers said is heard.
+/// One database of two is unavailable, and the engine has a journal: nothing is to be reported again, and what handlers said is heard.
 #[tokio::test]
 async fn what_a_database_that_is_away_does_not_take_is_accepted_for_later_with_what_was_said() {
     let world = World::new();

@@ -235,8 +235,8 @@ async fn a_key_that_an_engine_died_with_is_free_again_after_half_a_minute() {
     assert!(is_replayed(&world.send(request()).await));
 }
 
-/// An engine stands still in the middle of the work for longer than it has reserved the key, another does it meanwhile, and
-/// then the first goes on. A task that has its id from the key is left as it is; one with the caller's own id is replaced,
+/// An engine is stopped in the middle of the work for longer than it has reserved the key, another does it meanwhile, and
+/// then the first continues. A task that has its id from the key is left as it is; one with the caller's own id is replaced,
 /// which the answer says. The answer that is kept is the later one.
 #[tokio::test]
 async fn a_key_protects_an_engine_that_stands_still_for_half_a_minute_only_by_the_id_that_comes_from_it() {
@@ -246,9 +246,9 @@ async fn a_key_protects_an_engine_that_stands_still_for_half_a_minute_only_by_th
         let world = World::new();
         let other = world.another_router();
         let request = || keyed("k1", post("/v1/tasks", &body));
-        let stands = world.store.faults.hold(StoreGroup::Insert);
+        let current = world.store.faults.hold(StoreGroup::Insert);
         let meanwhile = async {
-            stands.reached().await;
+            current.reached().await;
             // Who comes from now on passes.
             world.store.faults.hold(StoreGroup::Insert).open();
             world.clock.advance_ms(29_999);
@@ -256,7 +256,7 @@ async fn a_key_protects_an_engine_that_stands_still_for_half_a_minute_only_by_th
             early.expect_problem(409, "idempotency.in_progress");
             world.clock.advance_ms(1);
             let second = send_to(other.clone(), request()).await;
-            stands.open();
+            current.open();
             second
         };
         let (first, second) = tokio::join!(world.send(request()), meanwhile);

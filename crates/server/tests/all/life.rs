@@ -198,7 +198,7 @@ async fn pending_too_long(world: &World) {
     assert_eq!((&last["event"], &last["reason"]), (&json!("expire"), &json!("deadline")), "{last}");
 }
 
-/// Whether somebody asks for it or nobody does.
+/// Whether a caller asks for it or nobody does.
 async fn pending_too_long_for_its_queue(world: &World) {
     for (id, is_asked_for) in [(4, false), (5, true)] {
         let queue = format!("impatient-{id}");
@@ -231,7 +231,7 @@ async fn pending_too_long_for_its_queue(world: &World) {
 }
 
 async fn processing_too_long(world: &World) {
-    // However many signs of life it gives.
+    // However many heartbeats it gives.
     let slow = json!({"queue": "slow", "task_id": 2, "timeout_ms": 5_000, "max_attempts": 2,
         "retry": {"strategy": "fixed", "delay_ms": 10_000}});
     let task_ref = world.insert(slow).await["ref"].as_str().unwrap().to_owned();

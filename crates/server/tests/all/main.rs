@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what panics in a test fails it")]
 
 mod document;
-mod door;
+mod server;
 mod world;
 
 mod actions;

@@ -1,7 +1,7 @@
 //! While there are no tokens: what a page of elsewhere, or a name that was made to point here, may do. Nothing.
 
 use crate::{
-    door::Door,
+    server::TestListener,
     world::{Ask, World, ask, get, post},
 };
 use punctual_server::ListenerOptions;
@@ -76,15 +76,18 @@ async fn programs_and_pages_of_this_machine_are_served() {
 
 #[tokio::test]
 async fn over_a_socket_a_host_of_elsewhere_is_refused_and_http2_is_asked_for_its_authority() {
-    let door = Door::open(ListenerOptions::default()).await;
+    let server = TestListener::open(ListenerOptions::default()).await;
     for request in [
         "GET /livez HTTP/1.0\r\n\r\n",
         "GET http://evil.example/livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     ] {
-        let told = door.ask(request).await;
-        assert!(told.contains(" 403 ") && told.contains("auth.origin_refused"), "{request}: {told}");
+        let reported = server.ask(request).await;
+        assert!(
+            reported.contains(" 403 ") && reported.contains("auth.origin_refused"),
+            "{request}: {reported}"
+        );
     }
-    let (address, port) = (door.address, door.address.port());
+    let (address, port) = (server.address, server.address.port());
     crate::tls::install_provider();
     let client = reqwest::Client::builder()
         .tls_certs_only([])
@@ -99,5 +102,5 @@ async fn over_a_socket_a_host_of_elsewhere_is_refused_and_http2_is_asked_for_its
     };
     assert_eq!((status("evil.example").await, status("127.0.0.1").await), (403, 200));
     drop(client);
-    door.close().await;
+    server.close().await;
 }

@@ -231,14 +231,14 @@ async fn changes_are_listed_the_newest_first_in_pages() {
     world.send(put("/v1/queues/sms", &json!({"pause": true}))).await.expect(200);
     world.send(ask("DELETE", "/v1/queues/mail")).await.expect(200);
     let page = world.send(get("/v1/queues/mail/changes?limit=3")).await.expect(200);
-    let told = |page: &Value| {
+    let reported = |page: &Value| {
         let items = page["items"].as_array().unwrap();
         items.iter().map(|item| item["settings"]["concurrency"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(told(&page), [Value::Null, json!(3), json!(2)]);
+    assert_eq!(reported(&page), [Value::Null, json!(3), json!(2)]);
     let next = page["next_cursor"].as_str().unwrap();
     let rest = world.send(get(format!("/v1/queues/mail/changes?limit=3&cursor={next}"))).await.expect(200);
-    assert_eq!((told(&rest), &rest["next_cursor"]), (vec![json!(1)], &Value::Null));
+    assert_eq!((reported(&rest), &rest["next_cursor"]), (vec![json!(1)], &Value::Null));
     world.send(get("/v1/queues/mail/changes?cursor=x")).await.expect_problem(400, "request.invalid");
 }
 
@@ -343,10 +343,10 @@ async fn tasks_that_do_not_say_have_what_their_queue_says() {
     world.insert(json!({"queue": "mail", "max_attempts": 9, "timeout_ms": 1_000})).await;
     world.advance(0).await;
     let leased = world.lease("mail").await;
-    let told: Vec<_> =
+    let reported: Vec<_> =
         leased.iter().map(|entry| (entry["max_attempts"].clone(), entry["lease_until_ms"].clone())).collect();
     let now = json!(crate::world::START_MS + 7_000);
-    assert_eq!(told, [(json!(2), now), (json!(9), json!(crate::world::START_MS + 1_000))]);
+    assert_eq!(reported, [(json!(2), now), (json!(9), json!(crate::world::START_MS + 1_000))]);
     world.report(&leased[0], json!({"outcome": "failed"})).await;
     let failed = world.task(task["ref"].as_str().unwrap()).await;
     assert_eq!(failed["execute_at_ms"], crate::world::START_MS + 5_000);
@@ -396,7 +396,7 @@ async fn late_tasks_and_dead_letters_and_long_waits_raise_alerts() {
     world.report(&leased, json!({"outcome": "reject"})).await;
     let dead = (json!("dead_letters"), json!("mail"));
     assert_eq!(names().await, [(json!("late_tasks"), json!("mail")), dead]);
-    // Whoever asks does not make it old news: the look that goes by the period does.
+    // A caller that asks does not make it old news: the look that goes by the period does.
     world.engine.look_for_alerts().await.unwrap();
     world.advance(61_000).await;
     assert_eq!(names().await, [(json!("waiting_long"), json!("sms"))]);

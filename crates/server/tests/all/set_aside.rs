@@ -1,9 +1,9 @@
-//! What engines have died of says so wherever it is shown, until somebody lets it go on.
+//! What engines have died of says so wherever it is shown, until somebody lets it continue.
 
 use crate::world::{START_MS, World, ask, get, post};
 use punctual_contract::{
     EvaluationStore as _,
-    evaluations::{Crowd, EvaluationKind, Subject, Turn},
+    evaluations::{Crowd, EvaluationKind, EvaluationPass, Subject},
 };
 use punctual_domain::{name::Name, time::Millis};
 use serde_json::json;
@@ -12,7 +12,7 @@ impl World {
     /// Two engines have begun to evaluate it, and did not come to an end.
     async fn is_set_aside(&self, kind: EvaluationKind, id: i64) {
         for engine in ["one", "another"] {
-            let turn = Turn { kind, engine: engine.to_owned(), number: 1 };
+            let turn = EvaluationPass { kind, engine: engine.to_owned(), number: 1 };
             let subject = Subject { id, namespace: Name::default_namespace(), name: "poison".to_owned() };
             let subjects = [subject];
             let begun = self.documents.begin_evaluations(&turn, &subjects, Crowd::Alone, Millis(START_MS));

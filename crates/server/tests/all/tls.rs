@@ -1,9 +1,9 @@
 //! TLS: versions, HTTP/2, new certificates under standing connections, client certificates, and a stop.
 
-use crate::door::{Door, LONG_POLLS, value};
+use crate::server::{LONG_POLLS, TestListener, value};
 use punctual_server::{ListenerOptions, ServerOptions, TlsFiles};
 use punctual_testkit::{
-    certificates::{Authority, Files, Names, Validity},
+    certificates::{Authority, CertificateNames, Files, Validity},
     patience::{HANG_LIMIT, until},
 };
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Version};
@@ -26,7 +26,7 @@ pub(crate) fn install_provider() {
 }
 
 struct Secured {
-    door: Door,
+    server: TestListener,
     authority: Authority,
     directory: TempDir,
     files: Files,
@@ -47,12 +47,12 @@ impl Secured {
             handshake_timeout: HANG_LIMIT,
             ..ListenerOptions::default()
         };
-        let door = Door::with(ServerOptions { listener, ..ServerOptions::default() }).await;
-        Self { door, authority, directory, files }
+        let server = TestListener::with(ServerOptions { listener, ..ServerOptions::default() }).await;
+        Self { server, authority, directory, files }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("https://localhost:{}{path}", self.door.address.port())
+        format!("https://localhost:{}{path}", self.server.address.port())
     }
 
     fn client(&self) -> ClientBuilder {
@@ -76,7 +76,7 @@ impl Secured {
             .with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|text| text.as_bytes().to_vec()).collect();
         let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, self.door.connect().await).await.unwrap()
+        TlsConnector::from(Arc::new(config)).connect(name, self.server.connect().await).await.unwrap()
     }
 
     /// The certificate that a new connection is shown.
@@ -111,23 +111,23 @@ async fn both_versions_and_both_protocols_are_spoken() {
         let answer = client.build().unwrap().get(secured.url("/livez")).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), answer.version()), (200, version));
     }
-    secured.door.close().await;
+    secured.server.close().await;
 }
 
 #[tokio::test]
 async fn who_speaks_plain_http_is_told_so_and_who_says_nothing_is_ended() {
     let secured = Secured::open().await;
-    let told = secured.door.get("/livez").await;
-    assert!(told.starts_with("HTTP/1.1 400") && told.contains("use https://"), "{told}");
-    let mut broken = secured.door.connect().await;
+    let reported = secured.server.get("/livez").await;
+    assert!(reported.starts_with("HTTP/1.1 400") && reported.contains("use https://"), "{reported}");
+    let mut broken = secured.server.connect().await;
     broken.write_all(b"\x16\x03\x01\x00\x05hello").await.unwrap();
-    let _ = crate::door::rest(&mut broken).await;
+    let _ = crate::server::rest(&mut broken).await;
     let metrics = secured.text(&secured.client().build().unwrap(), "/metrics").await;
     let failures =
         |why: &str| value(&metrics, &format!("punctual_http_tls_failures_total{{reason=\"{why}\"}}"));
     assert!((failures("plain"), failures("handshake")) == (1.0, 1.0), "{metrics}");
     assert!(value(&metrics, "punctual_tls_certificate_expires_time_seconds") > 1.7e9);
-    secured.door.close().await;
+    secured.server.close().await;
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn new_certificates_are_taken_while_a_connection_stays_and_bad_ones_are_no
     let first = secured.shown().await;
     secured
         .authority
-        .issue(Names::loopback(), Validity::EndsIn(Duration::from_hours(48)))
+        .issue(CertificateNames::loopback(), Validity::EndsIn(Duration::from_hours(48)))
         .write_to(secured.directory.path());
     until("the new certificate is shown", async || secured.shown().await != first).await;
     let second = secured.shown().await;
@@ -147,8 +147,8 @@ async fn new_certificates_are_taken_while_a_connection_stays_and_bad_ones_are_no
     let client = secured.client().build().unwrap();
     let alerts = async || secured.text(&client, "/v1/alerts").await;
     until("the fault is told", async || alerts().await.contains("certificate_not_usable")).await;
-    let told = alerts().await;
-    assert!(told.contains("server.key") && !told.contains("no key"), "{told}");
+    let reported = alerts().await;
+    assert!(reported.contains("server.key") && !reported.contains("no key"), "{reported}");
     assert_eq!(secured.shown().await, second, "the old one is in use");
     let metrics = secured.text(&client, "/metrics").await;
     assert!(value(&metrics, "punctual_tls_reload_failures_total") >= 1.0);
@@ -156,7 +156,7 @@ async fn new_certificates_are_taken_while_a_connection_stays_and_bad_ones_are_no
     secured.authority.issue_loopback().write_to(secured.directory.path());
     until("all is well again", async || !alerts().await.contains("certificate_not_usable")).await;
     drop((standing, client));
-    secured.door.close().await;
+    secured.server.close().await;
 }
 
 #[tokio::test]
@@ -170,17 +170,17 @@ async fn a_client_without_the_right_certificate_is_not_served() {
         let pem = issued.cert_pem + &issued.key_pem;
         secured.client().identity(Identity::from_pem(pem.as_bytes()).unwrap()).build().unwrap()
     };
-    let good = with(clients.issue(Names::client("worker"), Validity::Valid));
+    let good = with(clients.issue(CertificateNames::client("worker"), Validity::Valid));
     assert_eq!(good.get(secured.url("/livez")).send().await.unwrap().status(), 200);
     for bad in [
         secured.client().build().unwrap(),
-        with(secured.authority.issue(Names::client("worker"), Validity::Valid)),
-        with(clients.issue(Names::client("worker"), Validity::Expired)),
+        with(secured.authority.issue(CertificateNames::client("worker"), Validity::Valid)),
+        with(clients.issue(CertificateNames::client("worker"), Validity::Expired)),
     ] {
         assert!(bad.get(secured.url("/livez")).send().await.is_err());
     }
     drop(good);
-    secured.door.close().await;
+    secured.server.close().await;
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_stop_answers_what_waits_over_http2_and_ends_what_is_idle() {
     let stop = async {
         let watcher = secured.client().build().unwrap();
         until("it waits", async || value(&secured.text(&watcher, "/metrics").await, LONG_POLLS) >= 1.0).await;
-        secured.door.shutdown.cancel();
+        secured.server.shutdown.cancel();
     };
     let (polled, ()) = tokio::join!(poll, stop);
     let polled = polled.unwrap();
@@ -203,7 +203,7 @@ async fn a_stop_answers_what_waits_over_http2_and_ends_what_is_idle() {
     let mut rest = Vec::new();
     let _ = idle.read_to_end(&mut rest).await;
     assert_eq!(rest, b"");
-    secured.door.ended().await;
+    secured.server.ended().await;
 }
 
 #[tokio::test]
@@ -212,11 +212,11 @@ async fn over_tls_browsers_are_told_to_come_by_tls_alone() {
     let client = secured.client().build().unwrap();
     for path in ["/livez", "/v1/queues", "/docs/", "/console"] {
         let answer = client.get(secured.url(path)).send().await.unwrap();
-        let told = answer
+        let reported = answer
             .headers()
             .get("strict-transport-security")
             .map(|transport_security| transport_security.to_str().unwrap().to_owned());
-        assert_eq!(told.as_deref(), Some("max-age=31536000"), "{path}");
+        assert_eq!(reported.as_deref(), Some("max-age=31536000"), "{path}");
     }
-    secured.door.close().await;
+    secured.server.close().await;
 }

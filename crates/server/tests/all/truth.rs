@@ -38,7 +38,7 @@ async fn a_task_says_who_has_it_until_when_and_what_it_belongs_to() {
     assert_eq!((&stopped["state"], &stopped["finished_at_ms"]), (&json!("stopped"), &done["finished_at_ms"]));
 }
 
-/// The store hears of it a quarter of a second later, and in batches.
+/// The store learns of it a quarter of a second later, and in batches.
 #[tokio::test]
 async fn a_task_is_ready_from_the_instant_at_which_it_fires() {
     let world = World::new();

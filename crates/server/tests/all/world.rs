@@ -244,7 +244,7 @@ impl World {
     /// Moves time and does what is due by then.
     pub(crate) async fn advance(&self, ms: u64) {
         self.clock.advance_ms(ms);
-        self.engine.turn().await.unwrap();
+        self.engine.run_once().await.unwrap();
     }
 
     pub(crate) async fn lease(&self, queue: &str) -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! The files of one directory, one an engine: which are whose, and what stands in them. Must not touch a file that is another store's,
+//! The files of one directory, one an engine: which are whose, and what is in them. Must not touch a file that is another store's,
 //! that another engine has, or that is no journal.
 
 use super::{

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Journal,
-    journal::{AttemptKey, JournalError, JournalSize, Kept, KeptRecord, NewRecord},
+    journal::{AppendResult, AttemptKey, JournalError, JournalSize, KeptRecord, NewRecord},
 };
 use std::{io, path::PathBuf, sync::Arc};
 use tokio::sync::oneshot;
@@ -21,14 +21,14 @@ use tokio::sync::oneshot;
 /// A journal in one file.
 #[derive(Clone, Debug)]
 pub struct FileJournal {
-    inner: Arc<Inner>,
+    inner: Arc<FileJournalState>,
 }
 
 /// Locks are taken in the order of the fields.
 #[derive(Debug)]
-struct Inner {
-    place: Mutex<Place>,
-    state: Mutex<State>,
+struct FileJournalState {
+    place: Mutex<FileTail>,
+    state: Mutex<FileState>,
     of: Of,
 }
 
@@ -42,33 +42,34 @@ pub(super) struct Of {
 }
 
 #[derive(Debug)]
-struct Place {
+struct FileTail {
     medium: Box<dyn Medium>,
-    /// What is behind it was refused, and could not be taken back yet.
+    /// What is behind it was refused, and could not be revoked yet.
     good_len: u64,
     is_torn: bool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FileState {
     index: Index,
-    calls: Vec<Call>,
+    calls: Vec<AppendCall>,
     /// A thread writes, and looks for more calls before it ends.
     is_led: bool,
 }
 
 #[derive(Debug)]
-struct Call {
+struct AppendCall {
     records: Vec<NewRecord>,
-    answer: oneshot::Sender<Result<Vec<Kept>, JournalError>>,
+    answer: oneshot::Sender<Result<Vec<AppendResult>, JournalError>>,
 }
 
 /// What a call is told.
-type Answer = (oneshot::Sender<Result<Vec<Kept>, JournalError>>, Result<Vec<Kept>, JournalError>);
+type Answer =
+    (oneshot::Sender<Result<Vec<AppendResult>, JournalError>>, Result<Vec<AppendResult>, JournalError>);
 
 /// Calls that are written together.
 #[derive(Default)]
-struct Group {
+struct AppendGroup {
     bytes: Vec<u8>,
     frames: Vec<Frame>,
     digests: HashMap<AttemptKey, u64>,
@@ -79,9 +80,9 @@ impl FileJournal {
     pub(super) fn new(medium: Box<dyn Medium>, good_len: u64, found: Vec<Frame>, of: Of) -> Self {
         let mut index = Index::default();
         found.into_iter().for_each(|frame| index.add(frame));
-        let place = Mutex::new(Place { medium, good_len, is_torn: false });
-        let state = Mutex::new(State { index, ..State::default() });
-        Self { inner: Arc::new(Inner { place, state, of }) }
+        let place = Mutex::new(FileTail { medium, good_len, is_torn: false });
+        let state = Mutex::new(FileState { index, ..FileState::default() });
+        Self { inner: Arc::new(FileJournalState { place, state, of }) }
     }
 
     /// How many records. Waits for the disk.
@@ -103,7 +104,7 @@ impl FileJournal {
     /// In a thread that may wait for the disk.
     async fn at_the_disk<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> T + Send + 'static,
+        work: impl FnOnce(&FileJournalState) -> T + Send + 'static,
     ) -> Option<T> {
         let inner = Arc::clone(&self.inner);
         tokio::task::spawn_blocking(move || work(&inner)).await.ok()
@@ -111,7 +112,7 @@ impl FileJournal {
 }
 
 /// Whoever comes after a panic finds no leader that is none.
-struct Led(Arc<Inner>);
+struct Led(Arc<FileJournalState>);
 
 impl Drop for Led {
     fn drop(&mut self) {
@@ -124,9 +125,9 @@ impl Drop for Led {
     }
 }
 
-impl Inner {
+impl FileJournalState {
     /// Callers that must not wait for the disk take this lock: nothing waits for a disk under it.
-    fn in_memory<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    fn in_memory<T>(&self, work: impl FnOnce(&mut FileState) -> T) -> T {
         work(&mut self.state.lock())
     }
 
@@ -151,8 +152,8 @@ impl Inner {
         }
     }
 
-    fn write(&self, place: &mut Place, calls: Vec<Call>) -> Vec<Answer> {
-        let mut group = Group::default();
+    fn write(&self, place: &mut FileTail, calls: Vec<AppendCall>) -> Vec<Answer> {
+        let mut group = AppendGroup::default();
         let resolved: Vec<_> = calls
             .into_iter()
             .map(|call| {
@@ -164,7 +165,7 @@ impl Inner {
         if written.is_ok() {
             self.in_memory(|state| group.frames.into_iter().for_each(|frame| state.index.add(frame)));
         }
-        let answer = |answer: Result<Vec<Kept>, JournalError>| match &written {
+        let answer = |answer: Result<Vec<AppendResult>, JournalError>| match &written {
             // What was there before may be of this very group.
             Err(error) => answer.and_then(|_| Err(JournalError::Unwritable(error.to_string()))),
             Ok(()) => answer,
@@ -176,9 +177,9 @@ impl Inner {
     fn resolve(
         &self,
         good_len: u64,
-        group: &mut Group,
+        group: &mut AppendGroup,
         records: &[NewRecord],
-    ) -> Result<Vec<Kept>, JournalError> {
+    ) -> Result<Vec<AppendResult>, JournalError> {
         let (state, mark) = (self.state.lock(), frame::mark_of(self.of.owner));
         let (bytes_before, frames_before) = (group.bytes.len(), group.frames.len());
         let mut kept = Vec::with_capacity(records.len());
@@ -186,7 +187,11 @@ impl Inner {
             let before =
                 state.index.digest_of(record.key).or_else(|| group.digests.get(&record.key).copied());
             if let Some(digest) = before {
-                kept.push(if digest == record.digest { Kept::Before } else { Kept::Otherwise });
+                kept.push(if digest == record.digest {
+                    AppendResult::Before
+                } else {
+                    AppendResult::Otherwise
+                });
                 continue;
             }
             let at = good_len + len_of(&group.bytes);
@@ -204,12 +209,12 @@ impl Inner {
             };
             group.frames.push(Frame { at, head });
             group.digests.insert(record.key, record.digest);
-            kept.push(Kept::New);
+            kept.push(AppendResult::New);
         }
         Ok(kept)
     }
 
-    fn write_group(&self, place: &mut Place, group: &Group) -> io::Result<()> {
+    fn write_group(&self, place: &mut FileTail, group: &AppendGroup) -> io::Result<()> {
         place.mend()?;
         let written = place.medium.append(&group.bytes).and_then(|()| place.medium.sync());
         match written {
@@ -254,7 +259,7 @@ impl Inner {
             if other.frames.is_empty() {
                 continue;
             }
-            let mut group = Group::default();
+            let mut group = AppendGroup::default();
             for frame in &other.frames {
                 let at = place.good_len + len_of(&group.bytes);
                 group.bytes.extend(other.file.read(frame.at, frame.head.frame_len())?);
@@ -269,7 +274,7 @@ impl Inner {
     }
 
     /// Only what waits stays in the file. Nothing is added or done meanwhile: whoever does has the place.
-    fn compact(&self, place: &mut Place) -> io::Result<()> {
+    fn compact(&self, place: &mut FileTail) -> io::Result<()> {
         let header = frame::header(self.of.owner);
         let range = |frame: &Frame| (frame.at, frame.head.frame_len());
         let ranges: Vec<_> = self.in_memory(|state| state.index.frames().map(range).collect());
@@ -308,7 +313,7 @@ fn tell(answers: Vec<Answer>) {
     answers.into_iter().for_each(|(to, answer)| drop(to.send(answer)));
 }
 
-impl Place {
+impl FileTail {
     /// Takes back what was refused.
     fn mend(&mut self) -> io::Result<()> {
         if self.is_torn {
@@ -334,10 +339,10 @@ fn len_of(bytes: &[u8]) -> u64 {
 
 #[async_trait]
 impl Journal for FileJournal {
-    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError> {
+    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<AppendResult>, JournalError> {
         let (answer, answered) = oneshot::channel();
         let leads = self.inner.in_memory(|state| {
-            state.calls.push(Call { records, answer });
+            state.calls.push(AppendCall { records, answer });
             !std::mem::replace(&mut state.is_led, true)
         });
         if leads {
@@ -364,7 +369,7 @@ impl Journal for FileJournal {
     }
 
     async fn take_over(&self) -> Result<usize, JournalError> {
-        let taken = self.at_the_disk(Inner::take_over).await;
+        let taken = self.at_the_disk(FileJournalState::take_over).await;
         let ended = || Err(io::Error::other("the engine is ending"));
         taken.unwrap_or_else(ended).map_err(|error| JournalError::Unreadable(error.to_string()))
     }

@@ -28,7 +28,7 @@ pub(super) struct Mark<'m>(pub(super) &'m [u8]);
 /// Of the files of one owner.
 pub(super) fn mark_of(owner: Owner) -> [u8; MARK_LEN] {
     let mut mark = [0; MARK_LEN];
-    // Not as in the header: what stands there is no frame.
+    // Not as in the header: what is stored there is no frame.
     mark.iter_mut().zip(owner).for_each(|(byte, of_owner)| *byte = !of_owner);
     mark
 }
@@ -36,7 +36,7 @@ pub(super) fn mark_of(owner: Owner) -> [u8; MARK_LEN] {
 /// Whose journal it is: what is kept for one store is never applied to another.
 pub type Owner = [u8; 16];
 
-/// What stands in a frame before its body.
+/// What is in a frame before its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) key: AttemptKey,

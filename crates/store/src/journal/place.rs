@@ -34,7 +34,7 @@ pub struct JournalOptions {
 
 /// What the journal has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct JournalFindings {
     /// Acknowledged before, and not known to be applied.
     pub records: usize,
     /// At the end of the file, which a crash has left in the middle of a write that was not acknowledged.
@@ -50,7 +50,7 @@ impl FileJournal {
     ///
     /// # Errors
     /// The directory cannot be written, or another engine has the file of one that is to be alone.
-    pub fn open(options: &JournalOptions) -> io::Result<(Self, Found)> {
+    pub fn open(options: &JournalOptions) -> io::Result<(Self, JournalFindings)> {
         let JournalOptions { directory, bytes_max, owner, is_alone } = options.clone();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         if is_alone {
@@ -64,7 +64,10 @@ impl FileJournal {
         let of = Of { owner, bytes_max, directory: Some(directory) };
         let journal = Self::new(Box::new(own.file), own.good_len, own.frames, of);
         let taken_over = journal.take_over_now()?;
-        Ok((journal, Found { records: records + taken_over, torn_bytes, damaged_bytes, taken_over }))
+        Ok((
+            journal,
+            JournalFindings { records: records + taken_over, torn_bytes, damaged_bytes, taken_over },
+        ))
     }
 }
 

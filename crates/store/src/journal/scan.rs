@@ -1,4 +1,4 @@
-//! What stands in the file of a journal: its whole frames, and how much between them and behind them is none. Must not change the file.
+//! What is in the file of a journal: its whole frames, and how much between them and behind them is none. Must not change the file.
 
 use super::{
     frame::{self, FRAME_HEAD_LEN, Head, Mark},

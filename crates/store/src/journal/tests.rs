@@ -7,12 +7,12 @@ use super::{
     frame::{self, HEADER_LEN, Mark},
     index::Frame,
     medium::Medium,
-    place::{Found, JournalOptions},
+    place::{JournalFindings, JournalOptions},
 };
 use parking_lot::Mutex;
 use punctual_contract::{
     Journal as _,
-    journal::{AttemptKey, JournalError, Kept, NewRecord},
+    journal::{AppendResult, AttemptKey, JournalError, NewRecord},
 };
 use std::{fs, io, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -135,7 +135,7 @@ async fn waiting(journal: &FileJournal) -> Vec<(u64, i64)> {
     records.into_iter().map(|record| (record.number, record.key.task)).collect()
 }
 
-async fn keep(journal: &FileJournal, tasks: std::ops::Range<i64>) -> Result<Vec<Kept>, JournalError> {
+async fn keep(journal: &FileJournal, tasks: std::ops::Range<i64>) -> Result<Vec<AppendResult>, JournalError> {
     journal.keep(tasks.map(record).collect()).await
 }
 
@@ -143,7 +143,7 @@ fn options(directory: &Path) -> JournalOptions {
     JournalOptions { directory: directory.to_owned(), bytes_max: 1 << 20, owner: OWNER, is_alone: false }
 }
 
-fn open(directory: &Path) -> (FileJournal, Found) {
+fn open(directory: &Path) -> (FileJournal, JournalFindings) {
     FileJournal::open(&options(directory)).unwrap()
 }
 
@@ -151,8 +151,8 @@ fn open(directory: &Path) -> (FileJournal, Found) {
 async fn what_was_kept_is_found_by_the_next_start_in_its_order_until_it_is_done() {
     let directory = tempfile::tempdir().unwrap();
     let (journal, found) = open(directory.path());
-    assert_eq!(found, Found::default());
-    assert_eq!(keep(&journal, 0..3).await.unwrap(), [Kept::New; 3]);
+    assert_eq!(found, JournalFindings::default());
+    assert_eq!(keep(&journal, 0..3).await.unwrap(), [AppendResult::New; 3]);
     keep(&journal, 3..5).await.unwrap();
     assert_eq!(waiting(&journal).await.iter().map(|(_, task)| *task).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     drop(journal);
@@ -189,7 +189,7 @@ async fn an_engine_that_is_alone_waits_for_the_file_of_the_one_before_it_and_for
     let alone = JournalOptions { is_alone: true, ..options(directory.path()) };
     let another_stores = FileJournal::open(&JournalOptions { owner: [8; 16], ..alone.clone() }).unwrap();
     let (first, found) = FileJournal::open(&alone).unwrap();
-    assert_eq!(found, Found::default());
+    assert_eq!(found, JournalFindings::default());
     keep(&first, 0..2).await.unwrap();
     let mut next = tokio::task::spawn_blocking(move || FileJournal::open(&alone).unwrap());
     assert!(timeout(Duration::from_millis(50), &mut next).await.is_err(), "it waits");
@@ -213,13 +213,13 @@ async fn a_torn_end_is_cut_wherever_the_crash_has_torn_it_and_what_is_before_it_
         let (journal, found) = open(directory.path());
         assert_eq!((found.records, found.torn_bytes), (2, (len - whole.len()) as u64));
         assert_eq!(fs::read(&file).unwrap(), whole);
-        assert_eq!(keep(&journal, 2..3).await.unwrap(), [Kept::New]);
+        assert_eq!(keep(&journal, 2..3).await.unwrap(), [AppendResult::New]);
         drop(journal);
         assert_eq!(fs::read(&file).unwrap(), longer);
     }
     for len in 0..HEADER_LEN {
         fs::write(&file, &whole[..len]).unwrap();
-        assert_eq!(open(directory.path()).1, Found::default(), "a crash while it was made");
+        assert_eq!(open(directory.path()).1, JournalFindings::default(), "a crash while it was made");
     }
 }
 
@@ -237,11 +237,17 @@ async fn an_attempt_has_one_record_and_the_first_one_stays() {
     ]);
     assert_eq!(
         kept.await.unwrap(),
-        [Kept::Before, Kept::Otherwise, Kept::New, Kept::Before, Kept::Otherwise]
+        [
+            AppendResult::Before,
+            AppendResult::Otherwise,
+            AppendResult::New,
+            AppendResult::Before,
+            AppendResult::Otherwise
+        ]
     );
     assert_eq!(waiting(&journal).await.len(), 2);
     let next = NewRecord { key: AttemptKey { task: 1, fence: 4 }, ..other };
-    assert_eq!(journal.keep(vec![next]).await.unwrap(), [Kept::New], "another attempt");
+    assert_eq!(journal.keep(vec![next]).await.unwrap(), [AppendResult::New], "another attempt");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +256,7 @@ async fn nothing_is_acknowledged_before_it_is_synced_and_one_sync_serves_many() 
     let journal = disk.journal(1 << 20);
     let calls = (0..200).map(|task| keep(&journal, task..task + 1));
     let answers = futures_util::future::join_all(calls).await;
-    assert!(answers.iter().all(|kept| *kept.as_ref().unwrap() == [Kept::New]));
+    assert!(answers.iter().all(|kept| *kept.as_ref().unwrap() == [AppendResult::New]));
     disk.set(|disk| {
         assert_eq!(disk.synced, disk.bytes);
         assert!(disk.syncs < 200, "{}", disk.syncs);
@@ -306,7 +312,7 @@ async fn more_than_its_bound_is_refused_whole_until_some_is_done() {
     // A smaller one beside one that does not fit is kept.
     let (large, known) = tokio::join!(keep(&journal, 4..6), keep(&journal, 0..1));
     assert!(large.is_err());
-    assert_eq!(known.unwrap(), [Kept::Before]);
+    assert_eq!(known.unwrap(), [AppendResult::Before]);
     let first = waiting(&journal).await[0].0;
     journal.done(vec![first]).await;
     keep(&journal, 4..5).await.unwrap();
@@ -334,7 +340,7 @@ async fn a_file_that_was_rewritten_has_its_lock_and_what_waits() {
     let file = directory.path().join("outcomes-0.journal");
     assert!(fs::metadata(&file).unwrap().len() < 200, "it was rewritten");
     let (other, found) = open(directory.path());
-    assert_eq!(found, Found::default(), "another engine takes another file");
+    assert_eq!(found, JournalFindings::default(), "another engine takes another file");
     assert!(directory.path().join("outcomes-1.journal").exists());
     drop((journal, other));
     let (journal, found) = open(directory.path());
@@ -381,7 +387,7 @@ async fn files_of_other_stores_and_files_that_are_no_journals_are_left_as_they_a
     let before = fs::read(&theirs).unwrap();
     fs::write(&odd, vec![1; 100]).unwrap();
     let (journal, found) = open(directory.path());
-    assert_eq!(found, Found::default());
+    assert_eq!(found, JournalFindings::default());
     keep(&journal, 5..6).await.unwrap();
     assert_eq!((fs::read(&theirs).unwrap(), fs::read(&odd).unwrap()), (before, vec![1; 100]));
     assert!(directory.path().join("outcomes-2.journal").exists());

@@ -2,7 +2,7 @@
 //! numbers appear in their order, and whoever has read up to one has missed nothing.
 
 use super::{
-    Inner, MysqlStore,
+    MySqlState, MysqlStore,
     ids::counted_by,
     limits::{PING, WRITE, silent, watched},
     session::Known,
@@ -26,7 +26,8 @@ const REVISION: &str = "access_revision";
 #[async_trait]
 impl AccessStore for MysqlStore {
     async fn access_revision(&self) -> Result<i64, CallError> {
-        let work = |inner: Arc<Inner>| async move { revision(&mut *inner.access.acquire().await?).await };
+        let work =
+            |inner: Arc<MySqlState>| async move { revision(&mut *inner.access.acquire().await?).await };
         self.reading("look at the tokens", work).await
     }
 
@@ -43,7 +44,7 @@ impl AccessStore for MysqlStore {
 
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, CallError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let forget = sqlx::query(sql!(access, delete_expired)).bind(ended_before.0).bind(ended_before.0);
             let done = forget.bind(limit).execute(&mut *inner.access.acquire().await?).await?;
             Ok::<_, sqlx::Error>(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
@@ -53,7 +54,7 @@ impl AccessStore for MysqlStore {
     }
 
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let mut conn = inner.access.acquire().await?;
             for (id, at) in used {
                 let note = sqlx::query(sql!(access, record_use)).bind(at.0).bind(id.as_str()).bind(at.0);
@@ -71,7 +72,7 @@ async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
 }
 
 /// Read again if somebody saved meanwhile: each statement sees what is committed.
-async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
+async fn all(inner: Arc<MySqlState>) -> sqlx::Result<Tokens> {
     let mut conn = inner.access.acquire().await?;
     let mut before = revision(&mut conn).await?;
     loop {
@@ -85,18 +86,18 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
     }
 }
 
-async fn save(inner: Arc<Inner>, token: Token, expected: i64) -> Result<Saved, CallError> {
+async fn save(inner: Arc<MySqlState>, token: Token, expected: i64) -> Result<Saved, CallError> {
     const DOING: &str = "save a token";
     let failed = |error| CallError::did_not_happen(DOING, error);
-    let door = inner.door(0).map_err(failed)?;
+    let address = inner.address(0).map_err(failed)?;
     let Known { conn: mut catalog, number } =
-        door.writer().await.map_err(|error| failed(door.failed(error)))?;
+        address.writer().await.map_err(|error| failed(address.failed(error)))?;
     let recorded = record(&mut catalog, &token, expected);
-    let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
+    let recorded = watched(WRITE, || vec![(number, address.clone())], recorded).await;
     let saved = match recorded.unwrap_or_else(|| Err((silent(), true))) {
         Ok(saved) => saved,
-        Err((error, false)) => return Err(failed(door.failed(error))),
-        Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
+        Err((error, false)) => return Err(failed(address.failed(error))),
+        Err((error, true)) => return Err(CallError::may_have_happened(DOING, address.failed(error))),
     };
     drop(timeout(PING, catalog.close()).await);
     Ok(saved)
@@ -118,13 +119,13 @@ async fn record(
 }
 
 async fn change(tx: &mut MySqlConnection, token: &Token, expected: i64) -> sqlx::Result<Saved> {
-    // First: whoever else saves waits here.
+    // First: any other that saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
-    let stands =
+    let existing =
         sqlx::query(sql!(access, read_revision)).bind(token.id.as_str()).fetch_optional(&mut *tx).await?;
-    let stands: i64 = stands.map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
-    if stands != expected {
-        return Ok(Saved::Conflict(stands));
+    let existing: i64 = existing.map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
+    if existing != expected {
+        return Ok(Saved::Conflict(existing));
     }
     let reach = serde_json::to_string(&token.grant).expect("lists of texts always have a JSON form");
     let save = sqlx::query(sql!(access, save)).bind(token.id.as_str()).bind(&token.name).bind(reach);

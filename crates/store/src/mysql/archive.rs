@@ -1,13 +1,13 @@
-//! Reads that go on where the database ends: in a bucket that is being dropped, then in cold storage. Everything is
+//! Reads that continue where the database ends: in a bucket that is being dropped, then in archive storage. Everything is
 //! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
 //! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
 
 pub(super) mod place;
 
-use super::{Inner, MysqlStore, query::wanted, row, search, statements::sql};
+use super::{MySqlState, MysqlStore, query::wanted, row, search, statements::sql};
 use crate::{
+    archive_storage::{ArchiveStorage, Error},
     archived::{self, fill, missing},
-    cold::{ColdStorage, Error},
 };
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ pub(super) const PLACE: &str = "archive_place";
 
 #[derive(Debug)]
 pub(super) struct Archive {
-    pub(super) cold: Arc<ColdStorage>,
+    pub(super) archive_storage: Arc<ArchiveStorage>,
     /// The number of its place.
     pub(super) place: i64,
     /// By database, how often archives had been published when they were last listed.
@@ -41,8 +41,8 @@ struct Gone {
 }
 
 impl Archive {
-    fn new(cold: Arc<ColdStorage>, place: i64) -> Self {
-        Self { cold, place, seen: Mutex::default() }
+    fn new(archive_storage: Arc<ArchiveStorage>, place: i64) -> Self {
+        Self { archive_storage, place, seen: Mutex::default() }
     }
 
     /// Fills in what was not found.
@@ -57,7 +57,7 @@ impl Archive {
         let gone = store.reading(DOING, |inner| gone(inner, asked)).await?;
         let has_news = self.learn(DOING, &gone.published).await?;
         fill(places, &mut found, gone.tasks);
-        let archived = archived::tasks(&self.cold, missing(places, &found)).await;
+        let archived = archived::tasks(&self.archive_storage, missing(places, &found)).await;
         let archived = archived.map_err(|error| failed(DOING, error))?;
         fill(places, &mut found, archived);
         let left = missing(places, &found);
@@ -87,8 +87,9 @@ impl Archive {
         let gone = store.reading(DOING, work).await?;
         self.learn(DOING, &gone.published).await?;
         found.extend(gone.tasks);
-        let cold = self.cold.find(Some(partition), namespace, task_id, usize::MAX).await;
-        found.extend(cold.map_err(|error| failed(DOING, error))?);
+        let archive_storage =
+            self.archive_storage.find(Some(partition), namespace, task_id, usize::MAX).await;
+        found.extend(archive_storage.map_err(|error| failed(DOING, error))?);
         Ok(archived::versions(found, version, limit))
     }
 
@@ -99,7 +100,7 @@ impl Archive {
         if !published.iter().any(is_news) {
             return Ok(false);
         }
-        self.cold.refresh().await.map_err(|error| failed(doing, error))?;
+        self.archive_storage.refresh().await.map_err(|error| failed(doing, error))?;
         let mut seen = self.seen.lock();
         for (shard, count) in published {
             let known = seen.entry(*shard).or_insert(*count);
@@ -116,7 +117,7 @@ fn failed(doing: &'static str, error: Error) -> CallError {
 /// Rows of buckets that are being dropped, read before the count of archives: whatever is in neither then, is nowhere.
 /// No bucket is being dropped while a partition changes its database, and the new one then says that there are new
 /// archives: so it does not matter here which of the two is asked.
-async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
+async fn gone(inner: Arc<MySqlState>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
     let (mut gone, placement) = (Gone::default(), inner.routing.placement());
     for (number, shard) in inner.members().iter().enumerate() {
         let here = |place: &TaskRef| placement.shard_of(place.partition) == number;
@@ -140,7 +141,7 @@ async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
 }
 
 async fn gone_versions(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     (partition, namespace, task_id): (Partition, Name, i64),
     version: Option<i64>,
     limit: usize,

@@ -1,8 +1,8 @@
-//! Who changed what, in the catalog. Each statement stands alone and is sent once. An entry that was perhaps appended is
-//! appended again only by whoever gave it a key, by which it stands once; else the change that it was for is refused.
+//! Who changed what, in the catalog. Each statement is alone and is sent once. An entry that was perhaps appended is
+//! appended again only by whoever gave it a key, by which it is stored once; else the change that it was for is refused.
 
 use super::{
-    Inner, MysqlStore,
+    MySqlState, MysqlStore,
     limits::{LONG, WRITE, within},
     row,
     statements::sql,
@@ -34,7 +34,7 @@ impl AuditStore for MysqlStore {
 
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, CallError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let trim = sqlx::query(sql!(audit, delete_oldest)).bind(before.0).bind(limit);
             let done = trim.execute(&mut *inner.access.acquire().await?).await?;
             Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
@@ -48,7 +48,7 @@ impl MysqlStore {
     async fn once<A: Send + 'static, F: Future<Output = sqlx::Result<A>> + Send + 'static>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(Arc<Inner>) -> F,
+        work: impl FnOnce(Arc<MySqlState>) -> F,
     ) -> Result<A, CallError> {
         match to_its_end(within(WRITE, work(Arc::clone(&self.inner)))).await {
             Ok(done) => done.map_err(|error| CallError::may_have_happened(doing, error)),
@@ -57,7 +57,7 @@ impl MysqlStore {
     }
 }
 
-async fn append(inner: Arc<Inner>, entry: AuditEntry) -> sqlx::Result<i64> {
+async fn append(inner: Arc<MySqlState>, entry: AuditEntry) -> sqlx::Result<i64> {
     let result = entry.result.as_ref();
     let append = sqlx::query(sql!(audit, append)).bind(entry.at.0).bind(&entry.token_id);
     let append = append.bind(&entry.caller).bind(&entry.address).bind(&entry.action).bind(&entry.request);
@@ -72,13 +72,13 @@ async fn append(inner: Arc<Inner>, entry: AuditEntry) -> sqlx::Result<i64> {
     i64::try_from(done.last_insert_id()).map_err(|error| row::odd(0, error))
 }
 
-async fn complete(inner: Arc<Inner>, id: i64, result: AuditResult) -> sqlx::Result<()> {
+async fn complete(inner: Arc<MySqlState>, id: i64, result: AuditResult) -> sqlx::Result<()> {
     let complete = sqlx::query(sql!(audit, complete)).bind(i32::from(result.status)).bind(result.at.0);
     let complete = complete.bind(&result.reason).bind(&result.before).bind(&result.after).bind(id);
     complete.execute(&mut *inner.access.acquire().await?).await.map(drop)
 }
 
-async fn entries(inner: Arc<Inner>, query: AuditQuery) -> sqlx::Result<AuditPage> {
+async fn entries(inner: Arc<MySqlState>, query: AuditQuery) -> sqlx::Result<AuditPage> {
     let mut conn = inner.access.acquire().await?;
     let bounds = sqlx::query(sql!(audit, read_bounds)).fetch_one(&mut *conn).await?;
     let bounds = (bounds.try_get(0)?, bounds.try_get(1)?);

@@ -9,20 +9,20 @@
 //! |---|---|---|
 //! | 1 look: every task is finished and its time is over, but for a few | nothing | looks again |
 //! | 1a carry a batch of those few to the present: lock, move in the key, `moved`, in one transaction | the batches after it, where they were | looks again, carries what is left |
-//! | 1b with cold storage: write, read and remove a trial object in its place; where that fails the bucket stays | a trial object, perhaps | tries again |
-//! | 2 `gone_to` back to the start, while `task_gone` is empty | nothing | goes on with 3 |
+//! | 1b with archive storage: write, read and remove a trial object in its place; where that fails the bucket stays | a trial object, perhaps | tries again |
+//! | 2 `gone_to` back to the start, while `task_gone` is empty | nothing | continues with 3 |
 //! | 3 swap: the bucket's rows stand in `task_gone`, at once | an empty bucket; registry, moved, body and the account know the tasks still | settles, later drops the empty bucket |
 //! | 4 the empty bucket leaves `task` as a table, `task_left` | as 3, without the bucket; a table with nothing in it, or with what came into the bucket since 3 | settles; puts back what is there, drops the table |
-//! | 4a with cold storage: archive all that is finished, archive by archive (`export`) | archives up to a mark, perhaps one beyond it | goes on at the mark; a task that is archived twice is found once |
+//! | 4a with archive storage: archive all that is finished, archive by archive (`export`) | archives up to a mark, perhaps one beyond it | continues at the mark; a task that is archived twice is found once |
 //! | 4b count the archives as published, and mark them as whole | readers list them once too often | marks |
-//! | 5 settle a batch: account, registry, moved, body and `gone_to`, in one transaction | the batches after it | goes on there |
+//! | 5 settle a batch: account, registry, moved, body and `gone_to`, in one transaction | the batches after it | continues there |
 //! | 6 empty `task_gone` | nothing | – |
 //!
-//! From 3 on nobody changes the tasks any more (with cold storage they can be read all the time), so nothing can bring
+//! From 3 on no caller changes the tasks any more (with archive storage they can be read all the time), so nothing can bring
 //! one back to life while it is forgotten; what was in time to become needed between 1 and 3 is put back by 5. But for an id
 //! that is inserted again: the insert takes the row back into `task` and out of `task_gone` in its own transaction, and it
-//! and 5 hold the same lock (`gone_to`), so a row is taken back or settled. A storage that fails after 3 leaves the rows in
-//! `task_gone`, where they can be read and taken back, until it is there again.
+//! and 5 hold the same lock (`gone_to`), so a row is revoked or settled. A storage that fails after 3 leaves the rows in
+//! `task_gone`, where they can be read and revoked, until it is there again.
 //! `unsettled` is what a count of the rows must add meanwhile. A database that has archives (`meta`) is not touched, but
 //! for new buckets, by an engine that has none or others.
 
@@ -42,11 +42,11 @@ use super::{
     limits::{LASTING, elsewhere, within},
     ownership::{apart, is_lock},
 };
-use crate::cold::{self, ColdStorage};
-use calendar::{Axis, Bucket, Piece};
+use crate::archive_storage::{self, ArchiveStorage};
+use calendar::{Axis, Piece, TimeBucket};
 use futures_util::future::{BoxFuture, join_all};
 use gone::Settling;
-use look::{Looks, Verdict};
+use look::{BucketVerdict, Looks};
 use parking_lot::Mutex;
 use punctual_contract::{Error, Happened};
 use punctual_domain::time::{Millis, Span};
@@ -64,7 +64,7 @@ pub struct BucketOptions {
     /// Of buckets near the present, hours, at most: at least 1. Those that have begun stay as they are.
     pub width_hours: u32,
     /// The same of those that are made first, before it is known how many tasks come: narrow ones cost little while they are
-    /// empty, and what stands in a wide one cannot be cut any more.
+    /// empty, and what is in a wide one cannot be cut any more.
     pub first_hours: u32,
     /// How many tasks one should have: where more come, by the measured rate, buckets are a whole part as wide.
     pub rows: u64,
@@ -112,9 +112,9 @@ pub struct BucketReport {
     /// Tasks in flight that got the entry by which the end of their lease is found: they had none. 0, unless something
     /// went wrong before.
     pub rewatched: u64,
-    /// Tasks that were written to cold storage.
+    /// Tasks that were written to archive storage.
     pub archived: u64,
-    /// In cold storage: data and indexes.
+    /// In archive storage: data and indexes.
     pub archived_bytes: u64,
     /// Databases whose archives could not be written, and so nothing of them was forgotten: the reason is in the log.
     pub not_archived: usize,
@@ -175,8 +175,8 @@ pub struct Buckets {
     members: Members,
     options: BucketOptions,
     /// What the runs in each database remember.
-    progress: Mutex<Vec<Arc<Mutex<Progress>>>>,
-    archive: Option<(Arc<ColdStorage>, i64)>,
+    progress: Mutex<Vec<Arc<Mutex<BucketsProgress>>>>,
+    archive: Option<(Arc<ArchiveStorage>, i64)>,
 }
 
 impl Buckets {
@@ -187,8 +187,8 @@ impl Buckets {
 
     /// Nothing is forgotten that is not archived before. `place`: the number of the storage's place.
     #[must_use]
-    pub(crate) fn archiving_to(self, cold: Arc<ColdStorage>, place: i64) -> Self {
-        Self { archive: Some((cold, place)), ..self }
+    pub(crate) fn archiving_to(self, archive_storage: Arc<ArchiveStorage>, place: i64) -> Self {
+        Self { archive: Some((archive_storage, place)), ..self }
     }
 
     /// What the next runs would do with the buckets that are old enough, if they had nothing else to do.
@@ -249,7 +249,7 @@ impl Buckets {
         failed.map_or(Ok(whole), Err)
     }
 
-    fn progress(&self, shard_no: usize) -> Arc<Mutex<Progress>> {
+    fn progress(&self, shard_no: usize) -> Arc<Mutex<BucketsProgress>> {
         let mut progress = self.progress.lock();
         while progress.len() <= shard_no {
             progress.push(Arc::default());
@@ -260,7 +260,7 @@ impl Buckets {
 
 /// In one database; where it is lost, the next run begins anew.
 #[derive(Debug, Default)]
-struct Progress {
+struct BucketsProgress {
     /// How far the old buckets have been looked through: what was over stays over.
     looks: Looks,
     walk: Walk,
@@ -316,8 +316,8 @@ impl BucketReport {
 async fn one(
     (pool, shard): (&Connections, u16),
     (options, scope): (BucketOptions, Scope),
-    progress: &Mutex<Progress>,
-    archive: Option<(Arc<ColdStorage>, i64)>,
+    progress: &Mutex<BucketsProgress>,
+    archive: Option<(Arc<ArchiveStorage>, i64)>,
     now: Millis,
 ) -> sqlx::Result<BucketReport> {
     let mut report = BucketReport::default();
@@ -325,14 +325,14 @@ async fn one(
         return Ok(BucketReport { busy: 1, ..report });
     };
     let budget = options.batches_per_run;
-    let (cold, place) = archive.unzip();
+    let (archive_storage, place) = archive.unzip();
     let began = Instant::now();
     let takes_archives = None;
-    let mut work = Work {
+    let mut work = BucketService {
         session,
         shard,
         options,
-        cold,
+        archive_storage,
         place,
         takes_archives,
         now,
@@ -354,12 +354,12 @@ async fn one(
     Ok(report)
 }
 
-struct Work<'a> {
+struct BucketService<'a> {
     session: Session,
     /// The number of this database.
     shard: u16,
     options: BucketOptions,
-    cold: Option<Arc<ColdStorage>>,
+    archive_storage: Option<Arc<ArchiveStorage>>,
     /// The number of its place.
     place: Option<i64>,
     /// Whether it could be written in this run. None: not tried yet.
@@ -372,9 +372,9 @@ struct Work<'a> {
     budget: u32,
 }
 
-impl Work<'_> {
+impl BucketService<'_> {
     /// A step that fails keeps none of the others from being done.
-    async fn run(&mut self, progress: &mut Progress) -> sqlx::Result<()> {
+    async fn run(&mut self, progress: &mut BucketsProgress) -> sqlx::Result<()> {
         let walked = self.walk(&mut progress.walk).await;
         let made = self.make_ahead().await;
         let dropped = self.drop_old(&mut progress.looks).await;
@@ -451,8 +451,7 @@ impl Work<'_> {
                 tracing::error!(
                     shard = self.shard,
                     most,
-                    "too many tasks stand in the last bucket, which has no end, and it is not cut: nobody could write while \
-                     they are copied; at a quiet hour: punctual shard archive --cut-rows"
+                    "too many tasks are in the last bucket, which has no end, and it is not cut: cutting blocks all writes while rows are copied; at a quiet hour: punctual shard archive --cut-rows"
                 );
             }
         }
@@ -460,25 +459,25 @@ impl Work<'_> {
     }
 
     /// False: the budget is spent.
-    async fn drop_if_over(&mut self, bucket: &Bucket, looks: &mut Looks) -> sqlx::Result<bool> {
+    async fn drop_if_over(&mut self, bucket: &TimeBucket, looks: &mut Looks) -> sqlx::Result<bool> {
         let asked = (self.now, self.options.carry_rows);
         let found = look::look(&mut self.session, bucket, looks, asked, &mut self.budget).await?;
         let is_over = match found {
-            Some(Verdict::Stopping | Verdict::Needed) => {
+            Some(BucketVerdict::Stopping | BucketVerdict::Needed) => {
                 self.report.kept += 1;
                 return Ok(true);
             }
-            Some(Verdict::Empty) => {
+            Some(BucketVerdict::Empty) => {
                 self.drop(bucket).await?;
                 return Ok(true);
             }
             // Once it is swapped out it waits for its archive, and nobody can change its tasks meanwhile.
-            Some(Verdict::AllOver | Verdict::Carry) if !self.takes_archives().await => {
+            Some(BucketVerdict::AllOver | BucketVerdict::Carry) if !self.takes_archives().await => {
                 self.report.kept += 1;
                 return Ok(true);
             }
-            Some(Verdict::AllOver) => true,
-            Some(Verdict::Carry) => self.carry(bucket, looks).await?,
+            Some(BucketVerdict::AllOver) => true,
+            Some(BucketVerdict::Carry) => self.carry(bucket, looks).await?,
             None => false,
         };
         if !is_over {
@@ -493,7 +492,7 @@ impl Work<'_> {
 
     /// Nobody puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket; one
     /// that comes at the last moment is put back.
-    async fn drop(&mut self, bucket: &Bucket) -> sqlx::Result<()> {
+    async fn drop(&mut self, bucket: &TimeBucket) -> sqlx::Result<()> {
         if !self.session.has_rows(bucket).await? {
             self.changed(Change::Drop(&bucket.name)).await?;
             self.session.clear_left().await?;
@@ -531,9 +530,9 @@ impl Work<'_> {
 
     /// Tried once in a run, before the first bucket is swapped out.
     async fn takes_archives(&mut self) -> bool {
-        let Some(cold) = &self.cold else { return true };
+        let Some(archive_storage) = &self.archive_storage else { return true };
         if self.takes_archives.is_none() {
-            let tried = elsewhere(cold.try_place(self.shard, self.now)).await;
+            let tried = elsewhere(archive_storage.try_place(self.shard, self.now)).await;
             if let Err(error) = &tried {
                 tracing::error!(%error, shard = self.shard, "archives cannot be written, and old buckets stay; again at the next run");
                 self.report.not_archived += 1;
@@ -545,16 +544,16 @@ impl Work<'_> {
 
     /// True: all that will be forgotten is archived.
     async fn archive(&mut self) -> sqlx::Result<bool> {
-        let Some(cold) = &self.cold else { return Ok(true) };
+        let Some(archive_storage) = &self.archive_storage else { return Ok(true) };
         let conn = &mut self.session.conn;
         let settled = gone::done_to(conn).await?;
-        match export::export(conn, (cold, self.shard), settled, self.now, &mut self.budget).await {
+        match export::export(conn, (archive_storage, self.shard), settled, self.now, &mut self.budget).await {
             Ok(exported) => {
                 self.report.archived += exported.tasks;
                 self.report.archived_bytes += exported.bytes;
                 Ok(exported.is_whole)
             }
-            Err(cold::Error::Source(error)) => Err(export::database(error)),
+            Err(archive_storage::Error::Source(error)) => Err(export::database(error)),
             Err(error) => {
                 tracing::error!(%error, shard = self.shard, "tasks could not be archived, and are kept; again at the next run");
                 self.report.not_archived += 1;

@@ -2,20 +2,20 @@
 //! on a step is compared with it in the statement that makes the change; the failures of an advance are in its transaction.
 
 use super::{
-    Inner, MysqlStore, Shard, hosted,
+    MySqlState, MysqlStore, Shard, hosted,
     limits::LONG,
     ownership::{Statement, apart},
     query,
     routing::Patience,
     row, search,
     statements::sql,
-    walk::Walk,
+    walk::MySqlWalk,
 };
 use crate::{Error, rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{
     BulkStore, Error as CallError, Happened,
-    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, Matching, NewBulk, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Matching, NewBulk, StoredBulk, TaskFilter},
     store::Applied,
 };
 use punctual_domain::{
@@ -37,7 +37,7 @@ impl BulkStore for MysqlStore {
 
     async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, CallError> {
         let namespace = namespace.clone();
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let found = one(&mut *inner.catalog.acquire().await?, id).await?;
             Ok::<_, sqlx::Error>(found.filter(|bulk| bulk.namespace == namespace))
         };
@@ -46,7 +46,7 @@ impl BulkStore for MysqlStore {
 
     async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
         let namespace = namespace.clone();
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(bulk, list)).bind(namespace.as_str()).bind(below);
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::bulk).collect::<sqlx::Result<_>>()
@@ -55,7 +55,7 @@ impl BulkStore for MysqlStore {
     }
 
     async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(bulk, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::bulk).collect::<sqlx::Result<_>>()
@@ -64,7 +64,7 @@ impl BulkStore for MysqlStore {
     }
 
     async fn next_bulk_wake(&self) -> Result<Option<Millis>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let next = sqlx::query(sql!(bulk, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             next.map(|row| row::millis(&row, 0)).transpose()
@@ -82,7 +82,7 @@ impl BulkStore for MysqlStore {
         above: i64,
         limit: usize,
     ) -> Result<Vec<BulkFailure>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(bulk, list_failures)).bind(bulk).bind(above).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::bulk_failure).collect::<sqlx::Result<_>>()
@@ -91,7 +91,7 @@ impl BulkStore for MysqlStore {
     }
 
     async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(bulk, list_old)).bind(unchanged_since.0).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<Vec<i64>>>()
@@ -107,9 +107,9 @@ impl BulkStore for MysqlStore {
         .await
     }
 
-    async fn matching(&self, look: &Look) -> Result<Matching, CallError> {
+    async fn matching(&self, look: &TaskFilter) -> Result<Matching, CallError> {
         let look = look.clone();
-        let work = move |inner: Arc<Inner>| matching(inner, look);
+        let work = move |inner: Arc<MySqlState>| matching(inner, look);
         self.reading_within(LONG, "look for matching tasks", work).await
     }
 }
@@ -165,7 +165,7 @@ async fn advance(tx: &mut MySqlConnection, advance_bulk: AdvanceBulk, now: Milli
 }
 
 /// As a search: begun anew when partitions moved meanwhile; or had moved before, and this engine did not know.
-async fn matching(inner: Arc<Inner>, look: Look) -> Result<Matching, Error> {
+async fn matching(inner: Arc<MySqlState>, look: TaskFilter) -> Result<Matching, Error> {
     let mut patience = Patience::new();
     loop {
         let (found, missed) = search::while_nothing_moves(&inner, || matching_once(&inner, &look)).await?;
@@ -177,7 +177,10 @@ async fn matching(inner: Arc<Inner>, look: Look) -> Result<Matching, Error> {
 }
 
 /// And the partitions that were not where they were looked for.
-async fn matching_once(inner: &Inner, look: &Look) -> Result<(Matching, BTreeSet<Partition>), Error> {
+async fn matching_once(
+    inner: &MySqlState,
+    look: &TaskFilter,
+) -> Result<(Matching, BTreeSet<Partition>), Error> {
     let Some(partitions) = &look.partitions else {
         let all: Vec<&Shard> = inner.members().iter().collect();
         return Ok((matching_in(&all, look).await?, BTreeSet::new()));
@@ -197,14 +200,14 @@ async fn matching_once(inner: &Inner, look: &Look) -> Result<(Matching, BTreeSet
     Ok((found, missed))
 }
 
-async fn matching_in(shards: &[&Shard], look: &Look) -> Result<Matching, Error> {
+async fn matching_in(shards: &[&Shard], look: &TaskFilter) -> Result<Matching, Error> {
     let (namespace, of_tasks) = (look.namespace.as_ref(), (look.queue.as_ref(), look.kind.as_ref()));
     let dead = look.states == [State::Dead];
-    let walk = Walk::of(shards, namespace, of_tasks, look.label.as_ref(), dead).await?;
+    let walk = MySqlWalk::of(shards, namespace, of_tasks, look.label.as_ref(), dead).await?;
     let looked = walk.look(shards, look.before_id.unwrap_or(i64::MAX)).await?;
     let Some(floor) = looked.last().map(|range| *range.start()) else { return Ok(Matching::default()) };
     let limit = look.limit.max(1);
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<BulkRow> = Vec::new();
     for ids in &looked {
         let (mut here, room) = (Vec::new(), limit - found.len());
         for shard in shards {
@@ -231,14 +234,14 @@ async fn matching_in(shards: &[&Shard], look: &Look) -> Result<Matching, Error> 
     })
 }
 
-struct Found {
+struct BulkRow {
     place: TaskRef,
     labels: Option<String>,
 }
 
-impl Found {
+impl BulkRow {
     /// The label may stand in another one's value.
-    fn fits(&self, look: &Look) -> bool {
+    fn fits(&self, look: &TaskFilter) -> bool {
         let Some((key, value)) = &look.label else { return true };
         let labels =
             self.labels.as_deref().and_then(|labels| serde_json::from_str::<serde_json::Value>(labels).ok());
@@ -248,10 +251,10 @@ impl Found {
 
 async fn in_database(
     conn: &mut MySqlConnection,
-    look: &Look,
-    walk: &Walk,
+    look: &TaskFilter,
+    walk: &MySqlWalk,
     (ids, limit): (&std::ops::RangeInclusive<i64>, usize),
-) -> sqlx::Result<Vec<Found>> {
+) -> sqlx::Result<Vec<BulkRow>> {
     let namespace = look.namespace.as_ref().map(Name::as_str);
     let (queue, kind) = (look.queue.as_ref().map(Name::as_str), look.kind.as_ref().map(Name::as_str));
     let (after, before) = (look.due_after.map(|at| at.0), look.due_before.map(|at| at.0));
@@ -259,12 +262,12 @@ async fn in_database(
     let created = look.created_until.map(|at| at.0);
     let partitions = look.partitions.as_ref().map(hosted::list);
     let text = match walk {
-        Walk::Ids | Walk::Chunks(_) => sql!(bulk, list_matching),
-        Walk::Term(..) => sql!(bulk, list_matching_by_term),
+        MySqlWalk::Ids | MySqlWalk::Chunks(_) => sql!(bulk, list_matching),
+        MySqlWalk::Term(..) => sql!(bulk, list_matching_by_term),
     };
     let asked =
         sqlx::query(text).bind(label.is_some()).bind(partitions.as_deref()).bind(partitions.as_deref());
-    let asked = if let Walk::Term(term, _) = walk { asked.bind(*term) } else { asked };
+    let asked = if let MySqlWalk::Term(term, _) = walk { asked.bind(*term) } else { asked };
     let asked = asked
         .bind(ids.end().saturating_add(1))
         .bind(ids.start())
@@ -289,7 +292,7 @@ async fn in_database(
     let found = |row: &MySqlRow| {
         let partition: Partition = row::partition(row, 0)?;
         let place = TaskRef { partition, due_at: row::millis(row, 1)?, id: row.try_get(2)? };
-        Ok(Found { place, labels: row.try_get(3)? })
+        Ok(BulkRow { place, labels: row.try_get(3)? })
     };
     asked.fetch_all(conn).await?.iter().map(found).collect()
 }

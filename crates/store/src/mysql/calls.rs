@@ -2,10 +2,10 @@
 //! sent to a place that its partition has left goes after it. Must not decide anything about a task.
 
 use super::{
-    CHUNK_ROWS, Inner,
+    CHUNK_ROWS, MySqlState,
     insert::Ask,
-    job::{Caller, Job, Refused, Work},
-    line::{Lane, Line},
+    job::{Caller, Job, JobKind, RefusedJob},
+    line::{JobQueue, WriterKind},
     routing::Patience,
 };
 use crate::Error;
@@ -30,7 +30,7 @@ use tokio::{
 /// Of a call with several answers, the rest is not waited for when none has come for so long.
 const SILENT_PART: Duration = Duration::from_secs(5);
 
-pub(super) fn push(line: Option<&Arc<Line<Job>>>, job: Job) {
+pub(super) fn push(line: Option<&Arc<JobQueue<Job>>>, job: Job) {
     let refused = match line {
         Some(line) => line.push((job.tenant(), job.rows()), job).err(),
         None => Some(job),
@@ -43,33 +43,33 @@ pub(super) fn push(line: Option<&Arc<Line<Job>>>, job: Job) {
 /// A job that was taken and never answered went down with its writer, before its commit or after it.
 pub(super) async fn answered<A, I>(
     doing: &'static str,
-    answer: oneshot::Receiver<Result<A, Refused<I>>>,
-) -> Result<A, Refused<I>> {
-    let lost = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::WriterPanicked)));
+    answer: oneshot::Receiver<Result<A, RefusedJob<I>>>,
+) -> Result<A, RefusedJob<I>> {
+    let lost = |_| Err(RefusedJob::Failed(CallError::may_have_happened(doing, Error::WriterPanicked)));
     answer.await.unwrap_or_else(lost)
 }
 
 /// One commit of each writer of each database.
-pub(super) async fn check_writers(inner: &Inner, part: usize) -> Result<(), CallError> {
+pub(super) async fn check_writers(inner: &MySqlState, part: usize) -> Result<(), CallError> {
     const DOING: &str = "check the writers";
     let lines = inner.members().get(part).into_iter().flat_map(|member| member.lines.iter().flatten());
     let checks = lines.map(|line| {
         let (caller, answer) = oneshot::channel();
-        push(Some(line), Job::new(DOING, Work::Check(caller)));
+        push(Some(line), Job::new(DOING, JobKind::Check(caller)));
         answered::<(), ()>(DOING, answer)
     });
     for checked in join_all(checks).await {
-        if let Err(Refused::Failed(error)) = checked {
+        if let Err(RefusedJob::Failed(error)) = checked {
             return Err(error);
         }
     }
     Ok(())
 }
 
-/// Asks for ids, and then stands in line before whoever asked later: a caller that hung up and asks again must find what
-/// it asked first, not be overtaken by itself.
+/// Asks for ids, and then is in line before the caller that asked later: a caller that hung up and asks again must find what
+/// it asked first, not be superseded by itself.
 pub(super) async fn insert(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     tasks: Vec<NewTask>,
     by: Arc<str>,
     now: Millis,
@@ -80,8 +80,13 @@ pub(super) async fn insert(
     let partitions = inner.cluster.partitions;
     let asks = ids.into_iter().zip(tasks);
     let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
-    let mut inserted =
-        pin!(spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |ask: &Ask| ask.partition, Work::Insert));
+    let mut inserted = pin!(spread(
+        &inner,
+        (DOING, WriterKind::Bulk, CHUNK_ROWS),
+        asks,
+        |ask: &Ask| ask.partition,
+        JobKind::Insert
+    ));
     let stands_in_line = polled_once(inserted.as_mut()).await;
     drop(turn);
     let gathered = match stands_in_line {
@@ -98,11 +103,11 @@ pub(super) async fn polled_once<F: Future>(mut work: Pin<&mut F>) -> Poll<F::Out
 /// Items that go to the writers of their partitions, at most so many in one job; answers in the order of the items.
 /// Those whose partition moves meanwhile follow it. A part that fails, or is silent, says nothing of the others.
 pub(super) async fn spread<T, A>(
-    inner: &Arc<Inner>,
-    (doing, lane, chunk_rows): (&'static str, Lane, usize),
+    inner: &Arc<MySqlState>,
+    (doing, lane, chunk_rows): (&'static str, WriterKind, usize),
     items: Vec<T>,
     partition: impl Fn(&T) -> Partition,
-    work: impl Fn(Vec<T>, Caller<Vec<A>, Vec<T>>) -> Work,
+    work: impl Fn(Vec<T>, Caller<Vec<A>, Vec<T>>) -> JobKind,
 ) -> Gathered<A> {
     let mut gathered = Gathered::new(doing, items.len());
     let mut left: Vec<(usize, T)> = items.into_iter().enumerate().collect();
@@ -128,8 +133,8 @@ pub(super) async fn spread<T, A>(
             end = end.map(|end| if now < end { now + SILENT_PART } else { end });
             match answer {
                 Ok(part) => gathered.add(numbers, part),
-                Err(Refused::Failed(error)) => gathered.fail(numbers, &error),
-                Err(Refused::Elsewhere(items, of)) => {
+                Err(RefusedJob::Failed(error)) => gathered.fail(numbers, &error),
+                Err(RefusedJob::Elsewhere(items, of)) => {
                     left.extend(numbers.into_iter().zip(items));
                     closed.extend(of);
                 }
@@ -145,15 +150,15 @@ pub(super) async fn spread<T, A>(
     gathered
 }
 
-/// As `answered`, by an instant: what is answered later is not heard of.
+/// As `answered`, by an instant: what is answered later is not learned of.
 async fn answered_by<A, I>(
     doing: &'static str,
-    answer: oneshot::Receiver<Result<A, Refused<I>>>,
+    answer: oneshot::Receiver<Result<A, RefusedJob<I>>>,
     end: Option<Instant>,
-) -> Result<A, Refused<I>> {
+) -> Result<A, RefusedJob<I>> {
     let answer = answered(doing, answer);
     let Some(end) = end else { return answer.await };
-    let silent = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::Late)));
+    let silent = |_| Err(RefusedJob::Failed(CallError::may_have_happened(doing, Error::Late)));
     timeout_at(end, answer).await.unwrap_or_else(silent)
 }
 

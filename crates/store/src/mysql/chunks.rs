@@ -13,7 +13,7 @@
 //!    costs a look at an empty chunk; a row that is missing would hide tasks, so none is removed on a guess.
 
 use super::{
-    Inner,
+    MySqlState,
     limits::{PING, READ, WRITE, silent, twice, watched},
     query,
     session::Known,
@@ -221,7 +221,7 @@ pub(super) async fn newest(
 }
 
 /// Enters what stood before, a bounded number of ids. How many were passed over.
-pub(super) async fn enter_stood(inner: &Inner, part: usize, limit: usize) -> Result<usize, Error> {
+pub(super) async fn enter_stood(inner: &MySqlState, part: usize, limit: usize) -> Result<usize, Error> {
     let Some(shard) = inner.members().get(part) else { return Ok(0) };
     let below = || async { not_entered_below(&mut *shard.readers.acquire().await?).await };
     match twice(READ, below).await.map_err(|error| shard.failed(error))? {
@@ -229,23 +229,23 @@ pub(super) async fn enter_stood(inner: &Inner, part: usize, limit: usize) -> Res
         None if is_one_behind(inner).await? => return Ok(0),
         _ => {}
     }
-    let door = inner.door(part)?;
-    let Known { mut conn, number } = door.writer().await.map_err(|error| door.failed(error))?;
+    let address = inner.address(part)?;
+    let Known { mut conn, number } = address.writer().await.map_err(|error| address.failed(error))?;
     let work = stood(&mut conn, limit);
-    let done = watched(WRITE, || vec![(number, door.clone())], work).await;
-    let passed = done.unwrap_or_else(|| Err(silent())).map_err(|error| door.failed(error))?;
+    let done = watched(WRITE, || vec![(number, address.clone())], work).await;
+    let passed = done.unwrap_or_else(|| Err(silent())).map_err(|error| address.failed(error))?;
     drop(timeout(PING, conn.close()).await);
     Ok(passed)
 }
 
-async fn prune(inner: &Inner, part: usize) -> Result<(), Error> {
+async fn prune(inner: &MySqlState, part: usize) -> Result<(), Error> {
     let mut pruning = inner.pruning.lock().remove(&part).unwrap_or_default();
     if pruning.is_due() {
-        let door = inner.door(part)?;
-        let Known { mut conn, number } = door.writer().await.map_err(|error| door.failed(error))?;
+        let address = inner.address(part)?;
+        let Known { mut conn, number } = address.writer().await.map_err(|error| address.failed(error))?;
         let work = pruning.run(&mut conn);
-        let done = watched(WRITE, || vec![(number, door.clone())], work).await;
-        done.unwrap_or_else(|| Err(silent())).map_err(|error| door.failed(error))?;
+        let done = watched(WRITE, || vec![(number, address.clone())], work).await;
+        done.unwrap_or_else(|| Err(silent())).map_err(|error| address.failed(error))?;
         drop(timeout(PING, conn.close()).await);
     }
     inner.pruning.lock().insert(part, pruning);
@@ -253,7 +253,7 @@ async fn prune(inner: &Inner, part: usize) -> Result<(), Error> {
 }
 
 /// An engine of an older release inserts, and enters nothing.
-async fn is_one_behind(inner: &Inner) -> sqlx::Result<bool> {
+async fn is_one_behind(inner: &MySqlState) -> sqlx::Result<bool> {
     let behind = || async {
         let behind = sqlx::query(sql!(labels, has_engine_without_chunks));
         behind.fetch_optional(&mut *inner.catalog.acquire().await?).await
@@ -261,7 +261,7 @@ async fn is_one_behind(inner: &Inner) -> sqlx::Result<bool> {
     Ok(twice(READ, behind).await?.is_some())
 }
 
-/// Where the look for rows of chunks that are gone goes on, in one database: behind a chunk of a queue. Each second round begins with
+/// Where the look for rows of chunks that are gone continues, in one database: behind a chunk of a queue. Each second round begins with
 /// the oldest chunks of every queue, the others where the one before has left the queue.
 #[derive(Debug, Default)]
 pub(super) struct Pruning {

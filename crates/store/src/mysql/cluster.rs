@@ -1,8 +1,8 @@
-//! What an operator asks of the whole cluster: events and samples in the catalog, signs of life, the size of a database, and
-//! how much is due in the time ahead. Each statement stands alone, and says what is to stand afterwards: it can be sent twice.
+//! What an operator asks of the whole cluster: events and samples in the catalog, heartbeats, the size of a database, and
+//! how much is due in the time ahead. Each statement is alone, and says what is to stand afterwards: it can be sent twice.
 
 use super::{
-    Inner, MysqlStore, archive, hosted,
+    MySqlState, MysqlStore, archive, hosted,
     limits::LONG,
     moving::steps,
     ownership::{Statement, apart},
@@ -23,7 +23,7 @@ use punctual_domain::{history::clip, name::QueueKey, time::Millis};
 use sqlx::{Row as _, mysql::MySqlRow};
 use std::sync::Arc;
 
-/// Of names of engines; longer ones are cut, as they are where engines give signs of life.
+/// Of names of engines; longer ones are cut, as they are where engines give heartbeats.
 const ENGINE_MAX: usize = 191;
 /// Engines that are told of at most, and steps of them.
 const ENGINES_MAX: i64 = 1_000;
@@ -47,7 +47,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let kind = query.kind.map_or("", |kind| kind.word());
             let engine = query.engine.as_deref().unwrap_or_default();
             let asked = sqlx::query(sql!(cluster, list_events)).bind(query.before_id.unwrap_or(i64::MAX));
@@ -86,7 +86,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(cluster, list_samples)).bind(since.0).bind(SAMPLES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::sample).collect::<sqlx::Result<_>>()
@@ -106,7 +106,7 @@ impl ClusterStore for MysqlStore {
 
     async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, CallError> {
         let path = only.map(|queue| format!("$.queues.\"{}\"", in_sample(queue)));
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = match path {
                 Some(path) => sqlx::query(sql!(cluster, list_samples_of_queue)).bind(path),
                 None => sqlx::query(sql!(cluster, list_queue_samples)),
@@ -131,7 +131,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn signs_of_life(&self) -> Result<Vec<SignOfLife>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(cluster, list_engines)).bind(ENGINES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(sign).collect::<sqlx::Result<_>>()
@@ -140,7 +140,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn database(&self, part: usize) -> Result<Database, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let Some(shard) = inner.members().get(part) else { return Err(Error::NoDatabase) };
             let mut conn = shard.readers.acquire().await?;
             let archives = Some(archive::published(&mut conn).await?).filter(|archive| *archive > 0);
@@ -163,7 +163,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn moves(&self) -> Result<Vec<Move>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
             let to_move = |row: steps::Row| Move { partition: row.partition, from: row.from, to: row.to };
             Ok::<Vec<Move>, sqlx::Error>(rows.into_iter().map(to_move).collect())
@@ -172,7 +172,7 @@ impl ClusterStore for MysqlStore {
     }
 
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let Some(shard) = inner.shard(look.partition) else { return Err(Error::NoDatabase) };
             let (_permit, mut conn) = shard.long_reader().await?;
             let asked =

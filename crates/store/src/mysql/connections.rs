@@ -5,7 +5,7 @@
 
 use super::{
     limits::{ACQUIRE, PING, Unit, elsewhere},
-    session::{Door, Known},
+    session::{DatabaseAddress, Known},
 };
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -34,7 +34,7 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Pool {
-    door: Door,
+    address: DatabaseAddress,
     permits: Arc<Semaphore>,
     /// The one that was used last is at the end.
     idle: Mutex<Vec<Idle>>,
@@ -61,19 +61,19 @@ pub(crate) struct Lent {
 }
 
 impl Connections {
-    pub(crate) fn new(door: Door, most: u32) -> Self {
-        Self::that(door, most, false)
+    pub(crate) fn new(address: DatabaseAddress, most: u32) -> Self {
+        Self::that(address, most, false)
     }
 
-    fn that(door: Door, most: u32, write: bool) -> Self {
+    fn that(address: DatabaseAddress, most: u32, write: bool) -> Self {
         let permits = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(1)));
-        let pool = Pool { door, permits, idle: Mutex::default(), write, writers: OnceLock::new() };
+        let pool = Pool { address, permits, idle: Mutex::default(), write, writers: OnceLock::new() };
         Self { pool: Arc::new(pool) }
     }
 
-    /// Others to the same database, for transactions (`Door::writer`).
+    /// Others to the same database, for transactions (`DatabaseAddress::writer`).
     pub(crate) fn writers(&self) -> &Self {
-        self.pool.writers.get_or_init(|| Self::that(self.pool.door.clone(), WRITERS, true))
+        self.pool.writers.get_or_init(|| Self::that(self.pool.address.clone(), WRITERS, true))
     }
 
     /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
@@ -94,7 +94,7 @@ impl Connections {
             let (permit, known) = elsewhere(self.free(fresh)).await?;
             let unit = Unit::current();
             if let Some(unit) = &unit {
-                unit.holds(known.number, &self.pool.door);
+                unit.holds(known.number, &self.pool.address);
             }
             Ok(Lent { known: Some(known), unit, pool: Arc::clone(&self.pool), _permit: permit })
         })
@@ -105,8 +105,8 @@ impl Connections {
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         loop {
             let Some(idle) = self.pool.idle.lock().pop() else {
-                let door = &self.pool.door;
-                let known = if self.pool.write { door.writer().await? } else { door.known().await? };
+                let address = &self.pool.address;
+                let known = if self.pool.write { address.writer().await? } else { address.known().await? };
                 return Ok((permit, known));
             };
             if let Some(known) = alive(idle, fresh).await {
@@ -117,16 +117,16 @@ impl Connections {
 
     /// Others to the same database.
     pub(crate) fn beside(&self, most: u32) -> Self {
-        Self::new(self.pool.door.clone(), most)
+        Self::new(self.pool.address.clone(), most)
     }
 
-    pub(crate) fn door(&self) -> &Door {
-        &self.pool.door
+    pub(crate) fn address(&self) -> &DatabaseAddress {
+        &self.pool.address
     }
 
     /// One of the caller's own, which does not come from here and does not come back.
     pub(crate) async fn own(&self) -> sqlx::Result<Known> {
-        self.pool.door.own().await
+        self.pool.address.own().await
     }
 
     /// Nobody gets another one; those that are in use are closed after their work.

@@ -1,12 +1,12 @@
 //! Questions to one database for whoever looks whether it is fit: each on a connection of its own, so that one which hangs
 //! holds up no other. Answers facts; what is good or wrong about them is judged by the caller, but for what an engine must
-//! refuse, whose sentence stands here once. Changes nothing but the row `doctor` in `meta`, by which commits are measured.
+//! refuse, whose sentence is here once. Changes nothing but the row `doctor` in `meta`, by which commits are measured.
 
 use super::{
     buckets,
     limits::{READ, on_its_own},
     migrate::{self, Schema},
-    session::Door,
+    session::DatabaseAddress,
     shards::CLUSTER,
     statements::sql,
 };
@@ -25,7 +25,7 @@ const CLOCK_LOOKS: usize = 5;
 /// One database of the list.
 #[derive(Clone, Debug)]
 pub struct MysqlDoctor {
-    door: Door,
+    address: DatabaseAddress,
 }
 
 /// How a connection is protected.
@@ -119,13 +119,13 @@ impl MysqlDoctor {
     /// # Errors
     /// When the address cannot be used.
     pub fn new(url: &str) -> Result<Self, Error> {
-        Ok(Self { door: Door::new(url)? })
+        Ok(Self { address: DatabaseAddress::new(url)? })
     }
 
     /// `host:port/database`.
     #[must_use]
     pub fn at(&self) -> String {
-        self.door.to_string()
+        self.address.to_string()
     }
 
     /// The host, as far as the address says.
@@ -140,7 +140,7 @@ impl MysqlDoctor {
         &self,
         question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T>,
     ) -> Result<T, Error> {
-        on_its_own(READ, &self.door, question).await.map_err(|error| self.door.failed(error))
+        on_its_own(READ, &self.address, question).await.map_err(|error| self.address.failed(error))
     }
 
     /// # Errors
@@ -148,7 +148,7 @@ impl MysqlDoctor {
     pub async fn tls(&self) -> Result<MysqlTls, Error> {
         let mut found = self.ask(async |conn| pairs(conn, sql!(doctor, read_tls)).await).await?;
         let mut take = |name: &str| found.remove(name).filter(|text| !text.is_empty());
-        let (is_verified, is_named) = self.door.verifies();
+        let (is_verified, is_named) = self.address.verifies();
         let (cipher, not_after) = (take("ssl_cipher"), take("ssl_server_not_after"));
         Ok(MysqlTls { cipher, is_verified, is_named, not_after })
     }
@@ -171,9 +171,9 @@ impl MysqlDoctor {
     /// # Errors
     /// See `tls`; what is recorded there may not be this program's.
     pub async fn schema(&self) -> Result<Schema, Error> {
-        let look = on_its_own(READ, &self.door, async |conn| migrate::look(conn, &self.door).await);
+        let look = on_its_own(READ, &self.address, async |conn| migrate::look(conn, &self.address).await);
         look.await.map_err(|error| match error {
-            Error::Driver(source) => self.door.failed(source),
+            Error::Driver(source) => self.address.failed(source),
             other => other,
         })
     }

@@ -2,7 +2,7 @@
 //! range of time that all partitions have been looked through, so that what follows is further on. Partitions are looked at one
 //! after the other: no join ranges over the second column of a key.
 
-use super::{Inner, hosted, query::label_text, row, statements::sql};
+use super::{MySqlState, hosted, query::label_text, row, statements::sql};
 use crate::{Error, due_range::DueRange};
 use punctual_contract::store::{Along, DuePosition, Page, Query};
 use punctual_domain::{name::Name, place::Partition, state::State, task::Task};
@@ -12,7 +12,7 @@ use sqlx::{MySqlConnection, Row as _};
 const TASKS_MAX: usize = 20_000;
 const OF_ONE_MIN: usize = 50;
 
-pub(super) async fn list(inner: &Inner, query: &Query) -> Result<Page, Error> {
+pub(super) async fn list(inner: &MySqlState, query: &Query) -> Result<Page, Error> {
     let mut range = DueRange::of(query);
     let whole = range;
     let of_one = (TASKS_MAX / usize::from(inner.cluster.partitions.max(1))).max(OF_ONE_MIN);

@@ -4,7 +4,7 @@
 use super::{
     MysqlStore,
     limits::{CONNECT, silent},
-    session::Door,
+    session::DatabaseAddress,
     statements::sql,
 };
 use crate::Error;
@@ -51,9 +51,9 @@ impl MysqlStore {
     pub async fn weaknesses(urls: &[String]) -> Result<Vec<Weakness>, Error> {
         let mut found = Vec::new();
         for url in urls {
-            let door = Door::new(url)?;
-            let asked = ask(&door).await.map_err(|error| door.failed(error))?;
-            found.extend(weak(&door.to_string(), asked));
+            let address = DatabaseAddress::new(url)?;
+            let asked = ask(&address).await.map_err(|error| address.failed(error))?;
+            found.extend(weak(&address.to_string(), asked));
         }
         Ok(found)
     }
@@ -62,9 +62,9 @@ impl MysqlStore {
 /// Flushes of the log, whether there is a binary log, its flushes, whether only reading is allowed.
 type Answer = (i64, i64, i64, i64);
 
-async fn ask(door: &Door) -> sqlx::Result<Answer> {
+async fn ask(address: &DatabaseAddress) -> sqlx::Result<Answer> {
     let asked = async {
-        let mut conn = door.connect().await?;
+        let mut conn = address.connect().await?;
         let row = sqlx::query(sql!(session, read_durability)).fetch_one(&mut conn).await?;
         drop(conn.close().await);
         Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))

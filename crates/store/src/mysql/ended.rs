@@ -31,7 +31,7 @@ const LOOKS_MAX: usize = 20_000;
 
 /// A lease, as a batch has it: its end, where the task stands, and the fence that was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct LeaseEnd {
     until: Millis,
     place: TaskRef,
     fence: i64,
@@ -39,15 +39,15 @@ struct Entry {
 
 /// Ends of leases that are to be written.
 #[derive(Debug, Default)]
-pub(crate) struct Ends(Vec<Entry>);
+pub(crate) struct Ends(Vec<LeaseEnd>);
 
 impl Ends {
     pub(crate) fn add(&mut self, place: TaskRef, fence: i64, until: Millis) {
-        self.0.push(Entry { until, place, fence });
+        self.0.push(LeaseEnd { until, place, fence });
     }
 
     /// In the order of their ends, cut into batches.
-    fn batches(&mut self) -> Vec<&[Entry]> {
+    fn batches(&mut self) -> Vec<&[LeaseEnd]> {
         self.0.sort_unstable();
         let mut batches = Vec::new();
         let mut rest = self.0.as_slice();
@@ -108,7 +108,7 @@ pub(crate) async fn watch(conn: &mut MySqlConnection, places: &[TaskRef]) -> sql
 /// Bytes of an entry: partition (2), due_at (8), id (8), fence (8), all big-endian.
 const ENTRY_LEN: usize = 26;
 
-fn encoded(batch: &[Entry]) -> Vec<u8> {
+fn encoded(batch: &[LeaseEnd]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(batch.len() * ENTRY_LEN);
     for entry in batch {
         bytes.extend(entry.place.partition.0.to_be_bytes());
@@ -164,8 +164,8 @@ pub(crate) async fn leases_ended(
     search.tasks(conn, limit).await
 }
 
-/// Tasks in flight of the batches after a position, without histories: about `limit`, and where to go on. Tidies as
-/// `leases_ended` does: what it writes anew stands behind the position, and comes again.
+/// Tasks in flight of the batches after a position, without histories: about `limit`, and where to continue. Tidies as
+/// `leases_ended` does: what it writes anew is behind the position, and comes again.
 pub(crate) async fn in_flight(
     conn: &mut MySqlConnection,
     after: Option<(i64, i64)>,
@@ -242,9 +242,9 @@ impl Search<'_> {
         let mut found = found.into_iter();
         for batch in batches {
             let held = found.by_ref().take(batch.entries.len());
-            let held: Vec<Entry> =
+            let held: Vec<LeaseEnd> =
                 batch.entries.iter().zip(held).filter_map(|(entry, row)| still_held(*entry, row)).collect();
-            let is_ended = |entry: &&Entry| entry.until <= self.now;
+            let is_ended = |entry: &&LeaseEnd| entry.until <= self.now;
             let here = held.iter().filter(|entry| (self.is_here)(entry.place.partition));
             self.ended
                 .extend(here.filter(is_ended).map(|entry| (entry.place.id, (entry.until, entry.place))));
@@ -292,8 +292,8 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
 }
 
 /// The entry with the end that its task's row says. None: that lease is over and done with.
-fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<Entry> {
-    row.filter(|row| row.0 == fence).map(|row| Entry { until: row.1, place, fence })
+fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<LeaseEnd> {
+    row.filter(|row| row.0 == fence).map(|row| LeaseEnd { until: row.1, place, fence })
 }
 
 async fn tidy(conn: &mut MySqlConnection, again: Ends, gone: &[i64]) -> sqlx::Result<()> {
@@ -310,9 +310,9 @@ async fn tidy(conn: &mut MySqlConnection, again: Ends, gone: &[i64]) -> sqlx::Re
 mod tests {
     use super::*;
 
-    fn entry(until: i64, id: i64) -> Entry {
+    fn entry(until: i64, id: i64) -> LeaseEnd {
         let place = TaskRef { partition: Partition(u16::MAX), due_at: Millis::MAX, id };
-        Entry { until: Millis(until), place, fence: i64::MAX.wrapping_sub(id) }
+        LeaseEnd { until: Millis(until), place, fence: i64::MAX.wrapping_sub(id) }
     }
 
     #[test]

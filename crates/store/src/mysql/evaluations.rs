@@ -1,20 +1,20 @@
-//! Marks of evaluations, in the catalog. Which engines are alive is said by their signs of life, on the database's clock. A mark is
+//! Marks of evaluations, in the catalog. Which engines are alive is said by their heartbeats, on the database's clock. A mark is
 //! made before the others are looked at, each in a statement of its own: of engines that begin at once the last sees the others.
 
 use super::{
-    Inner, MysqlStore,
+    MySqlState, MysqlStore,
     ownership::{Statement, apart},
     row,
     statements::sql,
 };
 use crate::{
-    evaluations::{Mark, standing},
+    evaluations::{Mark, marks_of_subject},
     runs,
 };
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, EvaluationStore, Happened,
-    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, EvaluationPass, SetAside, Subject, SubjectMarks},
 };
 use punctual_domain::time::Millis;
 use serde_json::json;
@@ -28,41 +28,41 @@ const ROWS_MAX: usize = 500;
 impl EvaluationStore for MysqlStore {
     async fn begin_evaluations(
         &self,
-        turn: &Turn,
+        pass: &EvaluationPass,
         subjects: &[Subject],
         crowd: Crowd,
         now: Millis,
-    ) -> Result<Vec<Standing>, CallError> {
-        let (catalog, turn, subjects) = (self.inner.catalog.clone(), turn.clone(), subjects.to_vec());
+    ) -> Result<Vec<SubjectMarks>, CallError> {
+        let (catalog, pass, subjects) = (self.inner.catalog.clone(), pass.clone(), subjects.to_vec());
         apart("mark what is evaluated", Happened::Maybe, async move {
             let mut all = Vec::with_capacity(subjects.len());
             for some in subjects.chunks(ROWS_MAX) {
-                let kind = i64::from(turn.kind.code());
+                let kind = i64::from(pass.kind.code());
                 // Whoever marks the same at once, locks in the same order.
                 let mut wanted: Vec<&Subject> = some.iter().collect();
                 wanted.sort_unstable_by_key(|subject| subject.id);
                 let one = |subject: &&Subject| json!([subject.id, subject.namespace.as_str(), subject.name]);
                 let rows = runs::text(&wanted.iter().map(one).collect::<Vec<_>>());
-                let begin = Statement::new(sql!(evaluations, mark)).int(kind).text(&turn.engine);
-                let begin = begin.int(turn.number).int(now.0).text(&rows).int(kind).text(&turn.engine);
+                let begin = Statement::new(sql!(evaluations, mark)).int(kind).text(&pass.engine);
+                let begin = begin.int(pass.number).int(now.0).text(&rows).int(kind).text(&pass.engine);
                 begin.int(count(crowd.others_max())).execute(&catalog).await?;
                 let ids: Vec<i64> = some.iter().map(|subject| subject.id).collect();
                 let marks = Statement::new(sql!(evaluations, list_marks)).text(&runs::text(&ids)).int(kind);
                 let marks = marks.fetch(&catalog).await?;
                 let marks = marks.iter().map(mark).collect::<sqlx::Result<_>>()?;
-                all.extend(standing(&turn, some, marks));
+                all.extend(marks_of_subject(&pass, some, marks));
             }
             Ok(all)
         })
         .await
     }
 
-    async fn end_evaluations(&self, turn: &Turn, ids: &[i64]) -> Result<(), CallError> {
-        let (catalog, turn, ids) = (self.inner.catalog.clone(), turn.clone(), ids.to_vec());
+    async fn end_evaluations(&self, pass: &EvaluationPass, ids: &[i64]) -> Result<(), CallError> {
+        let (catalog, pass, ids) = (self.inner.catalog.clone(), pass.clone(), ids.to_vec());
         apart("unmark what was evaluated", Happened::Maybe, async move {
             for some in ids.chunks(ROWS_MAX) {
                 let end = Statement::new(sql!(evaluations, unmark)).text(&runs::text(&some));
-                let end = end.int(i64::from(turn.kind.code())).text(&turn.engine).int(turn.number);
+                let end = end.int(i64::from(pass.kind.code())).text(&pass.engine).int(pass.number);
                 end.execute(&catalog).await?;
             }
             Ok(())
@@ -90,7 +90,7 @@ impl EvaluationStore for MysqlStore {
 
     async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, CallError> {
         let engine = engine.to_owned();
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(evaluations, list_set_aside)).bind(engine);
             let asked = asked.bind(count(DEATHS_MAX)).bind(count(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
@@ -105,7 +105,7 @@ impl EvaluationStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<(EvaluationKind, i64)>, CallError> {
         let engine = engine.to_owned();
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(evaluations, list_ended)).bind(engine).bind(count(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|row| Ok((kind(row)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()
@@ -131,7 +131,7 @@ fn mark(row: &MySqlRow) -> sqlx::Result<Mark> {
     Ok(Mark {
         id: row.try_get(0)?,
         engine: row.try_get(1)?,
-        turn: row.try_get(2)?,
+        pass: row.try_get(2)?,
         is_alive: row.try_get::<Option<String>, _>(3)?.is_some(),
     })
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::rows;
 use punctual_contract::{Error, Happened};
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Standing, Wish},
+    executor::{DesiredState, Executor, ExecutorStatus, Roll, Sign},
     name::Name,
     time::Millis,
 };
@@ -18,7 +18,10 @@ use sqlx::Row as _;
 /// Signs of one statement.
 const SIGNS_MAX: usize = 500;
 
-pub(super) async fn note(catalog: Connections, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+pub(super) async fn note(
+    catalog: Connections,
+    signs: Vec<Sign>,
+) -> Result<Vec<(Name, Name, DesiredState)>, Error> {
     apart("note executors", Happened::Maybe, async move {
         for some in signs.chunks(SIGNS_MAX) {
             Statement::new(sql!(executors, save_heartbeats)).text(&json(some)).execute(&catalog).await?;
@@ -26,7 +29,7 @@ pub(super) async fn note(catalog: Connections, signs: Vec<Sign>) -> Result<Vec<(
         let wished = Statement::new(sql!(executors, list_desired_states)).fetch(&catalog).await?;
         wished
             .iter()
-            .map(|value| Ok((row::name(value, 0)?, row::name(value, 1)?, rows::wish(value, 2)?)))
+            .map(|value| Ok((row::name(value, 0)?, row::name(value, 1)?, rows::desired(value, 2)?)))
             .collect()
     })
     .await
@@ -95,18 +98,18 @@ pub(super) async fn set_wish(
     catalog: Connections,
     namespace: Name,
     name: Name,
-    wish: Wish,
-) -> Result<Option<Wish>, Error> {
+    desired: DesiredState,
+) -> Result<Option<DesiredState>, Error> {
     apart("say what is wished of an executor", Happened::Maybe, async move {
         loop {
             let wished = Statement::new(sql!(executors, read_desired_state))
                 .text(namespace.as_str())
                 .text(name.as_str());
             let Some(found) = wished.fetch(&catalog).await?.pop() else { return Ok(None) };
-            let stood = rows::wish(&found, 0)?;
-            let set = Statement::new(sql!(executors, set_desired_state)).int(i64::from(wish.code()));
+            let stood = rows::desired(&found, 0)?;
+            let set = Statement::new(sql!(executors, set_desired_state)).int(i64::from(desired.code()));
             let set = set.text(namespace.as_str()).text(name.as_str()).int(i64::from(stood.code()));
-            // Lost: somebody else's wish was set.
+            // Lost: another's wish was set.
             if set.execute(&catalog).await? > 0 {
                 return Ok(Some(stood));
             }
@@ -115,7 +118,7 @@ pub(super) async fn set_wish(
     .await
 }
 
-pub(super) async fn call_roll(
+pub(super) async fn sweep_silent(
     catalog: Connections,
     now: Millis,
     silent_since: Millis,
@@ -128,8 +131,12 @@ pub(super) async fn call_roll(
         let mut roll = Roll { died, ..Roll::default() };
         for value in Statement::new(sql!(executors, count_by_state)).int(now.0).fetch(&catalog).await? {
             let silent: i64 = value.try_get(1)?;
-            let standing = if silent != 0 { Standing::Dead } else { Standing::of(rows::wish(&value, 0)?) };
-            roll.count(standing, row::small(&value, 2)?);
+            let status = if silent != 0 {
+                ExecutorStatus::Dead
+            } else {
+                ExecutorStatus::of(rows::desired(&value, 0)?)
+            };
+            roll.count(status, row::small(&value, 2)?);
         }
         Ok(roll)
     })

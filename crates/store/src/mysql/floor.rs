@@ -4,7 +4,7 @@
 //! the present. What was passed unfinished stays remembered one by one. Must never pass a row that may still appear.
 //! Most looks begin further on, at a second floor, which trusts that rows appear within seconds; once a minute one does
 //! not, and finds what was committed later than that by an engine that died before it could load it. Nor do looks trust it
-//! while a database has just been silent: what it commits when it goes on may have been due long before.
+//! while a database has just been silent: what it commits when it continues may have been due long before.
 
 use super::{
     late_commits::LateCommits,
@@ -67,13 +67,13 @@ pub(crate) struct Floors {
 
 #[derive(Debug, Default)]
 struct AllKept {
-    kept: HashMap<Partition, Kept>,
+    kept: HashMap<Partition, Watermarks>,
     /// How often everything was forgotten: what was read before may not be kept.
     beginnings: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct Watermarks {
     floor: Floor,
     /// Further on: no row appears behind it unless it was committed long after it was due.
     soon: Floor,
@@ -95,9 +95,9 @@ pub(crate) struct Floor {
 
 /// A look from the beginning that is under way.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct FullScan {
     partition: Partition,
-    kept: Kept,
+    kept: Watermarks,
     beginnings: u64,
     present: Millis,
     /// It moves the second floor, and begins there.
@@ -105,7 +105,7 @@ pub(crate) struct Look {
     bounds: Bounds,
 }
 
-impl Look {
+impl FullScan {
     const fn moving(&mut self) -> &mut Floor {
         if self.trusts { &mut self.kept.soon } else { &mut self.kept.floor }
     }
@@ -189,7 +189,7 @@ impl Floors {
     }
 
     /// Begins a look from the beginning: which floor is moved before it, and how far.
-    pub(crate) fn begin(&self, partition: Partition) -> Look {
+    pub(crate) fn begin(&self, partition: Partition) -> FullScan {
         let present = Millis(self.present.load(Relaxed));
         let (mut kept, beginnings) = {
             let floors = self.floors.lock();
@@ -204,12 +204,12 @@ impl Floors {
         } else {
             Bounds { until: present.plus(-LATE_MS), left_max: LEFT_MAX }
         };
-        Look { partition, kept, beginnings, present, trusts, bounds }
+        FullScan { partition, kept, beginnings, present, trusts, bounds }
     }
 
     /// The look has ended, and the database has had its partition until then. What another look has forgotten meanwhile is not kept.
-    pub(crate) fn keep(&self, look: Look) {
-        let Look { partition, mut kept, beginnings, present, .. } = look;
+    pub(crate) fn keep(&self, look: FullScan) {
+        let FullScan { partition, mut kept, beginnings, present, .. } = look;
         kept.looks += 1;
         kept.looked_at = present;
         let mut floors = self.floors.lock();
@@ -218,7 +218,7 @@ impl Floors {
         }
     }
 
-    /// What is certain. For a look that goes on where another stopped.
+    /// What is certain. For a look that continues where another stopped.
     pub(crate) fn of(&self, partition: Partition) -> Floor {
         self.floors.lock().kept.get(&partition).map(|kept| kept.floor.clone()).unwrap_or_default()
     }
@@ -230,7 +230,7 @@ impl Floors {
 
     /// Forgets tasks that are finished or have another time now.
     pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
-        if let Some(Kept { floor, soon, .. }) = self.floors.lock().kept.get_mut(&partition) {
+        if let Some(Watermarks { floor, soon, .. }) = self.floors.lock().kept.get_mut(&partition) {
             floor.left.retain(|pair| !over.contains(pair));
             soon.left.retain(|pair| !over.contains(pair));
         }
@@ -244,7 +244,7 @@ struct Met {
     is_finished: bool,
 }
 
-impl Kept {
+impl Watermarks {
     /// Nobody has looked for a while: the database was silent, or this engine did not have the partition.
     fn is_stale(&self, present: Millis) -> bool {
         present.since(self.looked_at).abs() > STALE_MS
@@ -450,7 +450,7 @@ mod tests {
         let floors = Floors::default();
         let mut floor = Floor::default();
         floor.pass(&[met(1, 1, false), met(2, 2, false)], until(NOW));
-        floors.floors.lock().kept.insert(Partition(3), Kept { floor, ..Kept::default() });
+        floors.floors.lock().kept.insert(Partition(3), Watermarks { floor, ..Watermarks::default() });
         floors.forget(Partition(3), &[(Millis(1), 1)].into());
         assert_eq!(floors.of(Partition(3)).left, [(Millis(2), 2)].into());
         assert_eq!(floors.of(Partition(4)).left, BTreeSet::new());
@@ -462,7 +462,7 @@ mod tests {
         floors.hear(Millis(NOW));
         let mut floor = Floor::default();
         floor.pass(&[met(1, 1, true)], until(NOW));
-        floors.floors.lock().kept.insert(Partition(3), Kept { floor, ..Kept::default() });
+        floors.floors.lock().kept.insert(Partition(3), Watermarks { floor, ..Watermarks::default() });
         floors.hear(Millis(NOW - BACK_MS));
         assert_eq!(floors.of(Partition(3)).passed, Some((Millis(1), 1)), "calls side by side");
         floors.hear(Millis(NOW - 2 * BACK_MS - 1));
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_look_trusts_in_what_is_new_only_for_a_minute_and_only_while_somebody_looks() {
-        let mut kept = Kept { looked_at: Millis(NOW), ..Kept::default() };
+        let mut kept = Watermarks { looked_at: Millis(NOW), ..Watermarks::default() };
         assert!(!kept.trusts(Millis(NOW), false), "the first one");
         kept.looks = 1;
         assert!(kept.trusts(Millis(NOW), false) && kept.trusts(Millis(NOW + STALE_MS), false));
@@ -484,12 +484,12 @@ mod tests {
 
     #[test]
     fn while_rows_may_appear_late_a_look_in_three_seconds_trusts_in_nothing() {
-        let kept = |doubted_until, wholly_at| Kept {
+        let kept = |doubted_until, wholly_at| Watermarks {
             looks: 1,
             looked_at: Millis(NOW),
             doubted_until: Millis(doubted_until),
             wholly_at: Millis(wholly_at),
-            ..Kept::default()
+            ..Watermarks::default()
         };
         let trusts =
             |doubted_until, wholly_at, are_late| kept(doubted_until, wholly_at).trusts(Millis(NOW), are_late);

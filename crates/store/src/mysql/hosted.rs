@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 /// Of table `hosted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
-pub(crate) enum State {
+pub(crate) enum HostedState {
     Open = 1,
     Closed = 2,
     Arriving = 3,
@@ -21,7 +21,7 @@ pub(crate) enum State {
 
 /// Which partitions a transaction will write in.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct WritePartitions {
     pub(crate) these: BTreeSet<Partition>,
     /// It finds others on its way, and writes in those that are open.
     pub(crate) any: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Begun {
 /// Begins a transaction, in one round trip, and has it look at something: a text without parameters, of one statement.
 pub(crate) async fn begin(
     conn: &mut MySqlConnection,
-    wanted: &Wanted,
+    wanted: &WritePartitions,
     look: Option<&str>,
 ) -> sqlx::Result<Begun> {
     let mut text = if wanted.any {

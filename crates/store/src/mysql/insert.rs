@@ -3,11 +3,11 @@
 
 mod between;
 mod create;
+mod existing;
 mod given;
 mod replace;
-mod standing;
 
-use self::standing::Standing;
+use self::existing::Standing;
 use super::{ids::Ids, late_commits::LateCommits, ledger::Ledger, lookup::Entries, pauses::Pauses};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
@@ -63,7 +63,7 @@ const fn given_task_id(id: i64) -> i64 {
 
 /// What became of an ask.
 #[derive(Debug)]
-pub(crate) enum Fate {
+pub(crate) enum InsertedRow {
     /// Stored under these.
     Created {
         id: i64,
@@ -72,11 +72,11 @@ pub(crate) enum Fate {
     Stands(Decision, Box<Task>),
 }
 
-impl Fate {
+impl InsertedRow {
     /// The answer to a caller.
-    pub(crate) fn told(self, ask: Ask) -> Inserted {
+    pub(crate) fn reported(self, ask: Ask) -> Inserted {
         match self {
-            Self::Created { id, task_id } => create::told(ask, id, task_id),
+            Self::Created { id, task_id } => create::reported(ask, id, task_id),
             Self::Stands(decision, task) => Inserted { decision, task: *task },
         }
     }
@@ -113,7 +113,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The order of the registry: whoever inserts the same at once, locks in the same order.
+    /// The order of the registry: the caller that inserts the same at once, locks in the same order.
     fn key(&self) -> (Partition, &'a str, i64, i64) {
         (self.ask.partition, self.ask.namespace(), self.task_id, self.ask.task.task_version)
     }
@@ -125,17 +125,17 @@ pub(crate) async fn insert(
     ledger: &mut Ledger,
     (context, pauses): (&Context, &Pauses),
     asks: &[&Ask],
-) -> sqlx::Result<Vec<Fate>> {
+) -> sqlx::Result<Vec<InsertedRow>> {
     let numbered = asks.iter().enumerate();
     let mut rows: Vec<Row<'_>> =
         numbered.map(|(nth, ask)| Row { nth, ask, id: ask.id, task_id: ask.task_id }).collect();
     given::pass_over_taken(conn, context, &mut rows).await?;
-    let mut fates: Vec<(usize, Fate)> = Vec::with_capacity(asks.len());
+    let mut insert_results: Vec<(usize, InsertedRow)> = Vec::with_capacity(asks.len());
     for round in rounds(&rows) {
-        fates.extend(one_round(conn, ledger, pauses, round).await?);
+        insert_results.extend(one_round(conn, ledger, pauses, round).await?);
     }
-    fates.sort_unstable_by_key(|fate| fate.0);
-    Ok(fates.into_iter().map(|fate| fate.1).collect())
+    insert_results.sort_unstable_by_key(|insert_result| insert_result.0);
+    Ok(insert_results.into_iter().map(|insert_result| insert_result.1).collect())
 }
 
 /// Rows of one id stand in different rounds, in their order: versions in one batch see each other.
@@ -163,33 +163,38 @@ async fn one_round(
     ledger: &mut Ledger,
     pauses: &Pauses,
     mut rows: Vec<Row<'_>>,
-) -> sqlx::Result<Vec<(usize, Fate)>> {
+) -> sqlx::Result<Vec<(usize, InsertedRow)>> {
     rows.sort_unstable_by_key(Row::key);
-    let mut standing = standing::standing(conn, &rows).await?;
-    let (mut created, mut replaced, mut fates) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
+    let mut existing = existing::existing(conn, &rows).await?;
+    let (mut created, mut replaced, mut insert_results) =
+        (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
     for mut row in rows {
-        let Standing { task_id, task: stands } = standing.remove(&row.nth).unwrap_or_default();
+        let Standing { task_id, task: stored } = existing.remove(&row.nth).unwrap_or_default();
         row.task_id = task_id.unwrap_or(row.task_id);
-        match (decided(&row, stands.as_ref()), stands) {
+        match (decided(&row, stored.as_ref()), stored) {
             (Decision::Create, _) | (_, None) => created.push(row),
             (Decision::Replace, Some(task)) => replaced.push((row, task)),
-            (decision, Some(task)) => fates.push((row.nth, Fate::Stands(decision, Box::new(task)))),
+            (decision, Some(task)) => {
+                insert_results.push((row.nth, InsertedRow::Stands(decision, Box::new(task))))
+            }
         }
     }
     create::create(conn, ledger, pauses, &created).await?;
-    fates.extend(created.iter().map(|row| (row.nth, Fate::Created { id: row.id, task_id: row.task_id })));
+    insert_results.extend(
+        created.iter().map(|row| (row.nth, InsertedRow::Created { id: row.id, task_id: row.task_id })),
+    );
     for (row, task) in replace::replace(conn, ledger, pauses, replaced).await? {
-        fates.push((row.nth, Fate::Stands(Decision::Replace, Box::new(task))));
+        insert_results.push((row.nth, InsertedRow::Stands(Decision::Replace, Box::new(task))));
     }
-    Ok(fates)
+    Ok(insert_results)
 }
 
-fn decided(row: &Row<'_>, stands: Option<&Task>) -> Decision {
-    if stands.is_some_and(|task| task.ask.key != row.ask.task.key) {
+fn decided(row: &Row<'_>, stored: Option<&Task>) -> Decision {
+    if stored.is_some_and(|task| task.ask.key != row.ask.task.key) {
         return Decision::Exists;
     }
     let version = row.ask.task.task_version;
-    let highest_version = stands.map(|task| task.ask.task_version);
-    let same_version = stands.filter(|task| task.ask.task_version == version).map(|task| task.state);
+    let highest_version = stored.map(|task| task.ask.task_version);
+    let same_version = stored.filter(|task| task.ask.task_version == version).map(|task| task.state);
     row.ask.task.on_conflict.on(decide(version, Existing { same_version, highest_version }))
 }

@@ -2,7 +2,7 @@
 //! in one transaction. Jobs of one kind are run as one, so that many small calls cost few statements.
 
 use super::{
-    insert::{self, Ask, Context, Fate},
+    insert::{self, Ask, Context, InsertedRow},
     lease,
     ledger::Ledger,
     moves, namespaces,
@@ -40,11 +40,11 @@ const NEAR_MS: i64 = 64;
 const IN_TIME: Duration = Duration::from_millis(500);
 
 /// Who waits for the answer; gone, if nobody. `I`: what it asked for, and gets back if this was the wrong place.
-pub(crate) type Caller<T, I> = oneshot::Sender<Result<T, Refused<I>>>;
+pub(crate) type Caller<T, I> = oneshot::Sender<Result<T, RefusedJob<I>>>;
 
 /// Why a job was not done.
 #[derive(Debug)]
-pub(crate) enum Refused<I> {
+pub(crate) enum RefusedJob<I> {
     Failed(CallError),
     /// Nothing of it happened: this database does not have these partitions, or lets nobody write in them now.
     Elsewhere(I, BTreeSet<Partition>),
@@ -53,12 +53,12 @@ pub(crate) enum Refused<I> {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) doing: &'static str,
-    pub(crate) work: Work,
+    pub(crate) work: JobKind,
     since: Instant,
 }
 
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum JobKind {
     Insert(Vec<Ask>, Caller<Vec<Inserted>, Vec<Ask>>),
     Apply(Vec<Step>, Millis, Caller<Vec<Stepped>, Vec<Step>>),
     Dispatch(Vec<Grant>, Millis, Caller<Vec<Dispatched>, Vec<Grant>>),
@@ -81,7 +81,7 @@ pub(crate) struct Retire {
 /// What came of a job, in its transaction.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Inserted(Vec<Fate>),
+    Inserted(Vec<InsertedRow>),
     Applied(Vec<Stepped>),
     Dispatched(Vec<Dispatched>),
     Extended(Vec<Extended>),
@@ -94,15 +94,15 @@ pub(crate) enum Done {
 }
 
 impl Job {
-    pub(crate) fn new(doing: &'static str, work: Work) -> Self {
+    pub(crate) fn new(doing: &'static str, work: JobKind) -> Self {
         Self { doing, work, since: Instant::now() }
     }
 
-    /// Leases that nobody waits for any more, or of which a third was over before they were made: an executor that hears of
+    /// Leases that no caller waits for any more, or of which a third was over before they were made: an executor that learns of
     /// them, or whoever would give them back, may come too late, and an attempt would be spent that nobody had. What is left is enough
     /// to give them back twice as slowly as they were made.
     pub(crate) fn is_void(&self) -> bool {
-        let Work::Dispatch(grants, asked_at, caller) = &self.work else { return false };
+        let JobKind::Dispatch(grants, asked_at, caller) = &self.work else { return false };
         let shortest_ms = grants.iter().map(|grant| grant.lease_until.since(*asked_at)).min().unwrap_or(0);
         let third = Duration::from_millis(u64::try_from(shortest_ms / 3).unwrap_or(0));
         caller.is_closed() || self.since.elapsed() > third.max(IN_TIME)
@@ -110,22 +110,22 @@ impl Job {
 
     pub(crate) fn rows(&self) -> usize {
         match &self.work {
-            Work::Insert(asks, _) => asks.len(),
-            Work::Apply(steps, ..) => steps.len(),
-            Work::Dispatch(grants, ..) => grants.len(),
-            Work::Extend(beats, ..) => beats.len(),
-            Work::Retire(retire, _) => retire.limit,
-            Work::Forget(delete_tasks, _) => delete_tasks.limit,
-            Work::Delete(all, _) => all.len(),
-            Work::Stop(..) | Work::Keep(..) | Work::Check(_) => 1,
+            JobKind::Insert(asks, _) => asks.len(),
+            JobKind::Apply(steps, ..) => steps.len(),
+            JobKind::Dispatch(grants, ..) => grants.len(),
+            JobKind::Extend(beats, ..) => beats.len(),
+            JobKind::Retire(retire, _) => retire.limit,
+            JobKind::Forget(delete_tasks, _) => delete_tasks.limit,
+            JobKind::Delete(all, _) => all.len(),
+            JobKind::Stop(..) | JobKind::Keep(..) | JobKind::Check(_) => 1,
         }
     }
 
     /// Whose turn it counts for.
     pub(crate) fn tenant(&self) -> Tenant {
         match &self.work {
-            Work::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |ask| Tenant::of(ask.namespace())),
-            Work::Dispatch(grants, ..) => Tenant::of_grants(grants),
+            JobKind::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |ask| Tenant::of(ask.namespace())),
+            JobKind::Dispatch(grants, ..) => Tenant::of_grants(grants),
             _ => Tenant::NONE,
         }
     }
@@ -133,27 +133,32 @@ impl Job {
     /// After the commit. A caller that has gone does not want it.
     pub(crate) fn done(self, done: Done) {
         match (self.work, done) {
-            (Work::Insert(asks, caller), Done::Inserted(fates)) => {
-                let told = fates.into_iter().zip(asks).map(|(fate, ask)| fate.told(ask));
-                drop(caller.send(Ok(told.collect())));
+            (JobKind::Insert(asks, caller), Done::Inserted(insert_results)) => {
+                let reported = insert_results
+                    .into_iter()
+                    .zip(asks)
+                    .map(|(insert_result, ask)| insert_result.reported(ask));
+                drop(caller.send(Ok(reported.collect())));
             }
-            (Work::Apply(.., caller), Done::Applied(list)) => drop(caller.send(Ok(list))),
-            (Work::Dispatch(.., caller), Done::Dispatched(list)) => drop(caller.send(Ok(list))),
-            (Work::Extend(.., caller), Done::Extended(list)) => drop(caller.send(Ok(list))),
-            (Work::Stop(.., caller), Done::Stopped(applied)) => drop(caller.send(Ok(applied))),
-            (Work::Retire(_, caller), Done::Retired(retired)) => drop(caller.send(Ok(retired))),
-            (Work::Forget(_, caller), Done::Forgotten(deleted_tasks)) => drop(caller.send(Ok(deleted_tasks))),
-            (Work::Delete(_, caller), Done::Deleted(list)) => drop(caller.send(Ok(list))),
-            (Work::Keep(_, caller), Done::Kept(reserved)) => drop(caller.send(Ok(reserved))),
-            (Work::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
-            // Its caller is told that the answer was lost, because the sender is dropped.
+            (JobKind::Apply(.., caller), Done::Applied(list)) => drop(caller.send(Ok(list))),
+            (JobKind::Dispatch(.., caller), Done::Dispatched(list)) => drop(caller.send(Ok(list))),
+            (JobKind::Extend(.., caller), Done::Extended(list)) => drop(caller.send(Ok(list))),
+            (JobKind::Stop(.., caller), Done::Stopped(applied)) => drop(caller.send(Ok(applied))),
+            (JobKind::Retire(_, caller), Done::Retired(retired)) => drop(caller.send(Ok(retired))),
+            (JobKind::Forget(_, caller), Done::Forgotten(deleted_tasks)) => {
+                drop(caller.send(Ok(deleted_tasks)))
+            }
+            (JobKind::Delete(_, caller), Done::Deleted(list)) => drop(caller.send(Ok(list))),
+            (JobKind::Keep(_, caller), Done::Kept(reserved)) => drop(caller.send(Ok(reserved))),
+            (JobKind::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
+            // Its caller is notified that the answer was lost, because the sender is dropped.
             _ => tracing::error!(call = self.doing, "an answer of another kind"),
         }
     }
 
     pub(crate) fn failed(self, why: &Unfinished) {
         let error = CallError { doing: self.doing, happened: why.happened, source: why.source.clone() };
-        self.told(error);
+        self.reported(error);
     }
 
     /// The store was closed before it was taken.
@@ -163,63 +168,67 @@ impl Job {
 
     pub(crate) fn not_done(self, why: Error) {
         let error = CallError::did_not_happen(self.doing, why);
-        self.told(error);
+        self.reported(error);
     }
 
-    fn told(self, error: CallError) {
+    fn reported(self, error: CallError) {
         match self.work {
-            Work::Insert(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Apply(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Dispatch(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Extend(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Stop(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Retire(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Forget(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Delete(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Keep(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Check(caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            JobKind::Insert(_, caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Apply(.., caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Dispatch(.., caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Extend(.., caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Stop(.., caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Retire(_, caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Forget(_, caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Delete(_, caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Keep(_, caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
+            JobKind::Check(caller) => drop(caller.send(Err(RefusedJob::Failed(error)))),
         }
     }
 
-    /// Back to its caller, who asks again where its partitions are.
+    /// Back to its caller, the caller again where its partitions are.
     pub(crate) fn elsewhere(self, closed: &BTreeSet<Partition>) {
         let closed = closed.clone();
         match self.work {
-            Work::Insert(asks, caller) => drop(caller.send(Err(Refused::Elsewhere(asks, closed)))),
-            Work::Apply(steps, _, caller) => drop(caller.send(Err(Refused::Elsewhere(steps, closed)))),
-            Work::Dispatch(grants, _, caller) => drop(caller.send(Err(Refused::Elsewhere(grants, closed)))),
-            Work::Extend(beats, _, caller) => drop(caller.send(Err(Refused::Elsewhere(beats, closed)))),
-            Work::Stop(.., caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
-            Work::Keep(_, caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
-            Work::Retire(_, caller) => drop(caller.send(Ok(Retired::default()))),
-            Work::Forget(_, caller) => drop(caller.send(Ok(DeletedTasks::default()))),
-            Work::Delete(all, caller) => drop(caller.send(Err(Refused::Elsewhere(all, closed)))),
-            Work::Check(caller) => drop(caller.send(Ok(()))),
+            JobKind::Insert(asks, caller) => drop(caller.send(Err(RefusedJob::Elsewhere(asks, closed)))),
+            JobKind::Apply(steps, _, caller) => drop(caller.send(Err(RefusedJob::Elsewhere(steps, closed)))),
+            JobKind::Dispatch(grants, _, caller) => {
+                drop(caller.send(Err(RefusedJob::Elsewhere(grants, closed))))
+            }
+            JobKind::Extend(beats, _, caller) => drop(caller.send(Err(RefusedJob::Elsewhere(beats, closed)))),
+            JobKind::Stop(.., caller) => drop(caller.send(Err(RefusedJob::Elsewhere((), closed)))),
+            JobKind::Keep(_, caller) => drop(caller.send(Err(RefusedJob::Elsewhere((), closed)))),
+            JobKind::Retire(_, caller) => drop(caller.send(Ok(Retired::default()))),
+            JobKind::Forget(_, caller) => drop(caller.send(Ok(DeletedTasks::default()))),
+            JobKind::Delete(all, caller) => drop(caller.send(Err(RefusedJob::Elsewhere(all, closed)))),
+            JobKind::Check(caller) => drop(caller.send(Ok(()))),
         }
     }
 
     /// The partitions that it writes in. None: it looks for itself.
     pub(crate) fn partitions(&self) -> Option<BTreeSet<Partition>> {
         Some(match &self.work {
-            Work::Insert(asks, _) => asks.iter().map(|ask| ask.partition).collect(),
-            Work::Apply(steps, ..) => steps.iter().map(|step| step.place.partition).collect(),
-            Work::Dispatch(grants, ..) => grants.iter().map(|grant| grant.place.partition).collect(),
-            Work::Extend(beats, ..) => beats.iter().map(|beat| beat.place.partition).collect(),
-            Work::Stop(place, ..) => [place.partition].into(),
-            Work::Keep(kept, _) => [kept.0].into(),
-            Work::Delete(all, _) => all.iter().map(|finished_task| finished_task.place.partition).collect(),
-            Work::Retire(..) | Work::Forget(..) | Work::Check(_) => return None,
+            JobKind::Insert(asks, _) => asks.iter().map(|ask| ask.partition).collect(),
+            JobKind::Apply(steps, ..) => steps.iter().map(|step| step.place.partition).collect(),
+            JobKind::Dispatch(grants, ..) => grants.iter().map(|grant| grant.place.partition).collect(),
+            JobKind::Extend(beats, ..) => beats.iter().map(|beat| beat.place.partition).collect(),
+            JobKind::Stop(place, ..) => [place.partition].into(),
+            JobKind::Keep(kept, _) => [kept.0].into(),
+            JobKind::Delete(all, _) => {
+                all.iter().map(|finished_task| finished_task.place.partition).collect()
+            }
+            JobKind::Retire(..) | JobKind::Forget(..) | JobKind::Check(_) => return None,
         })
     }
 
     /// Of moves.
     fn steps(&self) -> &[Step] {
-        if let Work::Apply(steps, ..) = &self.work { steps } else { &[] }
+        if let JobKind::Apply(steps, ..) = &self.work { steps } else { &[] }
     }
 
     /// Of tasks that stand there already.
     fn places(&self) -> impl Iterator<Item = TaskRef> {
-        let beats: &[Beat] = if let Work::Extend(beats, ..) = &self.work { beats } else { &[] };
+        let beats: &[Beat] = if let JobKind::Extend(beats, ..) = &self.work { beats } else { &[] };
         let moved = self.steps().iter().map(|step| step.place);
         moved.chain(self.grants().iter().map(|grant| grant.place)).chain(beats.iter().map(|beat| beat.place))
     }
@@ -234,18 +243,18 @@ impl Job {
 
     /// Of hand-overs.
     fn grants(&self) -> &[Grant] {
-        if let Work::Dispatch(grants, ..) = &self.work { grants } else { &[] }
+        if let JobKind::Dispatch(grants, ..) = &self.work { grants } else { &[] }
     }
 
     pub(crate) fn hands_over(&self) -> bool {
-        matches!(self.work, Work::Dispatch(..))
+        matches!(self.work, JobKind::Dispatch(..))
     }
 
     /// It stores tasks with labels, or puts some that may have them into another queue.
     pub(crate) fn has_labels(&self) -> bool {
         match &self.work {
-            Work::Insert(asks, _) => asks.iter().any(|ask| !ask.task().labels.is_empty()),
-            Work::Apply(steps, ..) => steps.iter().any(|step| step.change.queue().is_some()),
+            JobKind::Insert(asks, _) => asks.iter().any(|ask| !ask.task().labels.is_empty()),
+            JobKind::Apply(steps, ..) => steps.iter().any(|step| step.change.queue().is_some()),
             _ => false,
         }
     }
@@ -254,23 +263,23 @@ impl Job {
     fn kind(&self, nth: usize) -> (u8, i64, usize) {
         let near = |now: &Millis| now.0.div_euclid(NEAR_MS);
         match &self.work {
-            Work::Apply(_, now, _) => (0, near(now), 0),
-            Work::Dispatch(_, now, _) => (1, near(now), 0),
-            Work::Extend(_, now, _) => (2, near(now), 0),
-            Work::Stop(..) => (3, 0, nth),
-            Work::Keep(..) => (4, 0, nth),
+            JobKind::Apply(_, now, _) => (0, near(now), 0),
+            JobKind::Dispatch(_, now, _) => (1, near(now), 0),
+            JobKind::Extend(_, now, _) => (2, near(now), 0),
+            JobKind::Stop(..) => (3, 0, nth),
+            JobKind::Keep(..) => (4, 0, nth),
             // Each ask carries its own time.
-            Work::Insert(..) => (5, 0, 0),
-            Work::Retire(..) => (6, 0, nth),
-            Work::Check(_) => (7, 0, nth),
-            Work::Forget(..) => (8, 0, nth),
-            Work::Delete(..) => (9, 0, nth),
+            JobKind::Insert(..) => (5, 0, 0),
+            JobKind::Retire(..) => (6, 0, nth),
+            JobKind::Check(_) => (7, 0, nth),
+            JobKind::Forget(..) => (8, 0, nth),
+            JobKind::Delete(..) => (9, 0, nth),
         }
     }
 }
 
 /// What jobs share in one transaction.
-pub(crate) struct Shared<'a> {
+pub(crate) struct JobContext<'a> {
     pub(crate) trips: &'a mut Trips,
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) context: &'a Context,
@@ -331,11 +340,11 @@ fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
     let mut places: Vec<TaskRef> = Vec::new();
     for job in jobs {
         match &job.work {
-            Work::Apply(steps, ..) => {
+            JobKind::Apply(steps, ..) => {
                 text = Some(sql!(moves, lock_places));
                 places.extend(steps.iter().map(|step| step.place));
             }
-            Work::Dispatch(grants, ..) => {
+            JobKind::Dispatch(grants, ..) => {
                 text = Some(sql!(lease, lock_for_grant));
                 places.extend(grants.iter().map(|grant| grant.place));
             }
@@ -350,16 +359,16 @@ fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
 /// Runs jobs inside a transaction, answers in their order.
 pub(crate) async fn run(
     conn: &mut MySqlConnection,
-    shared: &mut Shared<'_>,
+    shared: &mut JobContext<'_>,
     jobs: &[Job],
 ) -> sqlx::Result<Vec<Done>> {
-    let mut kinds: BTreeMap<_, Vec<(usize, &Work)>> = BTreeMap::new();
+    let mut kinds: BTreeMap<_, Vec<(usize, &JobKind)>> = BTreeMap::new();
     for (nth, job) in jobs.iter().enumerate() {
         kinds.entry(job.kind(nth)).or_default().push((nth, &job.work));
     }
     let mut all: Vec<(usize, Done)> = Vec::with_capacity(jobs.len());
     for alike in kinds.into_values() {
-        let works: Vec<&Work> = alike.iter().map(|pair| pair.1).collect();
+        let works: Vec<&JobKind> = alike.iter().map(|pair| pair.1).collect();
         let done = together(conn, shared, &works).await?;
         all.extend(alike.iter().map(|pair| pair.0).zip(done));
     }
@@ -370,53 +379,54 @@ pub(crate) async fn run(
 /// Runs jobs of one kind as one.
 async fn together(
     conn: &mut MySqlConnection,
-    shared: &mut Shared<'_>,
-    works: &[&Work],
+    shared: &mut JobContext<'_>,
+    works: &[&JobKind],
 ) -> sqlx::Result<Vec<Done>> {
-    let Shared { trips, ledger, context, open, pauses, rests_on_facts } = shared;
+    let JobContext { trips, ledger, context, open, pauses, rests_on_facts } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
-        Work::Insert(..) => {
-            let asks = each(works, |work| if let Work::Insert(asks, _) = work { asks } else { &[] });
+        JobKind::Insert(..) => {
+            let asks = each(works, |work| if let JobKind::Insert(asks, _) = work { asks } else { &[] });
             let all: Vec<&Ask> = asks.iter().copied().flatten().collect();
             apart(&asks, insert::insert(conn, ledger, (context, pauses), &all).await?, Done::Inserted)
         }
-        Work::Apply(..) => {
-            let steps = each(works, |work| if let Work::Apply(steps, ..) = work { steps } else { &[] });
+        JobKind::Apply(..) => {
+            let steps = each(works, |work| if let JobKind::Apply(steps, ..) = work { steps } else { &[] });
             let (all, now) = (all(&steps), latest(works));
             let applied = moves::apply(conn, trips, ledger, pauses, (&all, *rests_on_facts), now).await?;
             apart(&steps, applied, Done::Applied)
         }
-        Work::Dispatch(..) => {
-            let grants = each(works, |work| if let Work::Dispatch(grants, ..) = work { grants } else { &[] });
+        JobKind::Dispatch(..) => {
+            let grants =
+                each(works, |work| if let JobKind::Dispatch(grants, ..) = work { grants } else { &[] });
             let (all, now) = (all(&grants), latest(works));
             let dispatched =
                 lease::dispatch(conn, trips, ledger, pauses, (&all, *rests_on_facts), now).await?;
             apart(&grants, dispatched, Done::Dispatched)
         }
-        Work::Extend(..) => {
-            let beats = each(works, |work| if let Work::Extend(beats, ..) = work { beats } else { &[] });
+        JobKind::Extend(..) => {
+            let beats = each(works, |work| if let JobKind::Extend(beats, ..) = work { beats } else { &[] });
             apart(
                 &beats,
                 lease::extend(conn, trips, ledger, &all(&beats), latest(works)).await?,
                 Done::Extended,
             )
         }
-        Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
-        Work::Retire(retire, _) => {
+        JobKind::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
+        JobKind::Retire(retire, _) => {
             let retired = retention::retire(conn, ledger, open, *retire).await?;
             vec![Done::Retired(retired)]
         }
-        Work::Forget(asked, _) => {
+        JobKind::Forget(asked, _) => {
             vec![Done::Forgotten(namespaces::forget(conn, ledger, open, asked).await?)]
         }
-        Work::Delete(all, _) => {
+        JobKind::Delete(all, _) => {
             vec![Done::Deleted(namespaces::delete_finished(conn, ledger, all).await?)]
         }
-        Work::Keep(kept, _) => {
+        JobKind::Keep(kept, _) => {
             vec![Done::Kept(reply::keep(conn, &kept.1, &kept.2).await?)]
         }
-        Work::Check(_) => {
+        JobKind::Check(_) => {
             ledger.check();
             vec![Done::Checked]
         }
@@ -424,15 +434,15 @@ async fn together(
 }
 
 /// The latest of the callers' times: all of them have passed when this runs.
-fn latest(works: &[&Work]) -> Millis {
-    let now = |work: &&Work| match work {
-        Work::Apply(_, now, _) | Work::Dispatch(_, now, _) | Work::Extend(_, now, _) => Some(*now),
+fn latest(works: &[&JobKind]) -> Millis {
+    let now = |work: &&JobKind| match work {
+        JobKind::Apply(_, now, _) | JobKind::Dispatch(_, now, _) | JobKind::Extend(_, now, _) => Some(*now),
         _ => None,
     };
     works.iter().filter_map(now).max().unwrap_or(Millis::ZERO)
 }
 
-fn each<'w, T>(works: &[&'w Work], items: impl Fn(&'w Work) -> &'w [T]) -> Vec<&'w [T]> {
+fn each<'w, T>(works: &[&'w JobKind], items: impl Fn(&'w JobKind) -> &'w [T]) -> Vec<&'w [T]> {
     works.iter().map(|work| items(work)).collect()
 }
 

@@ -2,7 +2,7 @@
 //! entered where it is inserted (`insert`); who may know what of the declarations, `pauses` says.
 
 use super::{
-    Inner, MysqlStore, chunks, limits,
+    MySqlState, MysqlStore, chunks, limits,
     limits::{PING, READ, WRITE, twice, watched},
     lookup, query, row,
     session::Known,
@@ -28,7 +28,7 @@ use tokio::time::timeout;
 #[async_trait]
 impl LabelStore for MysqlStore {
     async fn label_indexes(&self) -> Result<Vec<LabelIndex>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let mut all = Vec::new();
             for (part, shard) in inner.members().iter().enumerate() {
                 let mut conn = shard.readers.acquire().await?;
@@ -92,7 +92,7 @@ pub(super) async fn declare(
     Ok(())
 }
 
-async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Error> {
+async fn batch(inner: Arc<MySqlState>, part: usize, limit: usize) -> Result<usize, Error> {
     let stood = chunks::enter_stood(&inner, part, limit).await?;
     if stood > 0 {
         return Ok(stood);
@@ -100,17 +100,17 @@ async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Er
     if inner.members().len() <= part || !is_left(&inner, part).await? {
         return Ok(0);
     }
-    let door = inner.door(part)?;
-    let Known { mut conn, number } = door.writer().await.map_err(|error| door.failed(error))?;
+    let address = inner.address(part)?;
+    let Known { mut conn, number } = address.writer().await.map_err(|error| address.failed(error))?;
     let work = transaction(&mut conn, limit);
-    let done = watched(WRITE, || vec![(number, door.clone())], work).await;
-    let passed = done.unwrap_or_else(|| Err(limits::silent())).map_err(|error| door.failed(error))?;
+    let done = watched(WRITE, || vec![(number, address.clone())], work).await;
+    let passed = done.unwrap_or_else(|| Err(limits::silent())).map_err(|error| address.failed(error))?;
     drop(timeout(PING, conn.close()).await);
     Ok(passed)
 }
 
 /// Without a connection of its own: mostly there is nothing.
-async fn is_left(inner: &Inner, part: usize) -> sqlx::Result<bool> {
+async fn is_left(inner: &MySqlState, part: usize) -> sqlx::Result<bool> {
     let Some(shard) = inner.members().get(part) else { return Ok(false) };
     let left = || async {
         let left = sqlx::query(sql!(labels, has_earlier));

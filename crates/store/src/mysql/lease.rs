@@ -1,4 +1,4 @@
-//! Leases: handing tasks over, signs of life, requests to stop. A lease never outlives the task's `timeout_ms`.
+//! Leases: handing tasks over, heartbeats, requests to stop. A lease never outlives the task's `timeout_ms`.
 
 use super::{
     ended::{self, Ends},
@@ -192,7 +192,7 @@ pub(crate) async fn extend(
     Ok(extended)
 }
 
-/// The signs of life of one round.
+/// The heartbeats of one round.
 struct Signs {
     now: Millis,
     rows: Rows,
@@ -216,15 +216,15 @@ impl Signs {
         let until = row.try_get::<Option<i64>, _>(8)?.map(Millis).filter(|at| *at > self.now);
         let Some(until) = until.filter(|_| state.is_in_flight() && fence == beat.fence) else {
             let known = row.try_get::<Option<i64>, _>(11)?.map(Millis);
-            let told = beat
+            let reported = beat
                 .handed_over_at
                 .filter(|handed_over_at| state.is_finished() && known != Some(*handed_over_at));
-            if let Some(fired_at) = told.filter(|_| fence == beat.fence) {
+            if let Some(fired_at) = reported.filter(|_| fence == beat.fence) {
                 self.fired.row(*place).int(fence).at(fired_at);
             }
             return Ok(Extended::Lost);
         };
-        // What is told late does not take back what the executor's own sign of life has got.
+        // What is reported late does not revoke what the executor's own heartbeat has got.
         let lease_until = match beat.handed_over_at {
             Some(_) if state != State::Dispatched => until,
             _ => bounded(beat.lease_until, row::millis(row, 7)?, row.try_get(9)?),

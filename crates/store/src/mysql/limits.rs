@@ -8,7 +8,7 @@
 //! nor `TCP_USER_TIMEOUT` can be set on connections to MySQL. A silent connection is found when something is asked on
 //! it, and by the pings of connections that are idle.
 
-use super::session::{self, Door, Known, Seen};
+use super::session::{self, DatabaseAddress, Known, Seen};
 use crate::Error;
 use futures_util::{
     future::{BoxFuture, join_all},
@@ -43,7 +43,7 @@ impl Limit {
     }
 }
 
-/// Signs of life and leases of partitions: four tries fit into one lease of 2 s. Each statement may be sent twice.
+/// Heartbeats and leases of partitions: four tries fit into one lease of 2 s. Each statement may be sent twice.
 pub(crate) const OWNERSHIP: Limit = Limit::of_ms(400, 5_000);
 /// Leases of tasks: a transaction up to its commit, and the commit. Begun again once on a new connection where no
 /// commit was sent.
@@ -77,12 +77,12 @@ tokio::task_local! {
 /// if its unit came to its end: one that was given up in the middle may be within a transaction, or an answer behind.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
-    state: Mutex<State>,
+    state: Mutex<LimitsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    held: Vec<(u64, Door)>,
+struct LimitsState {
+    held: Vec<(u64, DatabaseAddress)>,
     /// What it waits for is not said on these connections, so many times.
     elsewhere: u32,
     is_cut: bool,
@@ -94,8 +94,8 @@ impl Unit {
         UNIT.try_with(Arc::clone).ok()
     }
 
-    pub(crate) fn holds(&self, connection: u64, door: &Door) {
-        self.state.lock().held.push((connection, door.clone()));
+    pub(crate) fn holds(&self, connection: u64, address: &DatabaseAddress) {
+        self.state.lock().held.push((connection, address.clone()));
     }
 
     /// True: it may be used again.
@@ -106,7 +106,7 @@ impl Unit {
     }
 
     /// None while it waits for something else.
-    fn held(&self) -> Vec<(u64, Door)> {
+    fn held(&self) -> Vec<(u64, DatabaseAddress)> {
         let state = self.state.lock();
         if state.elsewhere > 0 { Vec::new() } else { state.held.clone() }
     }
@@ -168,7 +168,7 @@ pub(crate) async fn here<T>(work: impl Future<Output = T>) -> T {
     work.await
 }
 
-/// Work that lasts, on connections of its own (`Door::own`).
+/// Work that lasts, on connections of its own (`DatabaseAddress::own`).
 pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let unit = Arc::new(Unit::default());
     let mut answer = None;
@@ -222,11 +222,11 @@ pub(crate) async fn twice<T: Send, F: Future<Output = sqlx::Result<T>> + Send>(
 /// them would be taken for silent.
 pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
     limit: Limit,
-    door: &Door,
+    address: &DatabaseAddress,
     work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, E>,
 ) -> Result<T, E> {
-    let Known { mut conn, number } = door.known().await?;
-    let watched = watched(limit, || vec![(number, door.clone())], work(&mut conn));
+    let Known { mut conn, number } = address.known().await?;
+    let watched = watched(limit, || vec![(number, address.clone())], work(&mut conn));
     let done = elsewhere(watched).await.unwrap_or_else(|| Err(E::from(silent())))?;
     drop(timeout(PING, conn.close()).await);
     Ok(done)
@@ -236,7 +236,7 @@ pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
 /// dropped. `held`: the connections that it is at work on now.
 pub(crate) async fn watched<T>(
     limit: Limit,
-    held: impl Fn() -> Vec<(u64, Door)> + Sync,
+    held: impl Fn() -> Vec<(u64, DatabaseAddress)> + Sync,
     work: impl Future<Output = T>,
 ) -> Option<T> {
     let heard = Arc::new(Heard::default());
@@ -267,7 +267,11 @@ impl Wake for Heard {
 }
 
 /// Until the work is to be given up. Apart from the work, and so compiled once for all kinds of it.
-async fn fell_silent(limit: Limit, held: &(dyn Fn() -> Vec<(u64, Door)> + Sync), heard: &AtomicU64) {
+async fn fell_silent(
+    limit: Limit,
+    held: &(dyn Fn() -> Vec<(u64, DatabaseAddress)> + Sync),
+    heard: &AtomicU64,
+) {
     let ends_at = Instant::now() + limit.at_most;
     loop {
         sleep_until((Instant::now() + limit.ask_after).min(ends_at)).await;
@@ -281,8 +285,8 @@ async fn fell_silent(limit: Limit, held: &(dyn Fn() -> Vec<(u64, Door)> + Sync),
 
 /// All of them, at the same time: one that is idle beside one that is at work is not silent. Then they are ended, so that
 /// what they have locked is free. `is_late`: whatever they are at. `heard`: grows with all that comes on them.
-async fn are_silent(held: &[(u64, Door)], is_late: bool, heard: &AtomicU64) -> bool {
-    let looks = join_all(held.iter().map(|(number, door)| door.look_at(*number, is_late, heard))).await;
+async fn are_silent(held: &[(u64, DatabaseAddress)], is_late: bool, heard: &AtomicU64) -> bool {
+    let looks = join_all(held.iter().map(|(number, address)| address.look_at(*number, is_late, heard))).await;
     if looks.iter().any(|seen| matches!(seen, Seen::AtWork)) {
         return false;
     }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// Each has writers of its own: what an instant waits for never waits for a commit of what can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum WriterKind {
     /// Leases: a task is due and its executor waits.
     Urgent,
     /// Moves ahead of their time, outcomes, requests of people.
@@ -20,7 +20,7 @@ pub(crate) enum Lane {
     Bulk,
 }
 
-impl Lane {
+impl WriterKind {
     pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Moves, Self::Bulk];
 
     /// Most rows of one transaction; a first job that is larger goes alone. About ten milliseconds of work, so that
@@ -60,15 +60,15 @@ impl Lane {
 }
 
 #[derive(Debug)]
-pub(crate) struct Line<J> {
-    waiting: Mutex<Waiting<J>>,
+pub(crate) struct JobQueue<J> {
+    waiting: Mutex<WaitingJobs<J>>,
     rows_max: usize,
     /// Its writers wait on it: a permit is kept for one when none does.
     wake: Notify,
 }
 
 #[derive(Debug)]
-struct Waiting<J> {
+struct WaitingJobs<J> {
     jobs: Turns<J>,
     /// Those whose jobs a writer has.
     under_way: Vec<Tenant>,
@@ -78,7 +78,7 @@ struct Waiting<J> {
 
 /// What a writer commits together.
 #[derive(Debug)]
-pub(crate) struct Batch<J> {
+pub(crate) struct JobBatch<J> {
     pub(crate) jobs: Vec<J>,
     pub(crate) under_way: UnderWay<J>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Batch<J> {
 /// As long as it lasts no other writer takes anything of its tenants.
 #[derive(Debug)]
 pub(crate) struct UnderWay<J> {
-    line: Arc<Line<J>>,
+    line: Arc<JobQueue<J>>,
     tenants: Vec<Tenant>,
 }
 
@@ -102,13 +102,13 @@ impl<J> Drop for UnderWay<J> {
     }
 }
 
-impl<J> Line<J> {
+impl<J> JobQueue<J> {
     pub(crate) fn new(rows_max: usize, writers: usize) -> Self {
-        let waiting = Waiting { jobs: Turns::default(), under_way: Vec::new(), closed: false, writers };
+        let waiting = WaitingJobs { jobs: Turns::default(), under_way: Vec::new(), closed: false, writers };
         Self { waiting: Mutex::new(waiting), rows_max, wake: Notify::new() }
     }
 
-    pub(crate) fn of(lane: Lane) -> (Arc<Self>, usize) {
+    pub(crate) fn of(lane: WriterKind) -> (Arc<Self>, usize) {
         let writers = lane.writers_of_a_line();
         (Arc::new(Self::new(lane.rows_max(), writers)), writers)
     }
@@ -151,13 +151,13 @@ impl<J> Line<J> {
 
     /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. None: closed, and
     /// nothing is left.
-    pub(crate) async fn batch(self: &Arc<Self>) -> Option<Batch<J>> {
+    pub(crate) async fn batch(self: &Arc<Self>) -> Option<JobBatch<J>> {
         loop {
             {
                 let mut waiting = self.waiting.lock();
                 let (jobs, tenants) = waiting.take(self.rows_max);
                 if !jobs.is_empty() {
-                    return Some(Batch { jobs, under_way: UnderWay { line: Arc::clone(self), tenants } });
+                    return Some(JobBatch { jobs, under_way: UnderWay { line: Arc::clone(self), tenants } });
                 }
                 if waiting.closed && waiting.jobs.is_empty() {
                     drop(waiting);
@@ -175,7 +175,7 @@ fn may_go(under_way: &[Tenant], tenant: Tenant) -> bool {
     under_way.is_empty() || tenant != Tenant::NONE && !under_way.contains(&tenant)
 }
 
-impl<J> Waiting<J> {
+impl<J> WaitingJobs<J> {
     fn may_go(&self, tenant: Tenant) -> bool {
         may_go(&self.under_way, tenant)
     }
@@ -202,24 +202,24 @@ impl<J> Waiting<J> {
 }
 
 /// Of the connections that insert, how many lines a lane has.
-const fn lines_of(lane: Lane, writers: u32) -> u32 {
+const fn lines_of(lane: WriterKind, writers: u32) -> u32 {
     match lane {
-        Lane::Urgent | Lane::Moves => writers.div_ceil(2),
-        Lane::Bulk => writers,
+        WriterKind::Urgent | WriterKind::Moves => writers.div_ceil(2),
+        WriterKind::Bulk => writers,
     }
 }
 
 /// The lines of a lane, each with its number of writers.
-pub(super) fn lines<J>(lane: Lane, writers: u32) -> impl Iterator<Item = (Arc<Line<J>>, usize)> {
-    (0..lines_of(lane, writers)).map(move |_| Line::of(lane))
+pub(super) fn lines<J>(lane: WriterKind, writers: u32) -> impl Iterator<Item = (Arc<JobQueue<J>>, usize)> {
+    (0..lines_of(lane, writers)).map(move |_| JobQueue::of(lane))
 }
 
 /// Connections of a database that write.
 pub(super) fn writers_in_all(writers: u32) -> i64 {
-    let of = |lane: &Lane| {
+    let of = |lane: &WriterKind| {
         i64::from(lines_of(*lane, writers)) * i64::try_from(lane.writers_of_a_line()).unwrap_or(1)
     };
-    Lane::ALL.iter().map(of).sum()
+    WriterKind::ALL.iter().map(of).sum()
 }
 
 #[cfg(test)]
@@ -235,12 +235,12 @@ mod tests {
         pin!(work).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn line<J>(rows_max: usize) -> Arc<Line<J>> {
-        Arc::new(Line::new(rows_max, 1))
+    fn line<J>(rows_max: usize) -> Arc<JobQueue<J>> {
+        Arc::new(JobQueue::new(rows_max, 1))
     }
 
     /// And written.
-    fn taken<J>(line: &Arc<Line<J>>) -> Poll<Option<Vec<J>>> {
+    fn taken<J>(line: &Arc<JobQueue<J>>) -> Poll<Option<Vec<J>>> {
         now(line.batch()).map(|this_batch| this_batch.map(|batch| batch.jobs))
     }
 
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn of_two_writers_each_is_told_of_the_end_and_what_waits_is_left_to_the_last() {
-        let line = Arc::new(Line::new(9, 2));
+        let line = Arc::new(JobQueue::new(9, 2));
         let one = Tenant::of("one");
         line.push((one, 1), 1).unwrap();
         let Poll::Ready(Some(first)) = now(line.batch()) else { panic!("it waits") };

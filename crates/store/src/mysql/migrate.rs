@@ -2,7 +2,7 @@
 //! knows, unaltered. Each file can be run again, because MySQL commits each of its statements by itself.
 
 use super::{
-    session::{Door, Known},
+    session::{DatabaseAddress, Known},
     statements::sql,
 };
 use crate::Error;
@@ -60,9 +60,9 @@ pub(crate) struct Locked {
 }
 
 impl Locked {
-    pub(crate) async fn wait(door: &Door) -> Result<Self, Error> {
-        let failed = |error| door.failed(error);
-        let Known { mut conn, number } = door.own().await.map_err(failed)?;
+    pub(crate) async fn wait(address: &DatabaseAddress) -> Result<Self, Error> {
+        let failed = |error| address.failed(error);
+        let Known { mut conn, number } = address.own().await.map_err(failed)?;
         let lock = sqlx::query(sql!(session, lock_migrations))
             .bind(LOCK_WAIT_S)
             .fetch_one(&mut conn)
@@ -70,7 +70,7 @@ impl Locked {
             .map_err(failed)?;
         match lock.try_get::<Option<i64>, _>(0).map_err(failed)? {
             Some(1) => Ok(Self { conn, number }),
-            _ => Err(Error::Migrating { at: door.to_string(), waited_s: LOCK_WAIT_S }),
+            _ => Err(Error::Migrating { at: address.to_string(), waited_s: LOCK_WAIT_S }),
         }
     }
 
@@ -91,45 +91,48 @@ pub enum Schema {
 }
 
 /// What `migrate` would do. Changes nothing.
-pub(crate) async fn look(conn: &mut MySqlConnection, door: &Door) -> Result<Schema, Error> {
-    let failed = |error| door.failed(error);
+pub(crate) async fn look(conn: &mut MySqlConnection, address: &DatabaseAddress) -> Result<Schema, Error> {
+    let failed = |error| address.failed(error);
     if !is_ours(conn).await.map_err(failed)? {
         return match a_table(conn).await.map_err(failed)? {
-            Some(table) => Err(Error::ForeignTables { at: door.to_string(), table }),
+            Some(table) => Err(Error::ForeignTables { at: address.to_string(), table }),
             None => Ok(Schema::Empty),
         };
     }
     let recorded = recorded(conn).await.map_err(failed)?;
-    check(door, &recorded, &CHECKSUMS)?;
+    check(address, &recorded, &CHECKSUMS)?;
     let missing: Vec<&str> = MIGRATIONS.iter().skip(recorded.len()).map(|migration| migration.0).collect();
     Ok(if missing.is_empty() { Schema::Current } else { Schema::Behind(missing) })
 }
 
 /// Applies what is missing, and answers its names.
-pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<Vec<String>, Error> {
-    let failed = |error| door.failed(error);
+pub(crate) async fn migrate(
+    conn: &mut MySqlConnection,
+    address: &DatabaseAddress,
+) -> Result<Vec<String>, Error> {
+    let failed = |error| address.failed(error);
     if !is_ours(conn).await.map_err(failed)? {
         if let Some(table) = a_table(conn).await.map_err(failed)? {
-            return Err(Error::ForeignTables { at: door.to_string(), table });
+            return Err(Error::ForeignTables { at: address.to_string(), table });
         }
         sqlx::raw_sql(sql!(session, create_migration_table)).execute(&mut *conn).await.map_err(failed)?;
     }
     let recorded = recorded(conn).await.map_err(failed)?;
-    check(door, &recorded, &CHECKSUMS)?;
+    check(address, &recorded, &CHECKSUMS)?;
     let mut applied = Vec::new();
     let missing = MIGRATIONS.iter().zip(CHECKSUMS.iter()).zip(1_i32..).skip(recorded.len());
     for (((name, text), checksum), position) in missing {
         sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(failed)?;
         let record = sqlx::query(sql!(session, record_migration)).bind(position).bind(*name).bind(checksum);
         record.execute(&mut *conn).await.map_err(failed)?;
-        tracing::info!(at = %door, migration = name, "a migration was applied");
+        tracing::info!(at = %address, migration = name, "a migration was applied");
         applied.push((*name).to_owned());
     }
     Ok(applied)
 }
 
-fn check(door: &Door, recorded: &[Recorded], checksums: &[String]) -> Result<(), Error> {
-    let at = || door.to_string();
+fn check(address: &DatabaseAddress, recorded: &[Recorded], checksums: &[String]) -> Result<(), Error> {
+    let at = || address.to_string();
     for (nth, recorded) in recorded.iter().enumerate() {
         let (Some((name, _)), Some(known)) = (MIGRATIONS.get(nth), checksums.get(nth)) else {
             return Err(Error::UnknownMigration { at: at(), found: recorded.name.clone() });
@@ -190,17 +193,17 @@ mod tests {
 
     #[test]
     fn a_record_must_be_the_beginning_of_what_is_known() {
-        let door = Door::new("mysql://u:p@h/d").unwrap();
+        let address = DatabaseAddress::new("mysql://u:p@h/d").unwrap();
         let all: Vec<&str> = MIGRATIONS.iter().map(|migration| migration.0).collect();
         let sums: Vec<String> = all.iter().map(|text| format!("of {text}")).collect();
         for known in 0..=all.len() {
-            check(&door, &recorded(&all[..known]), &sums).unwrap();
+            check(&address, &recorded(&all[..known]), &sums).unwrap();
         }
         let newer = recorded(&[all.as_slice(), &["9999_later"]].concat());
-        assert!(check(&door, &newer, &sums).unwrap_err().to_string().contains("9999_later"));
+        assert!(check(&address, &newer, &sums).unwrap_err().to_string().contains("9999_later"));
         let other = recorded(&["0001_other"]);
-        assert!(matches!(check(&door, &other, &sums), Err(Error::UnknownMigration { .. })));
+        assert!(matches!(check(&address, &other, &sums), Err(Error::UnknownMigration { .. })));
         let altered = vec![Recorded { name: all[0].to_owned(), checksum: "another".to_owned() }];
-        assert!(matches!(check(&door, &altered, &sums), Err(Error::AlteredMigration { .. })));
+        assert!(matches!(check(&address, &altered, &sums), Err(Error::AlteredMigration { .. })));
     }
 }

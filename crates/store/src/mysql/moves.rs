@@ -125,7 +125,7 @@ async fn one_round(
     Ok(moved)
 }
 
-/// Where a task stands before it moves: columns of `lock_places` in moves.sql.
+/// Where a task is before it moves: columns of `lock_places` in moves.sql.
 struct Spot {
     place: TaskRef,
     namespace: Box<str>,

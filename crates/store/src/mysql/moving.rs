@@ -3,7 +3,7 @@
 //!
 //! | step | the catalog says | old place | new place | after a kill |
 //! |---|---|---|---|---|
-//! | 1 recorded | copying | open | arriving | goes on when it is run again, or is undone |
+//! | 1 recorded | copying | open | arriving | continues when it is run again, or is undone |
 //! | 2 copied, again and again until little differs | copying | open | arriving | as 1 |
 //! | 3 announced | closing, for ten seconds | open | arriving | engines go back to copying |
 //! | 4 closed: writers end, then wait | closing | closed | arriving | engines open it again at the old place within ten seconds |
@@ -11,10 +11,10 @@
 //! | 6 **decided**: placement says the new place | decided | closed | arriving | engines let it take effect, at once |
 //! | 7 left: the account goes | decided | left | arriving | as 6 |
 //! | 8 opened: the account comes | decided | left | open | as 6 |
-//! | 9 old rows deleted, in batches | cleaning | left | open | goes on when it is run again |
+//! | 9 old rows deleted, in batches | cleaning | left | open | continues when it is run again |
 //!
 //! Nobody writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
-//! waits for it, and after that the database refuses whoever did not hear of it. A mover that was overtaken is refused
+//! waits for it, and after that the database refuses whoever did not hear of it. A mover that was superseded is refused
 //! by its term.
 
 mod copy;
@@ -26,11 +26,11 @@ mod work;
 pub(crate) use steps::{guard, mend};
 
 use super::{
-    Inner, MysqlStore,
-    hosted::State,
+    MySqlState, MysqlStore,
+    hosted::HostedState,
     limits::{elsewhere, lasting},
     pauses, repair, row,
-    session::{Door, Known},
+    session::{DatabaseAddress, Known},
     shards,
     statements::{Many, sql},
 };
@@ -41,9 +41,9 @@ use punctual_domain::place::Partition;
 use side::Side;
 use sqlx::{MySqlConnection, Row as _};
 use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
-use steps::{Row, Step};
+use steps::{RelocationStep, Row};
 use tokio::time::{Instant, sleep};
-use work::Key;
+use work::RowPosition;
 
 /// How long a partition stays closed when nobody says any more that it should, in milliseconds.
 const CLOSED_MS: i64 = 10_000;
@@ -61,15 +61,15 @@ const DELETED_ROWS: i64 = 500;
 
 /// What a column of `task` is copied as.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum FailureKind {
     Int,
     Text,
     Bytes,
 }
 
 /// The columns of `task`, in the order in which they are read and written.
-const COLUMNS: [(&str, Kind); 39] = {
-    use Kind::{Bytes, Int, Text};
+const COLUMNS: [(&str, FailureKind); 39] = {
+    use FailureKind::{Bytes, Int, Text};
     [
         ("partition_no", Int),
         ("due_at", Int),
@@ -169,7 +169,7 @@ pub struct Moved {
 type Progress<'p> = &'p mut (dyn FnMut(&MoveProgress) -> ControlFlow<()> + Send);
 
 impl MysqlStore {
-    /// Moves a partition to a database of the cluster, or goes on with a move that was begun. None: it is there.
+    /// Moves a partition to a database of the cluster, or continues with a move that was begun. None: it is there.
     ///
     /// # Errors
     /// When an engine could not follow, another move of the partition is not over, or a database fails. The partition
@@ -202,14 +202,14 @@ impl MysqlStore {
     }
 }
 
-impl Inner {
-    pub(super) fn door(&self, shard: usize) -> Result<&Door, Error> {
-        steps::door(&self.doors, shard)
+impl MySqlState {
+    pub(super) fn address(&self, shard: usize) -> Result<&DatabaseAddress, Error> {
+        steps::address(&self.addresses, shard)
     }
 }
 
 struct Mover<'i, 'p> {
-    inner: &'i Inner,
+    inner: &'i MySqlState,
     partition: Partition,
     /// Has the lock of movers.
     catalog: MySqlConnection,
@@ -219,12 +219,16 @@ struct Mover<'i, 'p> {
 }
 
 impl<'i, 'p> Mover<'i, 'p> {
-    async fn start(inner: &'i Inner, partition: Partition, progress: Progress<'p>) -> Result<Self, Error> {
+    async fn start(
+        inner: &'i MySqlState,
+        partition: Partition,
+        progress: Progress<'p>,
+    ) -> Result<Self, Error> {
         let partitions = inner.cluster.partitions;
         if partition.0 >= partitions {
             return Err(Error::NoPartition { partition: partition.0, partitions });
         }
-        let catalog = alone(inner.door(0)?).await?.conn;
+        let catalog = alone(inner.address(0)?).await?.conn;
         let said = MoveProgress { partition, step: MoveStep::Recorded, round: 0, rows: 0, copied: 0 };
         Ok(Self { inner, partition, catalog, progress, said, began: Instant::now() })
     }
@@ -238,19 +242,19 @@ impl<'i, 'p> Mover<'i, 'p> {
     }
 
     /// The move of this partition that is not over.
-    async fn standing(&mut self) -> Result<Option<Row>, Error> {
+    async fn existing(&mut self) -> Result<Option<Row>, Error> {
         Ok(steps::list(&mut self.catalog).await?.into_iter().find(|row| row.partition == self.partition))
     }
 
     async fn go(mut self, to: usize) -> Result<Option<Moved>, Error> {
         let (version, members) = shards::version(&mut self.catalog).await?;
-        if to >= members || to >= self.inner.doors.len() {
+        if to >= members || to >= self.inner.addresses.len() {
             return Err(Error::NoShard { shard: to, members });
         }
         let placement = shards::read(&mut self.catalog, version, members).await?;
         let from = placement.ok_or(Error::NoCluster)?.shard_of(self.partition);
-        let mut row = match self.standing().await? {
-            Some(row) if row.to != to || row.step == Step::Undoing => {
+        let mut row = match self.existing().await? {
+            Some(row) if row.to != to || row.step == RelocationStep::Undoing => {
                 return Err(Error::OtherMove { partition: self.partition.0, from: row.from, to: row.to });
             }
             Some(row) => row,
@@ -258,7 +262,7 @@ impl<'i, 'p> Mover<'i, 'p> {
             None => {
                 self.all_can_follow(to).await?;
                 // What is paused stays so at the new place.
-                elsewhere(pauses::spread(&self.inner.doors)).await?;
+                elsewhere(pauses::spread(&self.inner.addresses)).await?;
                 steps::begin(&mut self.catalog, self.partition, from, to).await?
             }
         };
@@ -272,16 +276,16 @@ impl<'i, 'p> Mover<'i, 'p> {
             rounds: 0,
             closed_for: Duration::ZERO,
         };
-        if matches!(row.step, Step::Copying | Step::Closing) {
+        if matches!(row.step, RelocationStep::Copying | RelocationStep::Closing) {
             self.all_can_follow(to).await?;
             self.bring_over(&mut row, &mut moved).await?;
         }
-        if row.step == Step::Decided {
-            row.take_effect(&self.inner.doors).await?;
-            self.turn(&mut row, Step::Cleaning).await?;
+        if row.step == RelocationStep::Decided {
+            row.apply(&self.inner.addresses).await?;
+            self.advance_to(&mut row, RelocationStep::Cleaning).await?;
         }
-        self.clean(row, State::Left, row.from).await?;
-        self.inner.routing.read(&self.inner.catalog, &self.inner.doors).await?;
+        self.clean(row, HostedState::Left, row.from).await?;
+        self.inner.routing.read(&self.inner.catalog, &self.inner.addresses).await?;
         Ok(Some(moved))
     }
 
@@ -300,33 +304,37 @@ impl<'i, 'p> Mover<'i, 'p> {
         Err(Error::EnginesBehind { engines: engines.join(", ") })
     }
 
-    /// Another step under a new term. An error, if somebody else went on, which then is to be looked at again.
-    async fn turn(&mut self, row: &mut Row, step: Step) -> Result<(), Error> {
+    /// Another step under a new term. An error, if another continued, which then is to be looked at again.
+    async fn advance_to(&mut self, row: &mut Row, step: RelocationStep) -> Result<(), Error> {
         let term = steps::new_term(&mut self.catalog).await?;
-        if row.turn(&mut self.catalog, step, term).await? {
+        if row.advance_to(&mut self.catalog, step, term).await? {
             return Ok(());
         }
-        match self.standing().await? {
+        match self.existing().await? {
             // An engine was faster.
             Some(found) if found.step == step => {
                 *row = found;
-                if row.turn(&mut self.catalog, step, term).await? { Ok(()) } else { Err(self.overtaken()) }
+                if row.advance_to(&mut self.catalog, step, term).await? {
+                    Ok(())
+                } else {
+                    Err(self.superseded())
+                }
             }
-            _ => Err(self.overtaken()),
+            _ => Err(self.superseded()),
         }
     }
 
-    fn overtaken(&self) -> Error {
-        Error::Overtaken { partition: self.partition.0 }
+    fn superseded(&self) -> Error {
+        Error::NewerTerm { partition: self.partition.0 }
     }
 
     /// From the first copy to the opening at the new place.
     async fn bring_over(&mut self, row: &mut Row, moved: &mut Moved) -> Result<(), Error> {
-        self.turn(row, Step::Copying).await?;
-        let mut from = Side::alone(self.inner.door(row.from)?, self.partition).await?;
-        let mut to = Side::alone(self.inner.door(row.to)?, self.partition).await?;
+        self.advance_to(row, RelocationStep::Copying).await?;
+        let mut from = Side::alone(self.inner.address(row.from)?, self.partition).await?;
+        let mut to = Side::alone(self.inner.address(row.to)?, self.partition).await?;
         if from.mark(sql!(hosted, take_over), row.term).await? != 1 {
-            return Err(self.overtaken());
+            return Err(self.superseded());
         }
         let arrive = sqlx::query(sql!(hosted, begin_arrival)).bind(row::partition_no(self.partition));
         arrive.bind(row.term).execute(&mut to.conn).await?;
@@ -341,15 +349,15 @@ impl<'i, 'p> Mover<'i, 'p> {
                 return Err(error);
             }
         };
-        let doors = &self.inner.doors;
-        row.account(doors, row.from, (State::Closed, State::Left), -1).await?;
+        let addresses = &self.inner.addresses;
+        row.account(addresses, row.from, (HostedState::Closed, HostedState::Left), -1).await?;
         self.say(MoveStep::Left)?;
-        row.account(&self.inner.doors, row.to, (State::Arriving, State::Open), 1).await?;
+        row.account(&self.inner.addresses, row.to, (HostedState::Arriving, HostedState::Open), 1).await?;
         moved.closed_for = closed.elapsed();
         self.say(MoveStep::Opened)?;
         pair.from.free().await;
         pair.to.free().await;
-        self.turn(row, Step::Cleaning).await
+        self.advance_to(row, RelocationStep::Cleaning).await
     }
 
     /// Answers since when nobody can write.
@@ -387,7 +395,7 @@ impl<'i, 'p> Mover<'i, 'p> {
     /// All pieces. With the record: the original is closed, and is kept so.
     async fn round(&mut self, pair: &mut Pair, mut closed: Option<&mut Row>) -> Result<Round, Error> {
         let step = if closed.is_some() { MoveStep::Comparing } else { MoveStep::Copying };
-        let (mut round, mut after) = (Round::default(), Key::START);
+        let (mut round, mut after) = (Round::default(), RowPosition::START);
         let mut said_at = Instant::now();
         while let Some(piece) = pair.next(after).await? {
             pair.piece(piece, closed.is_some(), &mut round).await?;
@@ -410,25 +418,25 @@ impl<'i, 'p> Mover<'i, 'p> {
                 return self.say(MoveStep::Closed);
             }
             let term = row.term;
-            if !row.turn(&mut self.catalog, Step::Copying, term).await? {
-                return Err(self.overtaken());
+            if !row.advance_to(&mut self.catalog, RelocationStep::Copying, term).await? {
+                return Err(self.superseded());
             }
             elsewhere(sleep(CLOSE_AGAIN)).await;
         }
-        Err(Error::NeverQuiet { at: pair.from.door.to_string(), partition: self.partition.0 })
+        Err(Error::NeverQuiet { at: pair.from.address.to_string(), partition: self.partition.0 })
     }
 
-    /// What is done while nobody writes, up to the decision.
+    /// What is done while no writer writes, up to the decision.
     async fn finish(&mut self, pair: &mut Pair, row: &mut Row, moved: &mut Moved) -> Result<(), Error> {
         let round = self.round(pair, Some(row)).await?;
         replies::copy(pair, self.inner.cluster.partitions).await?;
         (moved.copied_closed, moved.copied) = (round.copied, moved.copied + round.copied);
         moved.tasks = round.rows;
-        pair.from.enter((State::Closed, row.term), &round.account).await?;
-        pair.to.enter((State::Arriving, row.term), &round.account).await?;
+        pair.from.enter((HostedState::Closed, row.term), &round.account).await?;
+        pair.to.enter((HostedState::Arriving, row.term), &round.account).await?;
         self.say(MoveStep::Entered)?;
         if !(pair.from.is_alone().await? && pair.to.is_alone().await?) {
-            return Err(self.overtaken());
+            return Err(self.superseded());
         }
         row.decide(&mut self.catalog).await?;
         self.say(MoveStep::Decided)
@@ -436,35 +444,38 @@ impl<'i, 'p> Mover<'i, 'p> {
 
     /// Gives up what was closed, unless it is decided all the same: the answer to the decision may have been lost.
     async fn back(&mut self, row: &mut Row) -> Result<(), Error> {
-        if row.step == Step::Closing {
+        if row.step == RelocationStep::Closing {
             let term = steps::new_term(&mut self.catalog).await?;
-            if row.turn(&mut self.catalog, Step::Copying, term).await? {
-                row.reopen(&self.inner.doors).await?;
+            if row.advance_to(&mut self.catalog, RelocationStep::Copying, term).await? {
+                row.reopen(&self.inner.addresses).await?;
             }
         }
         Ok(())
     }
 
     async fn undo(mut self) -> Result<(), Error> {
-        let Some(mut row) = self.standing().await? else {
+        let Some(mut row) = self.existing().await? else {
             return Err(Error::NoMove { partition: self.partition.0 });
         };
-        if matches!(row.step, Step::Decided | Step::Cleaning) {
+        if matches!(row.step, RelocationStep::Decided | RelocationStep::Cleaning) {
             return Err(Error::TooLateToUndo { partition: self.partition.0 });
         }
-        self.turn(&mut row, Step::Undoing).await?;
-        row.reopen(&self.inner.doors).await?;
-        self.clean(row, State::Arriving, row.to).await
+        self.advance_to(&mut row, RelocationStep::Undoing).await?;
+        row.reopen(&self.inner.addresses).await?;
+        self.clean(row, HostedState::Arriving, row.to).await
     }
 
     /// Deletes what a partition left at a place, and forgets the move.
-    async fn clean(&mut self, row: Row, state: State, shard: usize) -> Result<(), Error> {
+    async fn clean(&mut self, row: Row, state: HostedState, shard: usize) -> Result<(), Error> {
         let mut row = row;
         let step = row.step;
-        self.turn(&mut row, step).await?;
-        let mut side = Side::alone(self.inner.door(shard)?, self.partition).await?;
-        let text =
-            if state == State::Left { sql!(hosted, take_over_remains) } else { sql!(hosted, take_over_copy) };
+        self.advance_to(&mut row, step).await?;
+        let mut side = Side::alone(self.inner.address(shard)?, self.partition).await?;
+        let text = if state == HostedState::Left {
+            sql!(hosted, take_over_remains)
+        } else {
+            sql!(hosted, take_over_copy)
+        };
         if side.mark(text, row.term).await? == 1 {
             replies::empty(&mut side, (state, row.term), self.inner.cluster.partitions).await?;
             (self.said.rows, self.said.copied) = (0, 0);
@@ -488,15 +499,15 @@ impl<'i, 'p> Mover<'i, 'p> {
 }
 
 /// Partitions whose moves are not over.
-pub(super) async fn underway(inner: &Inner) -> Result<BTreeSet<Partition>, Error> {
-    // Within the limit of whoever asks.
+pub(super) async fn underway(inner: &MySqlState) -> Result<BTreeSet<Partition>, Error> {
+    // Within the limit of a caller that asks.
     let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
     Ok(rows.into_iter().map(|row| row.partition).collect())
 }
 
 /// A connection with the lock of movers.
-pub(super) async fn alone(door: &Door) -> Result<Known, Error> {
-    let mut known = door.own().await.map_err(|error| door.failed(error))?;
+pub(super) async fn alone(address: &DatabaseAddress) -> Result<Known, Error> {
+    let mut known = address.own().await.map_err(|error| address.failed(error))?;
     let alone = sqlx::query_scalar(sql!(moving, lock_moves)).fetch_one(&mut known.conn);
     let alone: Option<i64> = alone.await?;
     if alone == Some(1) {

@@ -5,10 +5,10 @@ use super::{
     CHUNK_ROWS, MysqlStore,
     calls::{answered, push, spread},
     executors,
-    job::{Job, Refused, Work},
+    job::{Job, JobKind, RefusedJob},
     lease,
     ledger::Ledger,
-    line::Lane,
+    line::WriterKind,
     moves::long_bytes,
     place::{self, Rows},
     row,
@@ -38,15 +38,18 @@ impl NamespaceStore for MysqlStore {
     async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, CallError> {
         const DOING: &str = "delete tasks of a namespace";
         // Where inserts wait: leases and outcomes are not held up.
-        let line =
-            self.inner.members().get(part).and_then(|member| member.lines.get(Lane::Bulk as usize)?.first());
+        let line = self
+            .inner
+            .members()
+            .get(part)
+            .and_then(|member| member.lines.get(WriterKind::Bulk as usize)?.first());
         let (caller, answer) = oneshot::channel();
-        push(line, Job::new(DOING, Work::Forget(asked, caller)));
+        push(line, Job::new(DOING, JobKind::Forget(asked, caller)));
         match answered(DOING, answer).await {
             Ok(deleted) => Ok(deleted),
-            Err(Refused::Failed(error)) => Err(error),
+            Err(RefusedJob::Failed(error)) => Err(error),
             // It writes only where it may, so there is no such answer.
-            Err(Refused::Elsewhere((), _)) => Ok(DeletedTasks::default()),
+            Err(RefusedJob::Elsewhere((), _)) => Ok(DeletedTasks::default()),
         }
     }
 
@@ -58,8 +61,8 @@ impl NamespaceStore for MysqlStore {
     }
 
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {
-        let asked = ("delete finished tasks", Lane::Bulk, CHUNK_ROWS);
-        spread(&self.inner, asked, tasks, |finished_task| finished_task.place.partition, Work::Delete)
+        let asked = ("delete finished tasks", WriterKind::Bulk, CHUNK_ROWS);
+        spread(&self.inner, asked, tasks, |finished_task| finished_task.place.partition, JobKind::Delete)
             .await
             .all()
     }
@@ -132,9 +135,9 @@ pub(crate) async fn delete_finished(
             continue;
         };
         let state: State = row::state(&spotted.row, 4)?;
-        let stands = (state, spotted.row.try_get::<i64, _>(5)?) == (asked.state, asked.fence);
+        let existing = (state, spotted.row.try_get::<i64, _>(5)?) == (asked.state, asked.fence);
         // Named twice, it is deleted once.
-        if !stands || !state.is_finished() || !gone.insert(spotted.place.id) {
+        if !existing || !state.is_finished() || !gone.insert(spotted.place.id) {
             answers.push(Applied::Lost);
             continue;
         }

@@ -32,11 +32,11 @@ impl MysqlStore {
     #[must_use]
     pub fn ownership(&self) -> MysqlOwnership {
         let catalog = self.inner.catalog.beside(OWNERSHIP_CONNECTIONS);
-        MysqlOwnership::new(catalog, self.inner.doors.len())
+        MysqlOwnership::new(catalog, self.inner.addresses.len())
     }
 }
 
-/// Ownership of the partitions of one cluster. Whoever holds a tenure counts its end from before the call that gave
+/// Ownership of the partitions of one cluster. The engine that holds a tenure counts its end from before the call that gave
 /// it: then it never believes in a lease for longer than the database does.
 #[derive(Clone, Debug)]
 pub struct MysqlOwnership {
@@ -50,13 +50,13 @@ const NO_REDIS: i64 = 2;
 
 impl MysqlOwnership {
     /// On connections of its own to the first database of the store, with its schema; its sessions are in READ COMMITTED.
-    /// With each sign of life an engine says how many databases it knows: no partition goes where one cannot follow.
+    /// With each heartbeat an engine says how many databases it knows: no partition goes where one cannot follow.
     pub(super) fn new(catalog: Connections, names_databases: usize) -> Self {
         let names_databases = i64::try_from(names_databases).unwrap_or(i64::MAX);
         Self { catalog, names_databases, has_redis: true }
     }
 
-    /// The settings of this engine name no Redis: said with each sign of life.
+    /// The settings of this engine name no Redis: said with each heartbeat.
     #[must_use]
     pub fn without_redis(self) -> Self {
         Self { has_redis: false, ..self }
@@ -208,7 +208,7 @@ async fn take(
     Ok(seen.into_iter().filter(|seen| seen.is_mine).map(|seen| (seen.partition, seen.term)).collect())
 }
 
-struct Seen {
+struct OwnerRow {
     partition: i64,
     term: i64,
     is_mine: bool,
@@ -220,14 +220,14 @@ async fn acquire(
     engine: &str,
     wanted: &[i64],
     ttl: Duration,
-) -> Result<Vec<Seen>, sqlx::Error> {
+) -> Result<Vec<OwnerRow>, sqlx::Error> {
     let acquire =
         Statement::new(sql!(ownership, acquire)).text(engine).text(engine).int(ms(ttl)).text(engine);
     acquire.list(wanted).execute(catalog).await?;
     let rows = Statement::new(sql!(ownership, read_tenures)).text(engine).list(wanted).fetch(catalog).await?;
     let seen = |row: &MySqlRow| {
         let partition = i64::from(row.try_get::<i32, _>(0)?);
-        Ok(Seen { partition, term: row.try_get(1)?, is_mine: row.try_get::<i64, _>(2)? == 1 })
+        Ok(OwnerRow { partition, term: row.try_get(1)?, is_mine: row.try_get::<i64, _>(2)? == 1 })
     };
     rows.iter().map(seen).collect()
 }
@@ -259,7 +259,7 @@ async fn keep(
 }
 
 /// Those of `held` that are still held, with their term from now on. One that another call has raised meanwhile counts
-/// as lost here; whoever renews it is told so.
+/// as lost here; the engine that renews it is told so.
 async fn lift(
     catalog: &Connections,
     engine: &str,

@@ -2,12 +2,12 @@
 //! them. Must not run any of the work.
 
 use super::{
-    Inner, MysqlOptions, SLOTS,
+    MySqlState, MysqlOptions, SLOTS,
     connections::Connections,
     insert::Context,
     job::Job,
-    line::{self, Lane, Line},
-    session::Door,
+    line::{self, JobQueue, WriterKind},
+    session::DatabaseAddress,
     spawn,
     writer::Writer,
 };
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use tokio::{sync::Semaphore, task::JoinHandle};
 
 /// Items that wait in one line, with their numbers. None: in no database that this engine knows.
-pub(super) type Part<'a, T> = (Option<&'a Arc<Line<Job>>>, Vec<usize>, Vec<T>);
+pub(super) type Part<'a, T> = (Option<&'a Arc<JobQueue<Job>>>, Vec<usize>, Vec<T>);
 
 /// One database.
 pub(super) struct Shard {
-    /// By the lane, in the order of `Lane::ALL`.
-    pub(super) lines: [Vec<Arc<Line<Job>>>; Lane::ALL.len()],
+    /// By the lane, in the order of `WriterKind::ALL`.
+    pub(super) lines: [Vec<Arc<JobQueue<Job>>>; WriterKind::ALL.len()],
     pub(super) readers: Connections,
     /// How many readers long searches may have at once: short reads never wait for all of them.
     pub(super) long: Arc<Semaphore>,
@@ -29,30 +29,31 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn start(
-        door: &Door,
+        address: &DatabaseAddress,
         options: &MysqlOptions,
         mut slot: i64,
         context: &Arc<Context>,
         running: &mut Vec<JoinHandle<()>>,
     ) -> Self {
-        let mut start = |lane: Lane, (line, writers): (Arc<Line<Job>>, usize)| {
+        let mut start = |lane: WriterKind, (line, writers): (Arc<JobQueue<Job>>, usize)| {
             for _ in 0..writers {
                 slot += 1;
                 let its_slot = i32::try_from(slot.rem_euclid(SLOTS)).unwrap_or_default();
-                let writer = Writer::new(door, (lane, Arc::clone(&line)), context, its_slot);
+                let writer = Writer::new(address, (lane, Arc::clone(&line)), context, its_slot);
                 running.push(spawn(writer.run()));
             }
             line
         };
         let writers = options.writers_per_database.clamp(1, 8);
-        let lines = Lane::ALL.map(|lane| line::lines(lane, writers).map(|line| start(lane, line)).collect());
+        let lines =
+            WriterKind::ALL.map(|lane| line::lines(lane, writers).map(|line| start(lane, line)).collect());
         let readers = options.readers_per_database.max(2);
         let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
-        Self { lines, readers: door.connections(readers), long }
+        Self { lines, readers: address.connections(readers), long }
     }
 }
 
-impl Inner {
+impl MySqlState {
     pub(super) fn close_lines(&self) {
         self.shards.iter().flat_map(|shard| &shard.lines).flatten().for_each(|line| line.close());
     }
@@ -70,7 +71,7 @@ impl Inner {
 
     /// Jobs of one lane for a task are always with the same writer of this engine: they do not wait for each other's
     /// locks.
-    pub(super) fn line(&self, lane: Lane, partition: Partition) -> Option<&Arc<Line<Job>>> {
+    pub(super) fn line(&self, lane: WriterKind, partition: Partition) -> Option<&Arc<JobQueue<Job>>> {
         let placement = self.routing.placement();
         let lines = self.shards.get(placement.shard_of(partition))?.lines.get(lane as usize)?;
         // Not by the partition alone: where there are as many databases as writers, some would get nothing.
@@ -81,12 +82,12 @@ impl Inner {
     /// Items by the line they wait in, with their numbers.
     pub(super) fn apart<T>(
         &self,
-        lane: Lane,
+        lane: WriterKind,
         items: Vec<(usize, T)>,
         partition: impl Fn(&T) -> Partition,
     ) -> Vec<Part<'_, T>> {
         let mut parts: Vec<Part<'_, T>> = Vec::new();
-        let same = |a: Option<&Arc<Line<Job>>>, b: Option<&Arc<Line<Job>>>| match (a, b) {
+        let same = |a: Option<&Arc<JobQueue<Job>>>, b: Option<&Arc<JobQueue<Job>>>| match (a, b) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (a, b) => a.is_none() && b.is_none(),
         };

@@ -8,14 +8,14 @@
 //! | 2 in each database, one after the other: the epoch, exclusively (waits for hand-overs under way), and the list | as 1: the rest is spread |
 //! | 3 the answer | it holds everywhere |
 //!
-//! A revision stands for one list, and a database only ever turns to a later one: whoever is late with an older list
+//! A revision represents one list, and a database only ever turns to a later one: whoever is late with an older list
 //! changes nothing. A database that joins, or gets a partition, is spread to before it can hand anything over.
 
 use super::{
     connections::Connections,
     labels,
     limits::{READ, within},
-    session::Door,
+    session::DatabaseAddress,
     shards,
     statements::{Many, bind, sql},
 };
@@ -32,7 +32,7 @@ use tokio::time::timeout;
 
 /// In the catalog: of the last change that paused or resumed a queue.
 pub(super) const PAUSES_REVISION: &str = "pauses_revision";
-/// How long one database may take before the others are told; more than a lock is waited for.
+/// How long one database may take before the others are notified; more than a lock is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 static ADD: Many = Many::new(sql!(settings, insert_paused));
@@ -80,17 +80,21 @@ fn queue(row: &MySqlRow) -> sqlx::Result<QueueKey> {
 pub(crate) struct Spread(Mutex<Option<(i64, usize)>>);
 
 impl Spread {
-    /// Sees that what stands in the catalog holds everywhere. Cheap when this process has seen that it does.
-    pub(crate) async fn mend(&self, catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
+    /// Sees that what is in the catalog holds everywhere. Cheap when this process has seen that it does.
+    pub(crate) async fn mend(
+        &self,
+        catalog: &Connections,
+        addresses: &[DatabaseAddress],
+    ) -> Result<(), Error> {
         let look = async {
             let mut conn = catalog.acquire().await?;
             let revision = sqlx::query(sql!(shards, read_meta)).bind(PAUSES_REVISION);
             let revision: i64 = revision.fetch_one(&mut *conn).await?.try_get(0)?;
             Ok::<_, sqlx::Error>((revision, shards::version(&mut conn).await?.1))
         };
-        let stands = within(READ, look).await?;
-        if *self.0.lock() != Some(stands) {
-            let spread = spread(doors).await?;
+        let existing = within(READ, look).await?;
+        if *self.0.lock() != Some(existing) {
+            let spread = spread(addresses).await?;
             *self.0.lock() = Some(spread);
         }
         Ok(())
@@ -98,8 +102,8 @@ impl Spread {
 }
 
 /// Brings the pauses of the catalog to every database of the cluster. Answers what holds now: revision, databases.
-pub(crate) async fn spread(doors: &[Door]) -> Result<(i64, usize), Error> {
-    let first = doors.first().ok_or(Error::NoDatabase)?;
+pub(crate) async fn spread(addresses: &[DatabaseAddress]) -> Result<(i64, usize), Error> {
+    let first = addresses.first().ok_or(Error::NoDatabase)?;
     let look = async {
         let mut catalog = first.writer().await?.conn;
         let wanted = wanted(&mut catalog).await?;
@@ -111,28 +115,28 @@ pub(crate) async fn spread(doors: &[Door]) -> Result<(i64, usize), Error> {
         .await
         .map_or_else(|_| silent(), |result| result.map_err(|error| first.failed(error)))?;
     let members = wanted.members;
-    let too_few = members > doors.len();
-    let mut failed = too_few.then(|| Error::DatabaseCount { named: doors.len(), known: members });
-    for door in doors.iter().take(members) {
-        // One database that is away must not keep the others from holding to it.
-        match timeout(PATIENCE, turn(door, &wanted)).await {
+    let too_few = members > addresses.len();
+    let mut failed = too_few.then(|| Error::DatabaseCount { named: addresses.len(), known: members });
+    for address in addresses.iter().take(members) {
+        // One database that is unavailable must not keep the others from holding to it.
+        match timeout(PATIENCE, turn(address, &wanted)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => failed = Some(door.failed(error)),
-            Err(_) => failed = Some(Error::Silent { at: door.to_string() }),
+            Ok(Err(error)) => failed = Some(address.failed(error)),
+            Err(_) => failed = Some(Error::Silent { at: address.to_string() }),
         }
     }
     failed.map_or(Ok((wanted.revision, members)), Err)
 }
 
 /// What holds: read together, of one revision, hence of one list.
-struct Wanted {
+struct DesiredPauses {
     revision: i64,
     members: usize,
     queues: Vec<QueueKey>,
     labels: BTreeSet<(QueueKey, String)>,
 }
 
-async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
+async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<DesiredPauses> {
     let mut tx = catalog.begin().await?;
     let revision = sqlx::query(sql!(settings, lock_pauses_revision)).fetch_one(&mut *tx).await?.try_get(0)?;
     let members = shards::version(&mut tx).await?.1;
@@ -140,12 +144,12 @@ async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
     let queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
     let labels = labels::wanted(&mut tx).await?;
     tx.rollback().await?;
-    Ok(Wanted { revision, members, queues, labels })
+    Ok(DesiredPauses { revision, members, queues, labels })
 }
 
 /// One database holds to these from its commit on.
-async fn turn(door: &Door, wanted: &Wanted) -> sqlx::Result<()> {
-    let mut conn = door.writer().await?.conn;
+async fn turn(address: &DatabaseAddress, wanted: &DesiredPauses) -> sqlx::Result<()> {
+    let mut conn = address.writer().await?.conn;
     let mut tx = conn.begin().await?;
     let turn = sqlx::query(sql!(settings, advance_pause_epoch)).bind(wanted.revision).bind(wanted.revision);
     if turn.execute(&mut *tx).await?.rows_affected() > 0 {

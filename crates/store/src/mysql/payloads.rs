@@ -1,4 +1,4 @@
-//! That the databases have long payloads outside of them, and in a place that is their own: it stands in `meta` of the
+//! That the databases have long payloads outside of them, and in a place that is their own: it is in `meta` of the
 //! catalog. Reads and writes no object.
 
 use super::{

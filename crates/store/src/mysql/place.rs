@@ -7,7 +7,7 @@ use super::{
     query::wanted,
     row,
     statements::sql,
-    trips::{Looked, Trips},
+    trips::{FirstRead, Trips},
 };
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
@@ -24,7 +24,7 @@ const TRIES: usize = 4;
 
 /// What a statement found at the places: first its column 0, the number of the place, and column 1, `due_at`.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct PlacedRows {
     /// In the order of the places.
     pub(crate) rows: Vec<Option<Spotted>>,
     /// Some were read without a lock.
@@ -43,7 +43,7 @@ pub(crate) async fn find(
     conn: &mut MySqlConnection,
     text: &'static str,
     places: &[TaskRef],
-) -> sqlx::Result<Found> {
+) -> sqlx::Result<PlacedRows> {
     find_ahead(conn, &mut Trips::default(), text, places).await
 }
 
@@ -53,8 +53,8 @@ pub(crate) async fn find_ahead(
     trips: &mut Trips,
     text: &'static str,
     places: &[TaskRef],
-) -> sqlx::Result<Found> {
-    let mut found = Found { rows: places.iter().map(|_| None).collect(), are_unlocked: false };
+) -> sqlx::Result<PlacedRows> {
+    let mut found = PlacedRows { rows: places.iter().map(|_| None).collect(), are_unlocked: false };
     // In the order of the key, so that transactions lock in the same order.
     let mut left: Vec<(TaskRef, usize)> = places.iter().copied().zip(0..).collect();
     for _ in 0..TRIES {
@@ -71,7 +71,7 @@ pub(crate) async fn find_ahead(
     Ok(found)
 }
 
-impl Found {
+impl PlacedRows {
     fn is_missing(&self, nth: usize) -> bool {
         self.rows.get(nth).is_some_and(Option::is_none)
     }
@@ -82,12 +82,12 @@ async fn look(
     trips: &mut Trips,
     text: &'static str,
     part: &[(TaskRef, usize)],
-    found: &mut Found,
+    found: &mut PlacedRows,
 ) -> sqlx::Result<()> {
     let places: Vec<TaskRef> = part.iter().map(|pair| pair.0).collect();
     let (rows, numbers) = match trips.found(text, &places) {
-        Some(Looked::Locked(rows)) => (rows, None),
-        Some(Looked::Unlocked(rows)) => (rows, Some(numbers(&places))),
+        Some(FirstRead::Locked(rows)) => (rows, None),
+        Some(FirstRead::Unlocked(rows)) => (rows, Some(numbers(&places))),
         None => (sqlx::query(text).bind(wanted(&places)).fetch_all(conn).await?, None),
     };
     found.are_unlocked |= numbers.is_some();

@@ -1,6 +1,6 @@
 //! The reads of one database. Each statement runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{row, statements::sql, walk::Walk};
+use super::{row, statements::sql, walk::MySqlWalk};
 use punctual_contract::store::{Books, PendingBytes, Query, Tally};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -100,7 +100,7 @@ pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::R
 pub(crate) async fn list(
     conn: &mut MySqlConnection,
     query: &Query,
-    walk: &Walk,
+    walk: &MySqlWalk,
     ids: std::ops::RangeInclusive<i64>,
     limit: usize,
 ) -> sqlx::Result<Vec<Task>> {
@@ -111,9 +111,9 @@ pub(crate) async fn list(
     let label = query.label.as_ref().map(label_text);
     let updated = query.updated_from.map(|at| at.0);
     let search = match walk {
-        Walk::Ids if query.oldest_first => sqlx::query(sql!(query, list_rising)),
-        Walk::Ids | Walk::Chunks(_) => sqlx::query(sql!(query, list)),
-        Walk::Term(term, _) => sqlx::query(sql!(query, list_by_term)).bind(*term),
+        MySqlWalk::Ids if query.oldest_first => sqlx::query(sql!(query, list_rising)),
+        MySqlWalk::Ids | MySqlWalk::Chunks(_) => sqlx::query(sql!(query, list)),
+        MySqlWalk::Term(term, _) => sqlx::query(sql!(query, list_by_term)).bind(*term),
     };
     let search = search
         .bind(ids.end().saturating_add(1))
@@ -140,7 +140,7 @@ pub(crate) async fn list(
     tasks(&search.fetch_all(conn).await?)
 }
 
-/// A label as it stands in the column.
+/// A label in its current state in the column.
 pub(crate) fn label_text(label: &(String, String)) -> String {
     let one = BTreeMap::from([(&label.0, &label.1)]);
     let json = serde_json::to_string(&one).expect("a map of strings always has a JSON form");
@@ -160,7 +160,7 @@ fn rows(limit: usize) -> i64 {
 pub(crate) struct Sum {
     accepted: i64,
     deleted: i64,
-    standing: BTreeMap<(QueueKey, State), i64>,
+    tallies: BTreeMap<(QueueKey, State), i64>,
     bytes: BTreeMap<QueueKey, i64>,
 }
 
@@ -190,17 +190,17 @@ impl Sum {
     fn add_tally(&mut self, tally: Tally, bytes: i64) {
         let Tally { queue, state, tasks } = tally;
         *self.bytes.entry(queue.clone()).or_default() += bytes;
-        *self.standing.entry((queue, state)).or_default() += tasks;
+        *self.tallies.entry((queue, state)).or_default() += tasks;
     }
 
     pub(crate) fn books(self) -> Books {
-        let standing = self.standing.into_iter().filter(|pair| pair.1 != 0);
+        let tallies = self.tallies.into_iter().filter(|pair| pair.1 != 0);
         let tally = |((queue, state), tasks)| Tally { queue, state, tasks };
         let pending = self.bytes.into_iter().filter(|byte| byte.1 != 0);
         Books {
             accepted: self.accepted,
             deleted: self.deleted,
-            standing: standing.map(tally).collect(),
+            tallies: tallies.map(tally).collect(),
             pending_bytes: pending.map(|(queue, bytes)| PendingBytes { queue, bytes }).collect(),
         }
     }

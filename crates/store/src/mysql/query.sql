@@ -55,7 +55,7 @@ WHERE NOT EXISTS (
 -- that this database hosts.
 -- parameters: 1 below this id, 2 down to this id; each other condition holds only if it is not NULL, and is given
 -- twice: 3 and 4 namespace, 5 and 6 queue, 7 and 8 state code, 9 and 10 kind, 11 and 12 due from (ms), 13 and 14 due
--- before (ms), 15 and 16 a label as it stands in the text of all labels (the caller looks again: it may be in
+-- before (ms), 15 and 16 a label in its current state in the text of all labels (the caller looks again: it may be in
 -- another's value), 17 and 18 changed from (ms), 19 and 20 a text in its last error, 21 limit.
 SELECT STRAIGHT_JOIN
     task.id, task.partition_no, task.namespace, task.task_id, task.task_version, queue, kind, priority, state, fence,
@@ -88,7 +88,7 @@ ORDER BY registry.id DESC LIMIT ?
 -- work.
 -- parameters: 1 partition, 2 due from (ms), 3 but not at (ms) and 4 below this id, 5 due before (ms), 6 or due at
 -- (ms) and 7 below this id; each other condition holds only if it is not NULL, and is given twice: 8 and 9 namespace,
--- 10 and 11 queue, 12 and 13 state code, 14 and 15 kind, 16 and 17 a label as it stands in the text of all labels
+-- 10 and 11 queue, 12 and 13 state code, 14 and 15 kind, 16 and 17 a label in its current state in the text of all labels
 -- (the caller looks again: it may be in another's value), 18 and 19 changed from (ms), 20 and 21 a text in its last
 -- error, 22 limit.
 SELECT STRAIGHT_JOIN
@@ -115,7 +115,7 @@ ORDER BY task.partition_no DESC, task.due_at DESC, task.id DESC LIMIT ?
 -- work.
 -- parameters: 1 partition, 2 due after (ms), 3 or due at (ms) and 4 from this id on, 5 due before (ms), 6 or due at
 -- (ms) and 7 below this id; each other condition holds only if it is not NULL, and is given twice: 8 and 9 namespace,
--- 10 and 11 queue, 12 and 13 state code, 14 and 15 kind, 16 and 17 a label as it stands in the text of all labels
+-- 10 and 11 queue, 12 and 13 state code, 14 and 15 kind, 16 and 17 a label in its current state in the text of all labels
 -- (the caller looks again: it may be in another's value), 18 and 19 changed from (ms), 20 and 21 a text in its last
 -- error, 22 limit.
 SELECT STRAIGHT_JOIN
@@ -141,7 +141,7 @@ ORDER BY task.partition_no, task.due_at, task.id LIMIT ?
 -- Searches as `list`, among the tasks that have a term in `lookup`.
 -- parameters: 1 term, 2 below this id, 3 down to this id; each other condition holds only if it is not NULL, and is
 -- given twice: 4 and 5 namespace, 6 and 7 queue, 8 and 9 state code, 10 and 11 kind, 12 and 13 due from (ms), 14 and
--- 15 due before (ms), 16 and 17 a label as it stands in the text of all labels, 18 and 19 changed from (ms), 20 and
+-- 15 due before (ms), 16 and 17 a label in its current state in the text of all labels, 18 and 19 changed from (ms), 20 and
 -- 21 a text in its last error, 22 limit.
 SELECT STRAIGHT_JOIN
     task.id, task.partition_no, task.namespace, task.task_id, task.task_version, queue, kind, priority, state, fence,
@@ -175,7 +175,7 @@ ORDER BY lookup.term DESC, lookup.id DESC LIMIT ?
 -- that this database hosts.
 -- parameters: 1 below this id, 2 down to this id; each other condition holds only if it is not NULL, and is given
 -- twice: 3 and 4 namespace, 5 and 6 queue, 7 and 8 state code, 9 and 10 kind, 11 and 12 due from (ms), 13 and 14 due
--- before (ms), 15 and 16 a label as it stands in the text of all labels (the caller looks again: it may be in
+-- before (ms), 15 and 16 a label in its current state in the text of all labels (the caller looks again: it may be in
 -- another's value), 17 and 18 changed from (ms), 19 and 20 a text in its last error, 21 limit.
 SELECT STRAIGHT_JOIN
     task.id, task.partition_no, task.namespace, task.task_id, task.task_version, queue, kind, priority, state, fence,

@@ -2,8 +2,8 @@
 //! agree with its rows. What tasks are looked up by is entered once more, by the engines. In bounded batches; never touches a task that is where it belongs.
 
 use super::{
-    Inner, MysqlStore,
-    hosted::{self, State, Wanted},
+    MySqlState, MysqlStore,
+    hosted::{self, HostedState, WritePartitions},
     ledger::ADD_TO_BOOKS,
     limits::lasting,
     moving::{self, guard},
@@ -65,8 +65,8 @@ impl MysqlStore {
     }
 }
 
-async fn all(inner: &Inner, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
-    let mut catalog = moving::alone(inner.door(0)?).await?;
+async fn all(inner: &MySqlState, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
+    let mut catalog = moving::alone(inner.address(0)?).await?;
     let (_, members) = shards::version(&mut catalog.conn).await?;
     let moving = moving::underway(inner).await?;
     let mut all = Vec::new();
@@ -78,12 +78,12 @@ async fn all(inner: &Inner, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
 }
 
 async fn one(
-    inner: &Inner,
+    inner: &MySqlState,
     shard_no: usize,
     moving: &BTreeSet<Partition>,
     dry_run: bool,
 ) -> Result<ShardRepair, Error> {
-    let mut known = inner.door(shard_no)?.own().await?;
+    let mut known = inner.address(shard_no)?.own().await?;
     let conn = &mut known.conn;
     let mut done = ShardRepair { shard_no, ..ShardRepair::default() };
     strangers(conn, moving, dry_run, &mut done).await?;
@@ -218,10 +218,10 @@ async fn forget(
     let is_mine = match hold {
         Hold::Copy(term) => {
             sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
-            guard(conn, partition, State::Arriving, term).await?
+            guard(conn, partition, HostedState::Arriving, term).await?
         }
         _ => {
-            let wanted = Wanted { these: [partition].into(), ..Wanted::default() };
+            let wanted = WritePartitions { these: [partition].into(), ..WritePartitions::default() };
             !hosted::begin(conn, &wanted, None).await?.open.is_empty()
         }
     };
@@ -229,7 +229,7 @@ async fn forget(
         sqlx::query(text).bind(wanted(&places)).execute(&mut *conn).await?;
     }
     sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
-    if is_mine { Ok(count) } else { Err(Error::Overtaken { partition: partition.0 }) }
+    if is_mine { Ok(count) } else { Err(Error::NewerTerm { partition: partition.0 }) }
 }
 
 /// The difference between the account and the rows at one instant is added to the account: whatever is moved since then
@@ -244,8 +244,8 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
 async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<bool, Error> {
     let Accounts { books, counted, bytes_uncounted } = stats::accounts(conn).await?;
     let differences = differences(&books, &counted);
-    let standing: i64 = counted.standing.iter().map(|tally| tally.tasks).sum();
-    let accepted = standing + books.deleted - books.accepted;
+    let tallies: i64 = counted.tallies.iter().map(|tally| tally.tasks).sum();
+    let accepted = tallies + books.deleted - books.accepted;
     done.accounts = differences.len();
     done.corrected = differences.iter().map(|difference| difference.tasks.unsigned_abs()).sum();
     done.corrected_bytes = differences.iter().map(|difference| difference.bytes.unsigned_abs()).sum();
@@ -305,7 +305,7 @@ fn differences(books: &Books, counted: &Books) -> Vec<Difference> {
     let mut sums = BTreeMap::<(QueueKey, i32), (i64, i64)>::new();
     let waiting = i32::from(TaskState::Scheduled.code());
     for (all, sign) in [(books, -1), (counted, 1)] {
-        for tally in &all.standing {
+        for tally in &all.tallies {
             sums.entry((tally.queue.clone(), tally.state.code().into())).or_default().0 += sign * tally.tasks;
         }
         for pending_bytes in &all.pending_bytes {

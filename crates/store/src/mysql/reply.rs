@@ -1,6 +1,6 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{MysqlStore, job::Work, line::Lane, search, statements::sql};
+use super::{MysqlStore, job::JobKind, line::WriterKind, search, statements::sql};
 use crate::rows;
 use punctual_contract::{
     Error as CallError,
@@ -18,7 +18,7 @@ impl MysqlStore {
     ) -> Result<Reserved, CallError> {
         let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
         let kept = || Box::new((partition, key.clone(), keeping()));
-        self.one((doing, Lane::Moves), partition, |caller| Work::Keep(kept(), caller)).await
+        self.one((doing, WriterKind::Moves), partition, |caller| JobKind::Keep(kept(), caller)).await
     }
 }
 
@@ -78,11 +78,11 @@ async fn reserve(
         .bind(key.key.as_bytes());
     reserve.bind(now.0).bind(owner.as_bytes()).execute(&mut *conn).await?;
     let look = sqlx::query(sql!(reply, read)).bind(key.namespace.as_str()).bind(key.key.as_bytes());
-    let stands = rows::reply(&look.fetch_one(conn).await?)?;
-    Ok(match stands.status {
-        0 if stands.body == owner.as_bytes() => Reserved::Ours,
+    let existing = rows::reply(&look.fetch_one(conn).await?)?;
+    Ok(match existing.status {
+        0 if existing.body == owner.as_bytes() => Reserved::Ours,
         0 => Reserved::Theirs,
-        _ => Reserved::Answered(stands),
+        _ => Reserved::Answered(existing),
     })
 }
 

@@ -60,7 +60,7 @@ pub(crate) async fn retire(
     let times = spans::Times { now, stopped_until, over_after };
     let spans_have_more = spans::look(conn, &times, &mut over).await?;
     let walked = walk::walk(conn, (over_after, now), began.walked, &mut over).await?;
-    let progress = Progress { walked, ahead: Some(ahead) };
+    let progress = RetentionProgress { walked, ahead: Some(ahead) };
     if progress != began {
         keep_progress(conn, progress).await?;
     }
@@ -108,7 +108,7 @@ impl Over<'_> {
 
 /// What became of what is over, and what is to be done with those that are over for good; they are locked.
 #[derive(Default)]
-struct Ended {
+struct RetentionResult {
     stopped: usize,
     over: Vec<(TaskRef, Box<str>, Box<str>, State)>,
 }
@@ -120,8 +120,8 @@ async fn end(
     now: Millis,
     stopped_until: Millis,
     over: &[TaskRef],
-) -> sqlx::Result<Ended> {
-    let mut ended = Ended::default();
+) -> sqlx::Result<RetentionResult> {
+    let mut ended = RetentionResult::default();
     let mut moves = Moves::new(now);
     let note = Note { by: BY.to_owned(), ..Note::default() };
     for row in place::find(conn, sql!(retention, lock_expired), over).await?.rows.into_iter().flatten() {
@@ -184,7 +184,7 @@ const WALKED: [&str; 3] = ["walk_partition", "walk_due_at", "walk_id"];
 const AHEAD: [&str; 2] = ["ahead_slice", "ahead_id"];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Progress {
+struct RetentionProgress {
     /// The last row that the walk passed for good; None: the beginning.
     walked: Option<TaskRef>,
     ahead: Option<ahead::Position>,
@@ -192,7 +192,7 @@ struct Progress {
 
 /// What `meta` says when a call begins, in its transaction.
 struct Began {
-    progress: Progress,
+    progress: RetentionProgress,
     has_archives: bool,
 }
 
@@ -207,11 +207,11 @@ async fn began(conn: &mut MySqlConnection) -> sqlx::Result<Began> {
     let walked = place.map(|((partition, due_at), id)| TaskRef { partition, due_at: Millis(due_at), id });
     let [slice, id] = AHEAD.map(|name| values.get(name).copied());
     let ahead = slice.zip(id).map(|(slice, id)| ahead::Position { slice, id });
-    Ok(Began { progress: Progress { walked, ahead }, has_archives: values.contains_key(PLACE) })
+    Ok(Began { progress: RetentionProgress { walked, ahead }, has_archives: values.contains_key(PLACE) })
 }
 
 /// No place of the walk is a partition that there is not.
-async fn keep_progress(conn: &mut MySqlConnection, progress: Progress) -> sqlx::Result<()> {
+async fn keep_progress(conn: &mut MySqlConnection, progress: RetentionProgress) -> sqlx::Result<()> {
     let walked = progress.walked.map_or([-1; 3], |at| [i64::from(at.partition.0), at.due_at.0, at.id]);
     let ahead = progress.ahead.map(|at| [at.slice, at.id]);
     let rows: Vec<_> =

@@ -3,11 +3,11 @@
 //! after moves whose mover has died, and after pauses that did not come to every database.
 
 use super::{
-    Inner,
+    MySqlState,
     connections::Connections,
     limits::{READ, within},
     moving,
-    session::Door,
+    session::DatabaseAddress,
     shards::{self, Placement},
     to_its_end,
 };
@@ -60,7 +60,11 @@ impl Routing {
 
     /// Reads the placement again if there is a newer one. Calls that come while one reads are served by the next
     /// reading, together.
-    pub(crate) async fn read(&self, catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
+    pub(crate) async fn read(
+        &self,
+        catalog: &Connections,
+        addresses: &[DatabaseAddress],
+    ) -> Result<(), Error> {
         let asked = Instant::now();
         let mut last = self.reading.lock().await;
         if last.is_some_and(|instant| instant > asked) {
@@ -71,11 +75,11 @@ impl Routing {
         let (version, members) = within(READ, look).await?;
         let known = self.placement();
         if (version, members) != (known.version, known.members) {
-            if members > doors.len() {
-                return Err(Error::DatabaseCount { named: doors.len(), known: members });
+            if members > addresses.len() {
+                return Err(Error::DatabaseCount { named: addresses.len(), known: members });
             }
-            for (nth, door) in doors.iter().enumerate().take(members).skip(known.members) {
-                shards::is_member(door, self.cluster, nth).await?;
+            for (nth, address) in addresses.iter().enumerate().take(members).skip(known.members) {
+                shards::is_member(address, self.cluster, nth).await?;
             }
             let read = async { shards::read(&mut *catalog.acquire().await?, version, members).await };
             if let Some(new) = within(READ, read).await? {
@@ -101,7 +105,7 @@ impl Patience {
     }
 }
 
-impl Inner {
+impl MySqlState {
     /// After a call came to the wrong place: finds out where its partitions are, or waits a little for them.
     pub(crate) async fn follow(
         self: &Arc<Self>,
@@ -117,7 +121,7 @@ impl Inner {
         let inner = Arc::clone(self);
         patience.tries += 1;
         // In a task of its own: the caller may hang up.
-        let look = to_its_end(async move { inner.routing.read(&inner.catalog, &inner.doors).await });
+        let look = to_its_end(async move { inner.routing.read(&inner.catalog, &inner.addresses).await });
         look.await.map_err(|error| Error::Panicked(error.to_string()))??;
         let now = self.routing.placement();
         if partitions.iter().all(|partition| now.shard_of(*partition) == before.shard_of(*partition)) {
@@ -128,13 +132,13 @@ impl Inner {
 }
 
 /// Looks at the placement and at moves, until the store is gone or closed.
-pub(crate) async fn keep(inner: Weak<Inner>, routing: Arc<Routing>) {
+pub(crate) async fn keep(inner: Weak<MySqlState>, routing: Arc<Routing>) {
     while timeout(LOOK_INTERVAL, routing.closing.notified()).await.is_err() {
         let Some(inner) = inner.upgrade() else { return };
         let looked = async {
-            routing.read(&inner.catalog, &inner.doors).await?;
-            inner.spread.mend(&inner.catalog, &inner.doors).await?;
-            moving::mend(&inner.catalog, &inner.doors).await
+            routing.read(&inner.catalog, &inner.addresses).await?;
+            inner.spread.mend(&inner.catalog, &inner.addresses).await?;
+            moving::mend(&inner.catalog, &inner.addresses).await
         };
         let Ok(looked) = AssertUnwindSafe(looked).catch_unwind().await else {
             tracing::error!("a look at the placement panicked; again in a second");

@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::{
-    floor::{Floor, Floors, Key, Look},
+    floor::{Floor, Floors, FullScan, Key},
     hosted, row,
     statements::{sql, with_numbers},
 };
@@ -57,23 +57,23 @@ async fn from_the_beginning(
         },
         None => {
             look.walk(conn).await?;
-            Page::Unread
+            RowsAfterFloor::Unread
         }
     };
     let floor = look.begins_at();
-    let is_whole = floor.left.is_empty() && matches!(page, Page::Whole(_));
+    let is_whole = floor.left.is_empty() && matches!(page, RowsAfterFloor::Whole(_));
     let (mut found, mut names) = (Vec::new(), Names::default());
     let over = behind(conn, scan, floor, &mut found, &mut names).await?;
     match page {
-        Page::Whole(rows) => {
+        RowsAfterFloor::Whole(rows) => {
             let left = scan.limit - found.len();
             add(&mut found, rows.get(..left).unwrap_or(&rows), scan, &mut names)?;
         }
-        Page::From(due_at) => {
+        RowsAfterFloor::From(due_at) => {
             let after = Some((due_at.plus(-1), i64::MAX));
             ahead(conn, scan, after, false, &mut found, &mut names).await?;
         }
-        Page::Unread => ahead(conn, scan, floor.passed, is_past, &mut found, &mut names).await?,
+        RowsAfterFloor::Unread => ahead(conn, scan, floor.passed, is_past, &mut found, &mut names).await?,
     }
     if !is_whole && !hosted::missing(conn, [scan.partition]).await?.is_empty() {
         return Ok(None);
@@ -84,7 +84,7 @@ async fn from_the_beginning(
 }
 
 /// What was read together with the walk of what comes after the floor.
-enum Page {
+enum RowsAfterFloor {
     /// All of it, as far as the scan goes.
     Whole(Vec<MySqlRow>),
     /// When the first of it is due.
@@ -95,11 +95,11 @@ enum Page {
 /// The walk, what comes after it, and whether the partition is still in this database. None: it is not.
 async fn walk_and_read(
     conn: &mut MySqlConnection,
-    look: &mut Look,
+    look: &mut FullScan,
     walk: &str,
     scan: &Scan,
     is_past: bool,
-) -> sqlx::Result<Option<Page>> {
+) -> sqlx::Result<Option<RowsAfterFloor>> {
     let (number, after) = (i64::from(row::partition_no(scan.partition)), look.after_short_walk().0);
     let page = if is_past {
         with_numbers(sql!(scan, find_first), &[number, after.0, scan.until.0])
@@ -114,11 +114,11 @@ async fn walk_and_read(
         return Ok(None);
     }
     Ok(Some(match look.walked(&walked)? {
-        false => Page::Unread,
-        true if !is_past => Page::Whole(page),
+        false => RowsAfterFloor::Unread,
+        true if !is_past => RowsAfterFloor::Whole(page),
         true => match page.first() {
-            Some(first) => Page::From(row::millis(first, 0)?),
-            None => Page::Whole(Vec::new()),
+            Some(first) => RowsAfterFloor::From(row::millis(first, 0)?),
+            None => RowsAfterFloor::Whole(Vec::new()),
         },
     }))
 }

@@ -2,7 +2,7 @@
 //! that makes the change; the runs of an advance are in it.
 
 use super::{
-    Inner, MysqlStore,
+    MySqlState, MysqlStore,
     ids::counted_by,
     limits::{WRITE, within},
     ownership::{Statement, apart},
@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as CallError, Happened, IdentityStore, ScheduleStore,
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        Advance, OlderDocuments, RecordRun, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey,
         StoredSchedule, TakesBack,
     },
     store::Applied,
@@ -41,7 +41,8 @@ impl IdentityStore for MysqlStore {
 impl ScheduleStore for MysqlStore {
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, CallError> {
         let key = key.clone();
-        let work = |inner: Arc<Inner>| async move { one(&mut *inner.catalog.acquire().await?, &key).await };
+        let work =
+            |inner: Arc<MySqlState>| async move { one(&mut *inner.catalog.acquire().await?, &key).await };
         self.reading("read a schedule", work).await
     }
 
@@ -52,7 +53,7 @@ impl ScheduleStore for MysqlStore {
         limit: usize,
     ) -> Result<Vec<StoredSchedule>, CallError> {
         let (namespace, after) = (namespace.clone(), after.to_owned());
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(schedules, list)).bind(namespace.as_str()).bind(after);
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::schedule).collect::<sqlx::Result<_>>()
@@ -70,7 +71,7 @@ impl ScheduleStore for MysqlStore {
 
     async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, CallError> {
         let catalog = self.inner.catalog.clone();
-        // Sent twice, the second finds nothing: then it is looked at again by whoever asked.
+        // Sent twice, the second finds nothing: then it is looked at again by the caller that asked.
         apart("forget a schedule", Happened::Maybe, async move {
             let remove = Statement::new(sql!(schedules, delete)).int(id).int(step);
             Ok(if remove.execute(&catalog).await? == 0 { Applied::Lost } else { Applied::Moved })
@@ -84,7 +85,7 @@ impl ScheduleStore for MysqlStore {
         now: Millis,
         limit: usize,
     ) -> Result<Vec<StoredSchedule>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(schedules, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::schedule).collect::<sqlx::Result<_>>()
@@ -93,7 +94,7 @@ impl ScheduleStore for MysqlStore {
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let next = sqlx::query(sql!(schedules, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             next.map(|row| row::millis(&row, 0)).transpose()
@@ -111,15 +112,15 @@ impl ScheduleStore for MysqlStore {
         Ok(answers)
     }
 
-    async fn settle_runs(&self, all: Vec<SettleRun>) -> Result<(), CallError> {
+    async fn record_runs(&self, all: Vec<RecordRun>) -> Result<(), CallError> {
         let catalog = self.inner.catalog.clone();
         apart("settle runs", Happened::Maybe, async move {
             for some in all.chunks(ROWS_MAX) {
-                let one = |SettleRun { key, task_ref, note }: &SettleRun| {
+                let one = |RecordRun { key, task_ref, note }: &RecordRun| {
                     json!([key.schedule, key.at.0, key.kind.code(), key.revision, task_ref, note])
                 };
                 let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
-                Statement::new(sql!(schedules, settle_runs)).text(&rows).execute(&catalog).await?;
+                Statement::new(sql!(schedules, record_runs)).text(&rows).execute(&catalog).await?;
             }
             Ok(())
         })
@@ -132,7 +133,7 @@ impl ScheduleStore for MysqlStore {
         before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let (schedule, revision) = (of.map(|older| older.schedule), of.map(|older| older.revision));
             let asked = sqlx::query(sql!(schedules, list_unsettled)).bind(before.0);
             let asked = asked.bind(schedule).bind(schedule).bind(revision).bind(most(limit));
@@ -158,7 +159,7 @@ impl ScheduleStore for MysqlStore {
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {
         let query = *query;
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(schedules, list_runs)).bind(query.schedule).bind(query.from.0);
             let asked = asked.bind(query.before.0).bind(most(runs::fetched(query.limit)));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
@@ -169,7 +170,7 @@ impl ScheduleStore for MysqlStore {
     }
 
     async fn run_tasks(&self, all: Vec<RunKey>) -> Result<Vec<RunTask>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let mut refs = Vec::with_capacity(all.len());
             for some in all.chunks(ROWS_MAX) {
                 let asked = sqlx::query(sql!(schedules, read_run_tasks)).bind(keys(some));
@@ -252,11 +253,11 @@ fn unsent(error: sqlx::Error) -> Broken {
     Broken { error, is_sent: false }
 }
 
-async fn change<T: Send, F>(inner: Arc<Inner>, doing: &'static str, work: F) -> Result<T, CallError>
+async fn change<T: Send, F>(inner: Arc<MySqlState>, doing: &'static str, work: F) -> Result<T, CallError>
 where
     F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send,
 {
-    let door = inner.door(0).map_err(|error| CallError::did_not_happen(doing, error))?;
+    let address = inner.address(0).map_err(|error| CallError::did_not_happen(doing, error))?;
     let done = within(WRITE, async {
         let mut catalog = inner.catalog.writers().acquire().await.map_err(unsent)?;
         let done = commit(&mut catalog, work).await;
@@ -266,8 +267,8 @@ where
         done
     });
     done.await.map_err(|Broken { error, is_sent }| match is_sent {
-        true => CallError::may_have_happened(doing, door.failed(error)),
-        false => CallError::did_not_happen(doing, door.failed(error)),
+        true => CallError::may_have_happened(doing, address.failed(error)),
+        false => CallError::did_not_happen(doing, address.failed(error)),
     })
 }
 
@@ -300,7 +301,7 @@ async fn save(
     save: SaveSchedule,
     now: Millis,
 ) -> sqlx::Result<Option<StoredSchedule>> {
-    // First: whoever else saves waits here.
+    // First: any other that saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
     let (namespace, name) = (save.key.namespace.as_str(), save.key.name.as_str());
     let (body, progress) = (runs::text(&save.schedule), runs::text(&save.progress));
@@ -324,13 +325,13 @@ async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sq
     let mut wanted: Vec<(i64, i64)> = all.iter().map(|advance| (advance.id, advance.step)).collect();
     // Whoever moves the same at once, locks in the same order.
     wanted.sort_unstable();
-    let standing = sqlx::query(sql!(schedules, lock_steps)).bind(runs::text(&wanted));
-    let standing = standing.fetch_all(&mut *tx).await?;
-    let mut standing: HashSet<i64> =
-        standing.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+    let existing = sqlx::query(sql!(schedules, lock_steps)).bind(runs::text(&wanted));
+    let existing = existing.fetch_all(&mut *tx).await?;
+    let mut existing: HashSet<i64> =
+        existing.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
     // One that is named twice is moved once.
     let moved: Vec<(&Advance, bool)> =
-        all.iter().map(|advance| (advance, standing.remove(&advance.id))).collect();
+        all.iter().map(|advance| (advance, existing.remove(&advance.id))).collect();
     let moving = || moved.iter().filter(|pair| pair.1).map(|pair| pair.0);
     let rows: Vec<_> = moving()
         .map(|advance| {

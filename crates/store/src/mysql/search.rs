@@ -2,7 +2,7 @@
 //! Must only ever run in a task of its own, because a read that is dropped in the middle spoils its connection.
 
 use super::{
-    Inner, MysqlStore, Shard, buckets,
+    MySqlState, MysqlStore, Shard, buckets,
     connections::Lent,
     due, ended, hosted,
     limits::{Limit, READ, within},
@@ -13,7 +13,7 @@ use super::{
     scan as scans, shards,
     statements::sql,
     to_its_end,
-    walk::{self, Walk},
+    walk::{self, MySqlWalk},
     writer,
 };
 use crate::{Error, chunks};
@@ -52,7 +52,7 @@ impl MysqlStore {
     pub(super) fn reading<A, E, F>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(Arc<Inner>) -> F,
+        work: impl FnOnce(Arc<MySqlState>) -> F,
     ) -> BoxFuture<'static, Result<A, CallError>>
     where
         A: Send + 'static,
@@ -66,7 +66,7 @@ impl MysqlStore {
         &self,
         limit: Limit,
         doing: &'static str,
-        work: impl FnOnce(Arc<Inner>) -> F,
+        work: impl FnOnce(Arc<MySqlState>) -> F,
     ) -> BoxFuture<'static, Result<A, CallError>>
     where
         A: Send + 'static,
@@ -90,7 +90,7 @@ impl Shard {
 
     /// With its address: of several databases it has to be said which.
     pub(super) fn failed(&self, source: sqlx::Error) -> Error {
-        self.readers.door().failed(source)
+        self.readers.address().failed(source)
     }
 
     /// For a read that may take long.
@@ -103,7 +103,7 @@ impl Shard {
 /// How often a search over all databases is begun anew because partitions moved meanwhile.
 const SEARCHES_MAX: u32 = 5;
 
-impl Inner {
+impl MySqlState {
     fn shard_of(&self, partition: Partition) -> Result<&Shard, Error> {
         self.shard(partition).ok_or(Error::Closed)
     }
@@ -118,7 +118,7 @@ impl Inner {
     }
 }
 
-pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+pub(super) async fn scan(inner: Arc<MySqlState>, scan: Scan) -> Result<Vec<HotEntry>, Error> {
     if !inner.is_partition(scan.partition) {
         return Ok(Vec::new());
     }
@@ -143,7 +143,7 @@ pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>,
     }
 }
 
-pub(super) async fn overdue(inner: Arc<Inner>, look: OverdueLook) -> Result<OverduePage, Error> {
+pub(super) async fn overdue(inner: Arc<MySqlState>, look: OverdueLook) -> Result<OverduePage, Error> {
     if !inner.is_partition(look.partition) {
         return Ok(OverduePage::default());
     }
@@ -160,7 +160,7 @@ pub(super) async fn overdue(inner: Arc<Inner>, look: OverdueLook) -> Result<Over
 }
 
 pub(super) async fn leases_ended(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     part: usize,
     now: Millis,
     limit: usize,
@@ -177,7 +177,7 @@ pub(super) async fn leases_ended(
 }
 
 pub(super) async fn in_flight(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     after: Option<LeasePosition>,
     limit: usize,
 ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
@@ -198,7 +198,7 @@ pub(super) async fn in_flight(
     Ok((found, next.map(here).or_else(|| (!is_last).then_some(next_shard))))
 }
 
-pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, Error> {
+pub(super) async fn read(inner: Arc<MySqlState>, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, Error> {
     let mut found: Vec<Option<Task>> = places.iter().map(|_| None).collect();
     let mut left: Vec<(usize, TaskRef)> = places.into_iter().enumerate().collect();
     left.retain(|pair| inner.is_partition(pair.1.partition));
@@ -215,7 +215,7 @@ pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> Result<Vec<
 
 /// Answers the partitions that were not where they were looked for.
 async fn read_once(
-    inner: &Inner,
+    inner: &MySqlState,
     wanted: &[(usize, TaskRef)],
     found: &mut [Option<Task>],
 ) -> Result<BTreeSet<Partition>, Error> {
@@ -239,7 +239,7 @@ async fn read_once(
 }
 
 pub(super) async fn versions(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     namespace: Name,
     task_id: i64,
     version: Option<i64>,
@@ -260,7 +260,7 @@ pub(super) async fn versions(
 
 /// Each database that could have one of them is asked once.
 pub(super) async fn latest_versions(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     namespace: Name,
     task_ids: Vec<i64>,
 ) -> Result<Vec<Task>, Error> {
@@ -291,11 +291,11 @@ pub(super) async fn latest_versions(
 
 /// A partition that moves meanwhile could be in none of the databases when they are asked one after the other, or in
 /// two: then the search begins anew.
-pub(super) async fn list(inner: Arc<Inner>, query: Query) -> Result<Page, Error> {
+pub(super) async fn list(inner: Arc<MySqlState>, query: Query) -> Result<Page, Error> {
     while_nothing_moves(&inner, || list_once(&inner, &query)).await
 }
 
-pub(super) async fn while_nothing_moves<T, F>(inner: &Inner, search: impl Fn() -> F) -> Result<T, Error>
+pub(super) async fn while_nothing_moves<T, F>(inner: &MySqlState, search: impl Fn() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -312,7 +312,7 @@ where
 }
 
 /// Along all ids, upward.
-async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
+async fn oldest_first(inner: &MySqlState, query: &Query) -> Result<Page, Error> {
     let shards: Vec<&Shard> = inner.members().iter().collect();
     let Some(oldest) = walk::oldest_above(&shards, query.after_id.unwrap_or(i64::MIN)).await? else {
         return Ok(Page::default());
@@ -321,7 +321,7 @@ async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
     let mut tasks = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
-        tasks.extend(query::list(&mut conn, query, &Walk::Ids, oldest..=ceiling, limit).await?);
+        tasks.extend(query::list(&mut conn, query, &MySqlWalk::Ids, oldest..=ceiling, limit).await?);
     }
     tasks.sort_by_key(|task| task.place.id);
     tasks.dedup_by_key(|task| task.place.id);
@@ -333,12 +333,12 @@ async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
     }
     let next_after_id = next.map(|next| next.saturating_sub(1));
     let is_short = tasks.len() < limit && next.is_some();
-    let newest_id = if is_short { Walk::Ids.newest_below(&shards, i64::MAX).await? } else { None };
+    let newest_id = if is_short { MySqlWalk::Ids.newest_below(&shards, i64::MAX).await? } else { None };
     let examined = chunks::examined(&[oldest..=full.unwrap_or(ceiling)], None);
     Ok(Page { tasks, next_after_id, newest_id, examined, ..Page::default() })
 }
 
-async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
+async fn list_once(inner: &MySqlState, query: &Query) -> Result<Page, Error> {
     if query.behind_due.is_some() {
         return due::list(inner, query).await;
     }
@@ -349,7 +349,7 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
     let dead = query.state == Some(State::Dead);
     let shards: Vec<&Shard> = inner.members().iter().collect();
     let of_tasks = (query.queue.as_ref(), query.kind.as_ref());
-    let walk = Walk::of(&shards, query.namespace.as_ref(), of_tasks, label, dead).await?;
+    let walk = MySqlWalk::of(&shards, query.namespace.as_ref(), of_tasks, label, dead).await?;
     if query.by_due_time && query.before_id.is_none() && walk.is_of_ids() {
         return due::list(inner, query).await;
     }
@@ -381,13 +381,13 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
         tasks.retain(|task| task.ask.labels.get(key) == Some(value));
     }
     let next_before_id = next.map(|next| next.saturating_add(1));
-    let of_all = if walk.is_of_ids() { &Walk::Ids } else { &walk };
+    let of_all = if walk.is_of_ids() { &MySqlWalk::Ids } else { &walk };
     let is_short = tasks.len() < limit && next.is_some();
     let newest_id = if is_short { of_all.newest_below(&shards, i64::MAX).await? } else { None };
     Ok(Page { next_before_id, tasks, along, newest_id, examined, ..Page::default() })
 }
 
-pub(super) async fn account(inner: Arc<Inner>, which: Account) -> sqlx::Result<Books> {
+pub(super) async fn account(inner: Arc<MySqlState>, which: Account) -> sqlx::Result<Books> {
     let mut sum = query::Sum::default();
     for shard in inner.members() {
         match which {
@@ -443,7 +443,7 @@ pub(super) fn partition_of_replies(namespace: &Name, partitions: u16) -> Partiti
 }
 
 pub(super) async fn load_reply(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     key: ReplyKey,
     now: Millis,
 ) -> Result<Option<Reply>, Error> {

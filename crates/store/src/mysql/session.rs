@@ -42,24 +42,24 @@ pub(crate) enum Seen {
 
 /// The address of one database. Shown without its password.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct DatabaseAddress {
     options: MySqlConnectOptions,
     shown: String,
 }
 
-impl fmt::Display for Door {
+impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl Door {
+impl DatabaseAddress {
     pub(crate) fn new(url: &str) -> Result<Self, Error> {
         let shown = without_secret(url);
         let options = MySqlConnectOptions::from_str(url)
@@ -220,14 +220,14 @@ mod tests {
         ] {
             assert_eq!(without_secret(url), "h:3306/d");
         }
-        let door = Door::new("mysql://u:hidden@h:3306/d").unwrap();
-        assert!(!format!("{door:?} {door}").contains("hidden"));
+        let address = DatabaseAddress::new("mysql://u:hidden@h:3306/d").unwrap();
+        assert!(!format!("{address:?} {address}").contains("hidden"));
     }
 
     #[test]
     fn an_address_without_a_database_is_refused() {
         for url in ["mysql://u:hidden@h", "mysql://u:hidden@h/", "nonsense"] {
-            let refused = Door::new(url).unwrap_err().to_string();
+            let refused = DatabaseAddress::new(url).unwrap_err().to_string();
             assert!(!refused.contains("hidden"), "{refused}");
         }
     }

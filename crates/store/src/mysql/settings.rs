@@ -3,7 +3,7 @@
 //! holds to it (`pauses`), and so are labels that a queue declares.
 
 use super::{
-    Inner, MysqlStore,
+    MySqlState, MysqlStore,
     ids::counted_by,
     limits::{PING, WRITE, silent, watched},
     pauses::{self, PAUSES_REVISION},
@@ -30,7 +30,8 @@ const REVISION: &str = "settings_revision";
 #[async_trait]
 impl SettingStore for MysqlStore {
     async fn settings_revision(&self) -> Result<i64, CallError> {
-        let work = |inner: Arc<Inner>| async move { revision(&mut *inner.catalog.acquire().await?).await };
+        let work =
+            |inner: Arc<MySqlState>| async move { revision(&mut *inner.catalog.acquire().await?).await };
         self.reading("look at the settings", work).await
     }
 
@@ -62,36 +63,36 @@ async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
 }
 
 /// Read again if somebody saved meanwhile: each statement sees what is committed.
-async fn all(inner: Arc<Inner>) -> sqlx::Result<Settings> {
+async fn all(inner: Arc<MySqlState>) -> sqlx::Result<Settings> {
     let mut conn = inner.catalog.acquire().await?;
     let mut before = revision(&mut conn).await?;
     loop {
         let rows = sqlx::query(sql!(settings, list_all)).fetch_all(&mut *conn).await?;
         let after = revision(&mut conn).await?;
         if before == after {
-            let all = rows.iter().map(rows::standing).collect::<sqlx::Result<_>>()?;
+            let all = rows.iter().map(rows::stored_setting).collect::<sqlx::Result<_>>()?;
             return Ok(Settings { revision: after, all });
         }
         before = after;
     }
 }
 
-async fn save(inner: Arc<Inner>, save: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+async fn save(inner: Arc<MySqlState>, save: SaveSetting, now: Millis) -> Result<Saved, CallError> {
     const DOING: &str = "save a setting";
     let failed = |error| CallError::did_not_happen(DOING, error);
-    let door = inner.door(0).map_err(failed)?;
+    let address = inner.address(0).map_err(failed)?;
     let Known { conn: mut catalog, number } =
-        door.writer().await.map_err(|error| failed(door.failed(error)))?;
+        address.writer().await.map_err(|error| failed(address.failed(error)))?;
     let recorded = record(&mut catalog, &save, now);
-    let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
+    let recorded = watched(WRITE, || vec![(number, address.clone())], recorded).await;
     let (saved, spreads) = match recorded.unwrap_or_else(|| Err((silent(), true))) {
         Ok(pair) => pair,
-        Err((error, false)) => return Err(failed(door.failed(error))),
-        Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
+        Err((error, false)) => return Err(failed(address.failed(error))),
+        Err((error, true)) => return Err(CallError::may_have_happened(DOING, address.failed(error))),
     };
     drop(timeout(PING, catalog.close()).await);
     if spreads {
-        let spread = pauses::spread(&inner.doors).await;
+        let spread = pauses::spread(&inner.addresses).await;
         spread.map_err(|error| CallError::may_have_happened(DOING, error))?;
     }
     Ok(saved)
@@ -118,20 +119,20 @@ async fn change(
     save_setting: &SaveSetting,
     now: Millis,
 ) -> sqlx::Result<(Saved, bool)> {
-    // First: whoever else saves waits here.
+    // First: any other that saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
     let scope = &save_setting.scope;
     let (namespace, queue) = scope.names();
-    let stands = sqlx::query(sql!(settings, read)).bind(namespace).bind(queue);
-    let stands = stands.fetch_optional(&mut *tx).await?;
-    let stands = stands.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, held(scope, &row)?)));
-    let (stands, was) = stands.transpose()?.unwrap_or_default();
-    if save_setting.expected.is_some_and(|expected| expected != stands) {
-        return Ok((Saved::Conflict(stands), false));
+    let existing = sqlx::query(sql!(settings, read)).bind(namespace).bind(queue);
+    let existing = existing.fetch_optional(&mut *tx).await?;
+    let existing = existing.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, held(scope, &row)?)));
+    let (existing, was) = existing.transpose()?.unwrap_or_default();
+    if save_setting.expected.is_some_and(|expected| expected != existing) {
+        return Ok((Saved::Conflict(existing), false));
     }
     let is_paused = save_setting.setting.as_ref().is_some_and(Setting::is_paused);
     let labels = save_setting.setting.iter().flat_map(Setting::indexed_labels).map(str::to_owned);
-    let is = Held { paused: is_paused, labels: labels.collect() };
+    let is = DatabaseSettings { paused: is_paused, labels: labels.collect() };
     let body = save_setting.setting.as_ref().map(Setting::to_json);
     match &body {
         Some(body) => {
@@ -139,7 +140,7 @@ async fn change(
             let save = save.bind(body).bind(i8::from(is_paused)).bind(now.0).bind(&save_setting.by);
             save.execute(&mut *tx).await?;
         }
-        None if stands == 0 => return Ok((Saved::Done(0), false)),
+        None if existing == 0 => return Ok((Saved::Done(0), false)),
         None => {
             let remove = sqlx::query(sql!(settings, delete)).bind(namespace).bind(queue);
             remove.execute(&mut *tx).await?;
@@ -151,26 +152,26 @@ async fn change(
         let turn = sqlx::query(sql!(shards, set_meta)).bind(revision).bind(PAUSES_REVISION);
         turn.execute(&mut *tx).await?;
     }
-    Ok((Saved::Done(revision), was != Held::default() || is != Held::default()))
+    Ok((Saved::Done(revision), was != DatabaseSettings::default() || is != DatabaseSettings::default()))
 }
 
 /// What every database holds to by itself.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Held {
+struct DatabaseSettings {
     paused: bool,
     labels: BTreeSet<String>,
 }
 
 /// Columns of `read` in settings.sql.
-fn held(scope: &Scope, row: &MySqlRow) -> sqlx::Result<Held> {
+fn held(scope: &Scope, row: &MySqlRow) -> sqlx::Result<DatabaseSettings> {
     // What a newer program wrote is replaced as before.
-    let stands = Setting::of_json(scope, row.try_get(2)?).ok();
-    let labels = stands.iter().flat_map(Setting::indexed_labels).map(str::to_owned).collect();
-    Ok(Held { paused: row.try_get::<i8, _>(1)? == 1, labels })
+    let existing = Setting::of_json(scope, row.try_get(2)?).ok();
+    let labels = existing.iter().flat_map(Setting::indexed_labels).map(str::to_owned).collect();
+    Ok(DatabaseSettings { paused: row.try_get::<i8, _>(1)? == 1, labels })
 }
 
 async fn changes(
-    inner: Arc<Inner>,
+    inner: Arc<MySqlState>,
     scope: Scope,
     before: Option<i64>,
     limit: usize,

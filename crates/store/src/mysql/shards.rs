@@ -8,7 +8,7 @@ use super::{
     limits::{READ, elsewhere, lasting, on_its_own},
     migrate::{self, Locked},
     pauses, row,
-    session::Door,
+    session::DatabaseAddress,
     statements::{Many, bind, sql},
 };
 use crate::Error;
@@ -44,9 +44,9 @@ impl MysqlStore {
     /// # Errors
     /// As `open`.
     pub async fn migrate_alone(url: &str) -> Result<Vec<String>, Error> {
-        let door = Door::new(url)?;
-        let doors = std::slice::from_ref(&door);
-        locked(doors, async |database, _, _| migrate::migrate(database, &door).await).await
+        let address = DatabaseAddress::new(url)?;
+        let addresses = std::slice::from_ref(&address);
+        locked(addresses, async |database, _, _| migrate::migrate(database, &address).await).await
     }
 
     /// Makes the databases at the end of the list members of the cluster, which have none of its partitions yet. All
@@ -55,8 +55,9 @@ impl MysqlStore {
     /// # Errors
     /// As `open`; and when the first is not the catalog of a cluster.
     pub async fn add_databases(urls: &[String]) -> Result<(usize, usize), Error> {
-        let doors: Vec<Door> = urls.iter().map(|url| Door::new(url)).collect::<Result<_, _>>()?;
-        add(&doors).await
+        let addresses: Vec<DatabaseAddress> =
+            urls.iter().map(|url| DatabaseAddress::new(url)).collect::<Result<_, _>>()?;
+        add(&addresses).await
     }
 }
 
@@ -74,7 +75,7 @@ impl MysqlStore {
     /// What tells this cluster from every other: the number that was drawn when it was founded, and where its catalog is.
     #[must_use]
     pub fn cluster(&self) -> (i64, String) {
-        let at = self.inner.doors.first().map_or_else(String::new, ToString::to_string);
+        let at = self.inner.addresses.first().map_or_else(String::new, ToString::to_string);
         (self.inner.cluster.number, at)
     }
 }
@@ -103,19 +104,23 @@ impl Placement {
 }
 
 /// The databases of a list of addresses, founded as one cluster or found as one.
-pub(crate) async fn found_at(urls: &[String], partitions: u16) -> Result<(Vec<Door>, Cluster), Error> {
+pub(crate) async fn found_at(
+    urls: &[String],
+    partitions: u16,
+) -> Result<(Vec<DatabaseAddress>, Cluster), Error> {
     if partitions == 0 {
         return Err(Error::Partitions { found: 0 });
     }
-    let doors: Vec<Door> = urls.iter().map(|url| Door::new(url)).collect::<Result<_, _>>()?;
-    let cluster = found(&doors, partitions).await?;
-    Ok((doors, cluster))
+    let addresses: Vec<DatabaseAddress> =
+        urls.iter().map(|url| DatabaseAddress::new(url)).collect::<Result<_, _>>()?;
+    let cluster = found(&addresses, partitions).await?;
+    Ok((addresses, cluster))
 }
 
 /// Brings every database up to date, and creates the cluster if the first is new. One engine at a time.
-async fn found(doors: &[Door], partitions: u16) -> Result<Cluster, Error> {
-    locked(doors, async |catalog, others, joined| {
-        let (first, _) = doors.split_first().ok_or(Error::NoDatabase)?;
+async fn found(addresses: &[DatabaseAddress], partitions: u16) -> Result<Cluster, Error> {
+    locked(addresses, async |catalog, others, joined| {
+        let (first, _) = addresses.split_first().ok_or(Error::NoDatabase)?;
         prepared(catalog, first, others, joined, partitions).await
     })
     .await
@@ -123,39 +128,39 @@ async fn found(doors: &[Door], partitions: u16) -> Result<Cluster, Error> {
 
 /// Makes the databases of the list members that the cluster does not have yet, without partitions. Answers how many it
 /// had and has.
-pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
-    locked(doors, async |catalog, others, joined| {
-        let (first, _) = doors.split_first().ok_or(Error::NoDatabase)?;
+pub(crate) async fn add(addresses: &[DatabaseAddress]) -> Result<(usize, usize), Error> {
+    locked(addresses, async |catalog, others, joined| {
+        let (first, _) = addresses.split_first().ok_or(Error::NoDatabase)?;
         let failed = |error| first.failed(error);
         let had = known(catalog).await.map_err(failed)?.ok_or(Error::NoCluster)?;
-        if doors.len() < had {
-            return Err(Error::DatabaseCount { named: doors.len(), known: had });
+        if addresses.len() < had {
+            return Err(Error::DatabaseCount { named: addresses.len(), known: had });
         }
         let cluster = member(catalog, first, None, 0).await?;
         let archives = archive::place::of(catalog).await.map_err(failed)?;
-        for (door, number) in others.iter().zip(1..).skip(had - 1) {
-            let conn = join(joined, door, cluster, number).await?.0;
-            kept(conn, HOSTED, 1).await.map_err(|error| door.failed(error))?;
+        for (address, number) in others.iter().zip(1..).skip(had - 1) {
+            let conn = join(joined, address, cluster, number).await?.0;
+            kept(conn, HOSTED, 1).await.map_err(|error| address.failed(error))?;
             if let Some(place) = archives {
                 // From its first task on, nothing is deleted there unarchived.
-                kept(conn, PLACE, place).await.map_err(|error| door.failed(error))?;
+                kept(conn, PLACE, place).await.map_err(|error| address.failed(error))?;
             }
             let grown = sqlx::query(sql!(shards, add_database)).bind(number + 1).bind(number);
             grown.execute(&mut *catalog).await.map_err(failed)?;
         }
         // Before a partition can come to them.
-        elsewhere(pauses::spread(doors)).await?;
-        Ok((had, doors.len()))
+        elsewhere(pauses::spread(addresses)).await?;
+        Ok((had, addresses.len()))
     })
     .await
 }
 
 /// Work under the lock of the catalog. What it locks besides is freed with it.
 async fn locked<A>(
-    doors: &[Door],
-    work: impl AsyncFnOnce(&mut MySqlConnection, &[Door], &mut Vec<Locked>) -> Result<A, Error>,
+    addresses: &[DatabaseAddress],
+    work: impl AsyncFnOnce(&mut MySqlConnection, &[DatabaseAddress], &mut Vec<Locked>) -> Result<A, Error>,
 ) -> Result<A, Error> {
-    let Some((first, others)) = doors.split_first() else { return Err(Error::NoDatabase) };
+    let Some((first, others)) = addresses.split_first() else { return Err(Error::NoDatabase) };
     lasting(Box::pin(async {
         let mut catalog = Locked::wait(first).await?;
         let mut joined = Vec::new();
@@ -171,8 +176,8 @@ async fn locked<A>(
 
 async fn prepared(
     catalog: &mut MySqlConnection,
-    first: &Door,
-    others: &[Door],
+    first: &DatabaseAddress,
+    others: &[DatabaseAddress],
     joined: &mut Vec<Locked>,
     partitions: u16,
 ) -> Result<Cluster, Error> {
@@ -186,14 +191,14 @@ async fn prepared(
     }
     let number = member(catalog, first, None, 0).await?;
     let others = others.get(..members - 1).unwrap_or_default();
-    for (door, nth) in others.iter().zip(1..) {
-        migrated.extend(join(joined, door, number, nth).await?.1);
+    for (address, nth) in others.iter().zip(1..) {
+        migrated.extend(join(joined, address, number, nth).await?.1);
     }
     create(catalog, partitions, members).await.map_err(failed)?;
     let (partitions, placement) = whole_placement(catalog, first).await?;
     host(catalog, &placement, 0).await.map_err(failed)?;
-    for ((other, door), nth) in joined.iter_mut().zip(others).zip(1..) {
-        host(&mut other.conn, &placement, nth).await.map_err(|error| door.failed(error))?;
+    for ((other, address), nth) in joined.iter_mut().zip(others).zip(1..) {
+        host(&mut other.conn, &placement, nth).await.map_err(|error| address.failed(error))?;
     }
     Ok(Cluster { partitions, number, placement, migrated })
 }
@@ -201,14 +206,14 @@ async fn prepared(
 /// Locks a database, brings it up to date and makes it a member.
 async fn join<'l>(
     joined: &'l mut Vec<Locked>,
-    door: &Door,
+    address: &DatabaseAddress,
     cluster: i64,
     number: i64,
 ) -> Result<(&'l mut MySqlConnection, Vec<String>), Error> {
-    joined.push(Locked::wait(door).await?);
+    joined.push(Locked::wait(address).await?);
     let conn = &mut joined.last_mut().ok_or(Error::NoDatabase)?.conn;
-    let migrated = migrate::migrate(conn, door).await?;
-    member(conn, door, Some(cluster), number).await?;
+    let migrated = migrate::migrate(conn, address).await?;
+    member(conn, address, Some(cluster), number).await?;
     Ok((conn, migrated))
 }
 
@@ -237,8 +242,8 @@ async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize
 }
 
 /// Whether a database is what the list says, before it is used for the first time. Changes nothing.
-pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Result<(), Error> {
-    let look = on_its_own(READ, door, async |conn| {
+pub(crate) async fn is_member(address: &DatabaseAddress, cluster: i64, number: usize) -> Result<(), Error> {
+    let look = on_its_own(READ, address, async |conn| {
         let mut found = [None; 2];
         for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
             let read = sqlx::query(sql!(shards, read_meta)).bind(name).fetch_optional(&mut *conn).await?;
@@ -246,31 +251,36 @@ pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Resul
         }
         Ok::<_, sqlx::Error>(found)
     });
-    match look.await.map_err(|error| door.failed(error))? {
+    match look.await.map_err(|error| address.failed(error))? {
         [Some(of), Some(nth)] if of == cluster && usize::try_from(nth) == Ok(number) => Ok(()),
         [Some(of), Some(found)] if of == cluster => {
             let named = i64::try_from(number).unwrap_or(i64::MAX);
-            Err(Error::WrongPlace { at: door.to_string(), found, named })
+            Err(Error::WrongPlace { at: address.to_string(), found, named })
         }
-        _ => Err(Error::OtherCluster { at: door.to_string() }),
+        _ => Err(Error::OtherCluster { at: address.to_string() }),
     }
 }
 
 /// Makes a new database a member of a cluster, or looks whether it is one. Answers the number of the cluster.
-async fn member(conn: &mut MySqlConnection, door: &Door, of: Option<i64>, number: i64) -> Result<i64, Error> {
-    let failed = |error| door.failed(error);
+async fn member(
+    conn: &mut MySqlConnection,
+    address: &DatabaseAddress,
+    of: Option<i64>,
+    number: i64,
+) -> Result<i64, Error> {
+    let failed = |error| address.failed(error);
     let shard = kept(conn, SHARD, number).await.map_err(failed)?;
     if shard != number {
-        return Err(Error::WrongPlace { at: door.to_string(), found: shard, named: number });
+        return Err(Error::WrongPlace { at: address.to_string(), found: shard, named: number });
     }
     let cluster = match of {
         Some(number) => number,
         None => fresh(conn).await.map_err(failed)?,
     };
-    let stands = kept(conn, CLUSTER, cluster).await.map_err(failed)?;
+    let existing = kept(conn, CLUSTER, cluster).await.map_err(failed)?;
     match of {
-        Some(number) if number != stands => Err(Error::OtherCluster { at: door.to_string() }),
-        _ => Ok(stands),
+        Some(number) if number != existing => Err(Error::OtherCluster { at: address.to_string() }),
+        _ => Ok(existing),
     }
 }
 
@@ -308,13 +318,16 @@ async fn create(conn: &mut MySqlConnection, partitions: u16, shards: usize) -> s
     Ok(())
 }
 
-/// The placement as it stands, and with it the number of partitions.
-async fn whole_placement(conn: &mut MySqlConnection, door: &Door) -> Result<(u16, Placement), Error> {
-    let failed = |error| door.failed(error);
+/// The placement in its current state, and with it the number of partitions.
+async fn whole_placement(
+    conn: &mut MySqlConnection,
+    address: &DatabaseAddress,
+) -> Result<(u16, Placement), Error> {
+    let failed = |error| address.failed(error);
     let partitions = kept(conn, PARTITIONS, 0).await.map_err(failed)?;
     let found = u16::try_from(partitions).ok().filter(|partitions| *partitions > 0);
     let problem = || "the number of partitions is out of range".to_owned();
-    let partitions = found.ok_or_else(|| Error::Placement { at: door.to_string(), problem: problem() })?;
+    let partitions = found.ok_or_else(|| Error::Placement { at: address.to_string(), problem: problem() })?;
     let (version, members) = version(conn).await.map_err(failed)?;
     let placement = read(conn, version, members).await.map_err(failed)?;
     let problem = match placement {
@@ -324,7 +337,7 @@ async fn whole_placement(conn: &mut MySqlConnection, door: &Door) -> Result<(u16
         Some(placement) => format!("{} of {partitions} partitions are placed", placement.shard_of.len()),
         None => "a partition is missing, or in a database that there is not".to_owned(),
     };
-    Err(Error::Placement { at: door.to_string(), problem })
+    Err(Error::Placement { at: address.to_string(), problem })
 }
 
 /// Which placement stands, and how many databases there are. It never grows smaller.

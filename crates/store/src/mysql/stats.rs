@@ -4,7 +4,7 @@
 pub(super) mod uncounted;
 
 use super::{
-    Inner, MysqlStore, Shard, buckets, hosted, limits::LONG, moving, query::Sum, row, statements::sql,
+    MySqlState, MysqlStore, Shard, buckets, hosted, limits::LONG, moving, query::Sum, row, statements::sql,
 };
 use crate::Error;
 use punctual_contract::{Error as CallError, store::Books};
@@ -45,7 +45,7 @@ pub struct ShardCheck {
     /// not over.
     pub misplaced: Vec<Partition>,
     /// Partitions of which rows are here that are elsewhere: left over from a move that was never finished, or copies of
-    /// one that is not over. Nobody reads them.
+    /// one that is not over. No reader reads them.
     pub strangers: Vec<Partition>,
 }
 
@@ -55,9 +55,9 @@ const CHECKS_MAX: u32 = 3;
 impl ShardCheck {
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let Books { accepted, deleted, standing, pending_bytes } = &self.counted;
+        let Books { accepted, deleted, tallies, pending_bytes } = &self.counted;
         let tasks_agree = (&self.books.accepted, &self.books.deleted) == (accepted, deleted)
-            && self.books.standing == *standing
+            && self.books.tallies == *tallies
             && self.books.unaccounted() == 0;
         let bytes_agree = self.bytes_uncounted || self.books.pending_bytes == *pending_bytes;
         tasks_agree
@@ -74,7 +74,7 @@ impl MysqlStore {
     /// # Errors
     /// When a database cannot be read.
     pub async fn stats(&self) -> Result<Vec<ShardStats>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let mut all = Vec::new();
             for (shard_no, shard) in inner.members().iter().enumerate() {
                 all.push(stats(shard_no, shard, partitions(&inner, shard_no)).await?);
@@ -89,11 +89,11 @@ impl MysqlStore {
     /// # Errors
     /// When a database cannot be read.
     pub async fn check(&self) -> Result<Vec<ShardCheck>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let mut tries = 0;
             loop {
                 tries += 1;
-                inner.routing.read(&inner.catalog, &inner.doors).await?;
+                inner.routing.read(&inner.catalog, &inner.addresses).await?;
                 let (moving, placement) = (moving::underway(&inner).await?, inner.routing.placement());
                 let mut all = Vec::new();
                 for (shard_no, shard) in inner.members().iter().enumerate() {
@@ -111,7 +111,7 @@ impl MysqlStore {
     }
 }
 
-fn partitions(inner: &Inner, shard_no: usize) -> Vec<Partition> {
+fn partitions(inner: &MySqlState, shard_no: usize) -> Vec<Partition> {
     inner.routing.placement().partitions(shard_no).collect()
 }
 

@@ -62,11 +62,9 @@ fn said(url: &str) -> Result<Said<'_>, String> {
         ["disabled", "preferred", "required"].contains(&mode.to_ascii_lowercase().as_str())
     });
     if is_lax && said.ca.is_some() {
-        return Err(
-            "an authority is named (ssl-ca), and ssl-mode asks nobody for a certificate of its; set \
+        return Err("an authority is named (ssl-ca), but ssl-mode verifies no certificate; set \
                     ssl-mode=VERIFY_IDENTITY"
-                .to_owned(),
-        );
+            .to_owned());
     }
     Ok(said)
 }
@@ -114,7 +112,7 @@ const WAYS_OUT: [(&[&str], &str); 8] = [
     ),
     (
         &["require_secure_transport", "insecure transport"],
-        "; the server takes nobody without TLS: set ssl-mode=VERIFY_IDENTITY and ssl-ca=/path/ca.pem",
+        "; the server refuses connections without TLS: set ssl-mode=VERIFY_IDENTITY and ssl-ca=/path/ca.pem",
     ),
     (
         &["HandshakeFailure", "CertificateRequired"],

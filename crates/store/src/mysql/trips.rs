@@ -8,7 +8,7 @@ use punctual_domain::place::TaskRef;
 use sqlx::mysql::MySqlRow;
 use std::fmt::Write as _;
 
-/// A value as it stands in a text: texts and bytes in hexadecimal, so that nothing in them is read as SQL.
+/// A value in its current state in a text: texts and bytes in hexadecimal, so that nothing in them is read as SQL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Literal<'v> {
     Int(i64),
@@ -35,7 +35,7 @@ pub(crate) struct FirstLook {
 
 /// What a first look has found.
 #[derive(Debug)]
-pub(crate) enum Looked {
+pub(crate) enum FirstRead {
     /// Column 0: the number of the place.
     Locked(Vec<MySqlRow>),
     /// Column 0: the id.
@@ -81,13 +81,13 @@ impl Trips {
 
     /// What was found at the beginning, if it was this that was looked for; once, because what is changed meanwhile is
     /// not in it.
-    pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<Looked> {
+    pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<FirstRead> {
         let first_look =
             self.first.take().filter(|first_look| first_look.text == text && first_look.places == places)?;
         Some(if first_look.condition.is_some() {
-            Looked::Unlocked(first_look.rows)
+            FirstRead::Unlocked(first_look.rows)
         } else {
-            Looked::Locked(first_look.rows)
+            FirstRead::Locked(first_look.rows)
         })
     }
 
@@ -163,7 +163,7 @@ mod tests {
         assert!(look.sql().trim_end().ends_with(named), "{}", look.sql());
         assert!(matches!(
             Trips::new(Some(look)).found(sql!(lease, lock_for_grant), &[place(4), place(3)]),
-            Some(Looked::Unlocked(_))
+            Some(FirstRead::Unlocked(_))
         ));
         assert!(FirstLook::unlocked((0..301).map(place).collect()).is_none());
     }

@@ -14,7 +14,7 @@ pub(super) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 5_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Walk {
+pub(super) enum MySqlWalk {
     Ids,
     Chunks(Chunks),
     /// What is entered under it, and why.
@@ -30,7 +30,7 @@ pub(super) struct Chunks {
     below: i64,
 }
 
-impl Walk {
+impl MySqlWalk {
     /// The shortest that meets all that could match. `dead`: nothing else is looked for.
     pub(super) async fn of(
         shards: &[&Shard],
@@ -66,7 +66,7 @@ impl Walk {
         matches!(self, Self::Ids | Self::Chunks(_))
     }
 
-    /// The ids below one that a look goes through, the newest first; none: there is nothing more.
+    /// The ids below one that a look passes through, the newest first; none: there is nothing more.
     pub(super) async fn look(
         &self,
         shards: &[&Shard],
@@ -145,7 +145,7 @@ impl Chunks {
         let newest: Vec<i64> = all.into_iter().rev().take(chunks::LOOK).collect();
         let mut ranges = chunks::ranges(&newest, before, self.below);
         if chunks::reach(&newest, self.below) {
-            let newest = Box::pin(Walk::Ids.newest_below(shards, before.min(self.below))).await?;
+            let newest = Box::pin(MySqlWalk::Ids.newest_below(shards, before.min(self.below))).await?;
             ranges.extend(newest.map(|newest| newest.saturating_sub(IDS_MAX - 1)..=newest));
         }
         Ok(ranges)

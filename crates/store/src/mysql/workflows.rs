@@ -2,7 +2,7 @@
 //! statement that makes it; its rows are in its transaction.
 
 use super::{
-    Inner, MysqlStore,
+    MySqlState, MysqlStore,
     connections::Connections,
     ids::counted_by,
     ownership::{Statement, apart},
@@ -40,12 +40,12 @@ impl WorkflowStore for MysqlStore {
 
     async fn workflow(&self, id: WorkflowId) -> Result<Option<StoredWorkflow>, CallError> {
         let work =
-            move |inner: Arc<Inner>| async move { one(&mut *inner.catalog.acquire().await?, id).await };
+            move |inner: Arc<MySqlState>| async move { one(&mut *inner.catalog.acquire().await?, id).await };
         self.reading("read a workflow", work).await
     }
 
     async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(workflows, read_definition)).bind(id);
             let found = asked.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             found.map(|row| rows::definition(&row)).transpose()
@@ -55,7 +55,7 @@ impl WorkflowStore for MysqlStore {
 
     async fn workflows(&self, query: &WorkflowQuery) -> Result<Vec<StoredWorkflow>, CallError> {
         let query = query.clone();
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let text = match (&query.name, query.state) {
                 (None, None) => sql!(workflows, list),
                 (Some(_), None) => sql!(workflows, list_named),
@@ -77,7 +77,7 @@ impl WorkflowStore for MysqlStore {
     }
 
     async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(workflows, list_rows)).bind(id.0);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::node).collect::<sqlx::Result<_>>()
@@ -86,7 +86,7 @@ impl WorkflowStore for MysqlStore {
     }
 
     async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(workflows, read_contents)).bind(runs::text(&nodes)).bind(id.0);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::node_content).collect::<sqlx::Result<_>>()
@@ -119,7 +119,7 @@ impl WorkflowStore for MysqlStore {
         now: Millis,
         limit: usize,
     ) -> Result<Vec<StoredWorkflow>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(workflows, list_due)).bind(now.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(rows::workflow).collect::<sqlx::Result<_>>()
@@ -128,7 +128,7 @@ impl WorkflowStore for MysqlStore {
     }
 
     async fn next_workflow_wake(&self) -> Result<Option<Millis>, CallError> {
-        let work = |inner: Arc<Inner>| async move {
+        let work = |inner: Arc<MySqlState>| async move {
             let next = sqlx::query(sql!(workflows, find_next_wake));
             let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
             next.map(|row| row::millis(&row, 0)).transpose()
@@ -157,7 +157,7 @@ impl WorkflowStore for MysqlStore {
         before: Millis,
         limit: usize,
     ) -> Result<Vec<WorkflowMark>, CallError> {
-        let work = move |inner: Arc<Inner>| async move {
+        let work = move |inner: Arc<MySqlState>| async move {
             let asked = sqlx::query(sql!(workflows, list_marks)).bind(before.0).bind(i64::from(slots));
             let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
             let mark = |(id, of)| WorkflowMark { id, workflow: WorkflowId(of) };
@@ -197,7 +197,7 @@ fn pairs(rows: &[MySqlRow]) -> sqlx::Result<Vec<(i64, i64)>> {
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-/// Workflows, and the documents that nothing refers to any more; each statement is short. Interrupted, it is gone on with.
+/// Workflows, and the documents that nothing refers to any more; each statement is short. Interrupted, it is continued.
 async fn forget(catalog: &Connections, over: &[(i64, i64)], used_before: Millis) -> sqlx::Result<usize> {
     for (id, document) in over {
         let rows = Statement::new(sql!(workflows, delete_rows)).int(*id).int(FORGET_ROWS);

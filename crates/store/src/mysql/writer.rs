@@ -1,17 +1,17 @@
 //! One connection that writes. What waits for it together is committed together; a job that cannot be done is told
 //! so, takes no other down with it, and keeps none waiting: the batch is halved until it is alone, and while it waits to be
-//! tried again the others go on. One whose partition is not here goes back to its caller. Runs in a task of its own:
+//! tried again the others continue. One whose partition is not here goes back to its caller. Runs in a task of its own:
 //! whoever hangs up drops an answer, not the work.
 
 use super::{
-    hosted::{self, Begun, Wanted},
+    hosted::{self, Begun, WritePartitions},
     insert::Context,
-    job::{self, Done, Job, Opening, Shared},
+    job::{self, Done, Job, JobContext, Opening},
     ledger::Ledger,
     limits::{Limit, PING, silent, watched},
-    line::{Batch, Lane, Line},
+    line::{JobBatch, JobQueue, WriterKind},
     pauses::Pauses,
-    session::{Door, Known},
+    session::{DatabaseAddress, Known},
     trips::{FirstLook, Trips},
 };
 use crate::Error;
@@ -35,7 +35,7 @@ const TRIES_MAX: u32 = 8;
 /// A lost race is run again after this, longer each time: whoever won it is done by then.
 const AGAIN_AFTER: Duration = Duration::from_millis(2);
 /// A writer that has nothing to do asks whether its connection lives: one that a firewall forgot is replaced before a
-/// task waits for it, and the server, which closes what is silent for 3 s (`set_writer_timeout` in session.sql), hears of it in time.
+/// task waits for it, and the server, which closes what is silent for 3 s (`set_writer_timeout` in session.sql), learns of it in time.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// What is undone goes to no disk; a connection that takes longer is dropped, which undoes it too.
 const UNDO: Duration = Duration::from_secs(2);
@@ -44,8 +44,8 @@ const SLOW: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub(crate) door: Door,
-    pub(crate) line: Arc<Line<Job>>,
+    pub(crate) address: DatabaseAddress,
+    pub(crate) line: Arc<JobQueue<Job>>,
     pub(crate) context: Arc<Context>,
     pub(crate) ledger: Ledger,
     /// As of the last transaction that handed tasks over.
@@ -55,14 +55,14 @@ pub(crate) struct Writer {
     /// None: not yet, or lost.
     pub(crate) conn: Option<Known>,
     pub(crate) limit: Limit,
-    /// When it was last heard of.
+    /// When it was last learned of.
     pub(crate) used_at: Instant,
     /// Jobs that lost their races, in the order in which they are tried again.
-    pub(crate) aside: Aside,
+    pub(crate) aside: RetryQueue,
 }
 
 /// What a writer does at a time.
-enum Turn {
+enum WriterStep {
     Batch(Vec<Job>),
     Again(Box<Job>, u32),
 }
@@ -76,11 +76,11 @@ enum Rests {
     OnALook,
 }
 
-/// Jobs that are tried again while others go on.
+/// Jobs that are tried again while others continue.
 #[derive(Debug, Default)]
-pub(crate) struct Aside(BTreeMap<(Instant, u64), (Job, u32)>, u64);
+pub(crate) struct RetryQueue(BTreeMap<(Instant, u64), (Job, u32)>, u64);
 
-impl Aside {
+impl RetryQueue {
     fn push(&mut self, job: Job, tries: u32) {
         self.1 += 1;
         self.0.insert((Instant::now() + pause(tries), self.1), (job, tries));
@@ -124,7 +124,7 @@ enum Failed {
 }
 
 /// Why a transaction was not confirmed.
-enum Ended {
+enum NotConfirmed {
     Unfinished(Unfinished),
     /// Some of its partitions are not here, or closed. Nothing happened.
     Elsewhere(BTreeSet<Partition>),
@@ -144,8 +144,8 @@ impl From<sqlx::Error> for Stopped {
     }
 }
 
-/// However the writer ends, nobody waits for it in vain.
-struct AbandonOnDrop(Arc<Line<Job>>);
+/// However the writer ends, no caller waits for it in vain.
+struct AbandonOnDrop(Arc<JobQueue<Job>>);
 
 impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
@@ -156,13 +156,13 @@ impl Drop for AbandonOnDrop {
 impl Writer {
     /// Of one of the lines of a lane. `slot`: of the account.
     pub(crate) fn new(
-        door: &Door,
-        (lane, line): (Lane, Arc<Line<Job>>),
+        address: &DatabaseAddress,
+        (lane, line): (WriterKind, Arc<JobQueue<Job>>),
         context: &Arc<Context>,
         slot: i32,
     ) -> Self {
         Self {
-            door: door.clone(),
+            address: address.clone(),
             line,
             context: Arc::clone(context),
             ledger: Ledger::new(slot),
@@ -171,7 +171,7 @@ impl Writer {
             conn: None,
             limit: lane.limit(),
             used_at: Instant::now(),
-            aside: Aside::default(),
+            aside: RetryQueue::default(),
         }
     }
 
@@ -182,7 +182,7 @@ impl Writer {
         self.keep_connected().await;
         loop {
             if let Some((job, tries)) = self.aside.due(Instant::now()) {
-                self.turn(Turn::Again(Box::new(job), tries)).await;
+                self.run_step(WriterStep::Again(Box::new(job), tries)).await;
             }
             let ping_at = Instant::now() + PING_INTERVAL;
             let until = self.aside.first_at().map_or(ping_at, |at| at.min(ping_at));
@@ -190,9 +190,9 @@ impl Writer {
                 self.keep_connected().await;
                 continue;
             };
-            let Some(Batch { jobs, under_way }) = batch else { break };
+            let Some(JobBatch { jobs, under_way }) = batch else { break };
             let next_at = Instant::now() + self.pace;
-            self.turn(Turn::Batch(jobs)).await;
+            self.run_step(WriterStep::Batch(jobs)).await;
             drop(under_way);
             if !self.pace.is_zero() {
                 sleep_until(next_at).await;
@@ -200,14 +200,14 @@ impl Writer {
         }
         // The line is closed: what is aside is tried for the last time.
         while let Some((_, (job, _))) = self.aside.0.pop_first() {
-            self.turn(Turn::Again(Box::new(job), TRIES_MAX - 1)).await;
+            self.run_step(WriterStep::Again(Box::new(job), TRIES_MAX - 1)).await;
         }
         if let Some(known) = self.conn.take() {
             drop(timeout(PING, known.conn.close()).await);
         }
     }
 
-    /// A database that is away is tried again each second, and with each job.
+    /// A database that is unavailable is tried again each second, and with each job.
     async fn keep_connected(&mut self) {
         if let Some(known) = &mut self.conn
             && self.used_at.elapsed() >= PING_INTERVAL
@@ -223,21 +223,21 @@ impl Writer {
     }
 
     async fn connected(&mut self) -> sqlx::Result<Known> {
-        let known = self.door.writer().await;
+        let known = self.address.writer().await;
         self.used_at = Instant::now();
         known
     }
 
-    async fn turn(&mut self, turn: Turn) {
+    async fn run_step(&mut self, run_step: WriterStep) {
         let work = async {
-            match turn {
-                Turn::Batch(batch) => self.serve(batch).await,
-                Turn::Again(job, tries) => self.again(*job, tries).await,
+            match run_step {
+                WriterStep::Batch(batch) => self.serve(batch).await,
+                WriterStep::Again(job, tries) => self.again(*job, tries).await,
             }
         };
         // The jobs of a turn are dropped with it: their callers learn that it may have happened.
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-            tracing::error!(panic = message(panic.as_ref()), at = %self.door, "a writer panicked; it goes on");
+            tracing::error!(panic = message(panic.as_ref()), at = %self.address, "a writer panicked; it continues");
             // Nothing that it knew is believed, and its connection may be inside of a transaction.
             (self.conn, self.pauses) = (None, Pauses::default());
         }
@@ -259,23 +259,23 @@ impl Writer {
         }
         match self.finished(&part, TRIES_TOGETHER, Rests::OnFacts).await {
             Ok(done) => part.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
-            Err(Ended::Elsewhere(closed)) => {
+            Err(NotConfirmed::Elsewhere(closed)) => {
                 let is_here =
                     |job: &Job| job.partitions().is_none_or(|partitions| partitions.is_disjoint(&closed));
                 let (here, elsewhere): (Vec<Job>, Vec<Job>) = part.into_iter().partition(is_here);
                 elsewhere.into_iter().for_each(|job| job.elsewhere(&closed));
                 parts.extend((!here.is_empty()).then_some(here));
             }
-            Err(Ended::Void) => parts.push(part),
-            Err(Ended::Unfinished(why)) if why.blames_a_job && part.len() > 1 => {
+            Err(NotConfirmed::Void) => parts.push(part),
+            Err(NotConfirmed::Unfinished(why)) if why.blames_a_job && part.len() > 1 => {
                 // With one that cannot be done among them, a few transactions more, and not one for each.
                 let others = part.split_off(part.len() / 2);
                 parts.extend([others, part]);
             }
-            Err(Ended::Unfinished(why)) if why.is_race => {
+            Err(NotConfirmed::Unfinished(why)) if why.is_race => {
                 part.into_iter().for_each(|job| self.aside.push(job, TRIES_TOGETHER));
             }
-            Err(Ended::Unfinished(why)) => part.into_iter().for_each(|job| job.failed(&why)),
+            Err(NotConfirmed::Unfinished(why)) => part.into_iter().for_each(|job| job.failed(&why)),
         }
     }
 
@@ -283,17 +283,22 @@ impl Writer {
     async fn again(&mut self, job: Job, tries: u32) {
         match self.finished(std::slice::from_ref(&job), 1, Rests::OnALook).await {
             Ok(done) => done.into_iter().zip([job]).for_each(|(done, job)| job.done(done)),
-            Err(Ended::Elsewhere(closed)) => job.elsewhere(&closed),
-            Err(Ended::Void) => job.not_done(Error::LeaseOver),
-            Err(Ended::Unfinished(why)) if why.is_race && tries + 1 < TRIES_MAX => {
+            Err(NotConfirmed::Elsewhere(closed)) => job.elsewhere(&closed),
+            Err(NotConfirmed::Void) => job.not_done(Error::LeaseOver),
+            Err(NotConfirmed::Unfinished(why)) if why.is_race && tries + 1 < TRIES_MAX => {
                 self.aside.push(job, tries + 1)
             }
-            Err(Ended::Unfinished(why)) => job.failed(&why),
+            Err(NotConfirmed::Unfinished(why)) => job.failed(&why),
         }
     }
 
     /// One transaction, run again as long as it loses races: then with a look at every row.
-    async fn finished(&mut self, jobs: &[Job], tries_max: u32, rests: Rests) -> Result<Vec<Done>, Ended> {
+    async fn finished(
+        &mut self,
+        jobs: &[Job],
+        tries_max: u32,
+        rests: Rests,
+    ) -> Result<Vec<Done>, NotConfirmed> {
         let began = Instant::now();
         let (mut tries, mut was_gone) = (0, false);
         let done = loop {
@@ -311,9 +316,9 @@ impl Writer {
                 // Broken or silent, and no commit was sent: it did not happen, whoever sent what before. Once more, on a
                 // new connection. A commit without an answer is never sent again: it may have happened.
                 Failed::Gone(_) if !was_gone => was_gone = true,
-                Failed::Elsewhere(closed) => break Err(Ended::Elsewhere(closed)),
-                Failed::Void => break Err(Ended::Void),
-                failed => break Err(Ended::Unfinished(self.unfinished(failed))),
+                Failed::Elsewhere(closed) => break Err(NotConfirmed::Elsewhere(closed)),
+                Failed::Void => break Err(NotConfirmed::Void),
+                failed => break Err(NotConfirmed::Unfinished(self.unfinished(failed))),
             }
         };
         let took = began.elapsed();
@@ -321,13 +326,13 @@ impl Writer {
         if took > SLOW {
             let rows: usize = jobs.iter().map(Job::rows).sum();
             let took_ms = took.as_millis();
-            tracing::warn!(took_ms, jobs = jobs.len(), rows, tries, at = %self.door, "a slow transaction");
+            tracing::warn!(took_ms, jobs = jobs.len(), rows, tries, at = %self.address, "a slow transaction");
         }
         done
     }
 
     fn unfinished(&self, failed: Failed) -> Unfinished {
-        let at = self.door.to_string();
+        let at = self.address.to_string();
         let is_race = matches!(failed, Failed::Raced(_));
         let (happened, blames_a_job, source) = match failed {
             Failed::Raced(source) => (Happened::No, true, Error::Database { at, source }),
@@ -342,7 +347,7 @@ impl Writer {
             Failed::Unknown(source) => (Happened::Maybe, false, source),
         };
         let may_have_happened = happened == Happened::Maybe;
-        tracing::warn!(error = %source, may_have_happened, at = %self.door, "a transaction failed");
+        tracing::warn!(error = %source, may_have_happened, at = %self.address, "a transaction failed");
         Unfinished { happened, source: Arc::new(source), blames_a_job, is_race }
     }
 
@@ -353,7 +358,7 @@ impl Writer {
             None => self.connected().await.map_err(Failed::Away)?,
         };
         self.ledger.clear();
-        let (limit, held) = (self.limit, vec![(known.number, self.door.clone())]);
+        let (limit, held) = (self.limit, vec![(known.number, self.address.clone())]);
         let work = AssertUnwindSafe(self.work(&mut known.conn, jobs, opening)).catch_unwind();
         let worked = watched(limit, || held.clone(), Box::pin(work)).await;
         let (done, trips) = match worked {
@@ -392,7 +397,7 @@ impl Writer {
             self.pauses.look(conn, epoch).await?;
         }
         let mut trips = Trips::new(first.map(|first_look| first_look.answered(found)));
-        let mut shared = Shared {
+        let mut shared = JobContext {
             trips: &mut trips,
             ledger: &mut self.ledger,
             context: &self.context,
@@ -405,8 +410,8 @@ impl Writer {
         Ok((done, trips))
     }
 
-    fn wanted(&self, jobs: &[Job]) -> Wanted {
-        let mut wanted = Wanted::default();
+    fn wanted(&self, jobs: &[Job]) -> WritePartitions {
+        let mut wanted = WritePartitions::default();
         for job in jobs {
             match job.partitions() {
                 Some(these) => wanted.these.extend(these),
@@ -420,7 +425,7 @@ impl Writer {
     }
 
     fn before_commit(&self, stopped: Stopped) -> Failed {
-        let at = self.door.to_string();
+        let at = self.address.to_string();
         let error = match stopped {
             Stopped::Database(error) => error,
             Stopped::Elsewhere(closed) => return Failed::Elsewhere(closed),
@@ -436,7 +441,7 @@ impl Writer {
 
     /// What was kept for last goes along: the first of it that fails keeps the server from the COMMIT.
     async fn commit(&mut self, mut known: Known, trips: Trips) -> Result<(), Failed> {
-        let at = || self.door.to_string();
+        let at = || self.address.to_string();
         let (text, before) = trips.commit();
         let mut done = 0;
         let sent = async {
@@ -446,7 +451,7 @@ impl Writer {
             }
             Ok(())
         };
-        let held = vec![(known.number, self.door.clone())];
+        let held = vec![(known.number, self.address.clone())];
         let sent = watched(self.limit, || held.clone(), sent).await;
         match sent {
             Some(Ok(())) => {

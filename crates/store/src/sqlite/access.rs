@@ -60,11 +60,11 @@ fn all(conn: &Connection) -> rusqlite::Result<Tokens> {
 
 fn save(conn: &Connection, token: &Token, expected: i64) -> rusqlite::Result<Saved> {
     let id = token.id.as_str();
-    let stands: Option<i64> =
+    let existing: Option<i64> =
         conn.prepare_cached(sql!(access, read_revision))?.query_row([id], |value| value.get(0)).optional()?;
-    let stands = stands.unwrap_or(0);
-    if stands != expected {
-        return Ok(Saved::Conflict(stands));
+    let existing = existing.unwrap_or(0);
+    if existing != expected {
+        return Ok(Saved::Conflict(existing));
     }
     let revision: i64 =
         conn.prepare_cached(sql!(access, take_revision))?.query_row([], |value| value.get(0))?;

@@ -1,4 +1,4 @@
-//! Archives of the embedded store: what is over is written to cold storage, and then deleted. There are no buckets here,
+//! Archives of the embedded store: what is over is written to archive storage, and then deleted. There are no buckets here,
 //! so tasks are archived together when many are over, or when the first of them has been for a while.
 //!
 //! | step | a crash after it leaves | what the next run does |
@@ -11,7 +11,7 @@
 //! with them (`meta`) retention deletes nothing.
 
 use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
-use crate::{ColdSource, ColdStorage, Error, archived};
+use crate::{ArchiveSource, ArchiveStorage, Error, archived};
 use punctual_contract::Error as CallError;
 use punctual_domain::{
     name::Name,
@@ -60,7 +60,7 @@ impl Default for ArchiveOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveReport {
     pub archived: u64,
-    /// In cold storage: data and indexes.
+    /// In archive storage: data and indexes.
     pub archived_bytes: u64,
     /// Deleted from the file.
     pub forgotten: u64,
@@ -71,19 +71,19 @@ impl SqliteStore {
     ///
     /// # Errors
     /// When it has archives elsewhere, the place has those of another store, or file or storage fail.
-    pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
+    pub async fn with_archive(mut self, archive_storage: Arc<ArchiveStorage>) -> Result<Self, Error> {
         let known = self.meta(PLACE).await?;
-        let found = cold.place().await?;
+        let found = archive_storage.place().await?;
         if known.is_some() && known != found {
             return Err(Error::OtherArchives { at: AT.to_owned(), found });
         }
         let number = self.number().await?;
-        let place = cold.take_place(number).await?;
+        let place = archive_storage.take_place(number).await?;
         if place != number {
             return Err(Error::OtherArchives { at: AT.to_owned(), found: Some(place) });
         }
         self.keep(PLACE, place).await?;
-        self.archive = Some(cold);
+        self.archive = Some(archive_storage);
         Ok(self)
     }
 
@@ -121,21 +121,29 @@ impl SqliteStore {
     /// Archives what is over, if it is time for that. Nothing without archives.
     ///
     /// # Errors
-    /// When file or storage fail: what was not archived is not deleted, and the next run goes on.
+    /// When file or storage fail: what was not archived is not deleted, and the next run continues.
     pub async fn archive_once(
         &self,
         now: Millis,
         options: ArchiveOptions,
     ) -> Result<ArchiveReport, CallError> {
-        let Some(cold) = &self.archive else { return Ok(ArchiveReport::default()) };
+        let Some(archive_storage) = &self.archive else { return Ok(ArchiveReport::default()) };
         let work = move |conn: &Connection| is_time(conn, now, options);
         if !self.reading("look what is over", Lane::Bulk, work).await? {
             return Ok(ArchiveReport::default());
         }
         let left = usize::try_from(options.rows_max).unwrap_or(usize::MAX);
-        let mut over =
-            Over { store: self, cold, now, at: None, rows: ROWS_MIN, left, read: Vec::new(), forgotten: 0 };
-        let written = cold.write_bucket(SHARD, now, &mut over).await;
+        let mut over = Over {
+            store: self,
+            archive_storage,
+            now,
+            at: None,
+            rows: ROWS_MIN,
+            left,
+            read: Vec::new(),
+            forgotten: 0,
+        };
+        let written = archive_storage.write_bucket(SHARD, now, &mut over).await;
         let written = written.map_err(|error| CallError::may_have_happened("archive tasks", error))?;
         Ok(ArchiveReport {
             archived: written.tasks,
@@ -147,11 +155,11 @@ impl SqliteStore {
     /// Fills in what was not found.
     pub(super) async fn read_archived(
         &self,
-        cold: &ColdStorage,
+        archive_storage: &ArchiveStorage,
         places: &[TaskRef],
         mut found: Vec<Option<Task>>,
     ) -> Result<Vec<Option<Task>>, CallError> {
-        let tasks = archived::tasks(cold, archived::missing(places, &found)).await;
+        let tasks = archived::tasks(archive_storage, archived::missing(places, &found)).await;
         let tasks = tasks.map_err(|error| CallError::did_not_happen("read archived tasks", error))?;
         archived::fill(places, &mut found, tasks);
         Ok(found)
@@ -160,7 +168,7 @@ impl SqliteStore {
     /// Adds archived versions to those that were found.
     pub(super) async fn archived_versions(
         &self,
-        cold: &ColdStorage,
+        archive_storage: &ArchiveStorage,
         (namespace, task_id): (&Name, i64),
         version: Option<i64>,
         (limit, mut found): (usize, Vec<Task>),
@@ -169,8 +177,10 @@ impl SqliteStore {
             return Ok(found);
         }
         let partition = partition_of(namespace, task_id, self.partitions);
-        let cold = cold.find(Some(partition), namespace, task_id, usize::MAX).await;
-        found.extend(cold.map_err(|error| CallError::did_not_happen("read archived versions", error))?);
+        let archive_storage = archive_storage.find(Some(partition), namespace, task_id, usize::MAX).await;
+        found.extend(
+            archive_storage.map_err(|error| CallError::did_not_happen("read archived versions", error))?,
+        );
         Ok(archived::versions(found, version, limit))
     }
 }
@@ -194,7 +204,7 @@ fn is_time(conn: &Connection, now: Millis, options: ArchiveOptions) -> rusqlite:
 /// What is over, the longest over first.
 struct Over<'s> {
     store: &'s SqliteStore,
-    cold: &'s ColdStorage,
+    archive_storage: &'s ArchiveStorage,
     now: Millis,
     /// The last that was read.
     at: Option<(i64, i64)>,
@@ -206,7 +216,7 @@ struct Over<'s> {
     forgotten: u64,
 }
 
-impl ColdSource for Over<'_> {
+impl ArchiveSource for Over<'_> {
     async fn next(&mut self) -> Result<Vec<Task>, Failed> {
         let (now, at, limit) = (self.now, self.at, self.rows.min(self.left));
         if limit == 0 {
@@ -225,7 +235,7 @@ impl ColdSource for Over<'_> {
     }
 
     async fn is_archived(&mut self) -> Result<(), Failed> {
-        self.cold.refresh().await?;
+        self.archive_storage.refresh().await?;
         let (read, now) = (std::mem::take(&mut self.read), self.now);
         for part in read.chunks(FORGET_ROWS) {
             let part = part.to_vec();

@@ -1,12 +1,12 @@
 //! Bulk operations, what failed of them, and which tasks a filter finds. A change and the step that it was decided on are
 //! compared in the statement that makes it; the failures of an advance are in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk::Walk};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk::SqliteWalk};
 use crate::{rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{
     BulkStore, Error as CallError,
-    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, Matching, NewBulk, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Matching, NewBulk, StoredBulk, TaskFilter},
     store::Applied,
 };
 use punctual_domain::{
@@ -111,7 +111,7 @@ impl BulkStore for SqliteStore {
         self.writing("forget old bulk operations", limit, work).await
     }
 
-    async fn matching(&self, look: &Look) -> Result<Matching, CallError> {
+    async fn matching(&self, look: &TaskFilter) -> Result<Matching, CallError> {
         let look = look.clone();
         self.reading("look for matching tasks", Lane::Bulk, move |conn| matching(conn, &look)).await
     }
@@ -150,10 +150,10 @@ fn advance(conn: &Connection, advance_bulk: &AdvanceBulk, now: Millis) -> rusqli
     Ok(Applied::Moved)
 }
 
-fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
+fn matching(conn: &Connection, look: &TaskFilter) -> rusqlite::Result<Matching> {
     let of_tasks = (look.queue.as_ref(), look.kind.as_ref());
     let dead = look.states == [State::Dead];
-    let walk = Walk::of(conn, look.namespace.as_ref(), of_tasks, look.label.as_ref(), dead)?;
+    let walk = SqliteWalk::of(conn, look.namespace.as_ref(), of_tasks, look.label.as_ref(), dead)?;
     let looked = walk.look(conn, look.before_id.unwrap_or(i64::MAX))?;
     let Some(floor) = looked.last().map(|range| *range.start()) else { return Ok(Matching::default()) };
     let limit = look.limit.max(1);
@@ -173,8 +173,8 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
 /// What matches among some ids.
 fn within(
     conn: &Connection,
-    look: &Look,
-    walk: &Walk,
+    look: &TaskFilter,
+    walk: &SqliteWalk,
     (ids, limit): (&RangeInclusive<i64>, usize),
 ) -> rusqlite::Result<Vec<TaskRef>> {
     let label = look.label.as_ref();

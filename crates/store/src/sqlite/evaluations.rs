@@ -4,7 +4,7 @@ use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, EvaluationStore,
-    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, SetAside, Standing, Subject, Turn},
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, EvaluationPass, SetAside, Subject, SubjectMarks},
 };
 use punctual_domain::time::Millis;
 use rusqlite::{Connection, Row, params, types::Type};
@@ -13,26 +13,26 @@ use rusqlite::{Connection, Row, params, types::Type};
 impl EvaluationStore for SqliteStore {
     async fn begin_evaluations(
         &self,
-        turn: &Turn,
+        pass: &EvaluationPass,
         subjects: &[Subject],
         crowd: Crowd,
         now: Millis,
-    ) -> Result<Vec<Standing>, CallError> {
-        let (turn, subjects) = (turn.clone(), subjects.to_vec());
+    ) -> Result<Vec<SubjectMarks>, CallError> {
+        let (pass, subjects) = (pass.clone(), subjects.to_vec());
         let rows = subjects.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
-            subjects.iter().map(|subject| begin(conn, &turn, subject, crowd, now)).collect()
+            subjects.iter().map(|subject| begin(conn, &pass, subject, crowd, now)).collect()
         };
         self.writing("mark what is evaluated", rows, work).await
     }
 
-    async fn end_evaluations(&self, turn: &Turn, ids: &[i64]) -> Result<(), CallError> {
-        let (turn, ids) = (turn.clone(), ids.to_vec());
+    async fn end_evaluations(&self, pass: &EvaluationPass, ids: &[i64]) -> Result<(), CallError> {
+        let (pass, ids) = (pass.clone(), ids.to_vec());
         let rows = ids.len();
         let work = move |conn: &Connection, _: &mut Ledger| {
             let mut end = conn.prepare_cached(sql!(evaluations, unmark))?;
             for id in &ids {
-                end.execute(params![turn.kind.code(), id, turn.engine, turn.number])?;
+                end.execute(params![pass.kind.code(), id, pass.engine, pass.number])?;
             }
             Ok(())
         };
@@ -93,13 +93,13 @@ fn count(number: usize) -> i64 {
 
 fn begin(
     conn: &Connection,
-    turn: &Turn,
+    pass: &EvaluationPass,
     subject: &Subject,
     crowd: Crowd,
     now: Millis,
-) -> rusqlite::Result<Standing> {
-    let (kind, id) = (turn.kind.code(), subject.id);
-    let others = params![kind, id, turn.engine];
+) -> rusqlite::Result<SubjectMarks> {
+    let (kind, id) = (pass.kind.code(), subject.id);
+    let others = params![kind, id, pass.engine];
     let died: i64 = conn
         .prepare_cached(sql!(evaluations, count_other_engines))?
         .query_row(others, |value| value.get(0))?;
@@ -107,10 +107,10 @@ fn begin(
     let is_marked = died < crowd.others_max();
     if is_marked {
         let (namespace, name) = (subject.namespace.as_str(), &subject.name);
-        let mark = params![kind, id, turn.engine, turn.number, namespace, name, now.0];
+        let mark = params![kind, id, pass.engine, pass.number, namespace, name, now.0];
         conn.prepare_cached(sql!(evaluations, mark))?.execute(mark)?;
     }
-    Ok(Standing { is_marked, died, at_work: 0 })
+    Ok(SubjectMarks { is_marked, died, at_work: 0 })
 }
 
 /// In the first column.

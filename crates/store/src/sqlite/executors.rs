@@ -3,7 +3,7 @@
 use super::{row, statements::sql};
 use crate::rows;
 use punctual_domain::{
-    executor::{Executor, Roll, Sign, Standing, Wish},
+    executor::{DesiredState, Executor, ExecutorStatus, Roll, Sign},
     name::Name,
     time::Millis,
 };
@@ -19,8 +19,8 @@ pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<()
     signs.iter().map(&mut note).collect()
 }
 
-pub(crate) fn wishes(conn: &Connection) -> rusqlite::Result<Vec<(Name, Name, Wish)>> {
-    let wished = |row: &Row<'_>| Ok((row::name(row, 0)?, row::name(row, 1)?, rows::wish(row, 2)?));
+pub(crate) fn wishes(conn: &Connection) -> rusqlite::Result<Vec<(Name, Name, DesiredState)>> {
+    let wished = |row: &Row<'_>| Ok((row::name(row, 0)?, row::name(row, 1)?, rows::desired(row, 2)?));
     conn.prepare_cached(sql!(executors, list_desired_states))?.query_map([], wished)?.collect()
 }
 
@@ -44,19 +44,19 @@ pub(crate) fn set_wish(
     conn: &Connection,
     namespace: &Name,
     name: &Name,
-    wish: Wish,
-) -> rusqlite::Result<Option<Wish>> {
+    desired: DesiredState,
+) -> rusqlite::Result<Option<DesiredState>> {
     let mut wished = conn.prepare_cached(sql!(executors, read_desired_state))?;
     let key = params![namespace.as_str(), name.as_str()];
-    let Some(stood) = wished.query_row(key, |value| rows::wish(value, 0)).optional()? else {
+    let Some(stood) = wished.query_row(key, |value| rows::desired(value, 0)).optional()? else {
         return Ok(None);
     };
-    let asked = params![namespace.as_str(), name.as_str(), wish.code(), stood.code()];
+    let asked = params![namespace.as_str(), name.as_str(), desired.code(), stood.code()];
     conn.prepare_cached(sql!(executors, set_desired_state))?.execute(asked)?;
     Ok(Some(stood))
 }
 
-pub(crate) fn call_roll(
+pub(crate) fn sweep_silent(
     conn: &Connection,
     now: Millis,
     silent_since: Millis,
@@ -69,8 +69,9 @@ pub(crate) fn call_roll(
     let mut rows = counted.query([now.0])?;
     while let Some(row) = rows.next()? {
         let count = u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default();
-        let standing = if row.get(1)? { Standing::Dead } else { Standing::of(rows::wish(row, 0)?) };
-        roll.count(standing, count);
+        let status =
+            if row.get(1)? { ExecutorStatus::Dead } else { ExecutorStatus::of(rows::desired(row, 0)?) };
+        roll.count(status, count);
     }
     Ok(roll)
 }

@@ -20,7 +20,7 @@ use punctual_domain::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 /// What all tasks of one call share.
-pub(crate) struct Context<'a> {
+pub(crate) struct InsertContext<'a> {
     pub(crate) partitions: u16,
     pub(crate) by: &'a str,
     pub(crate) now: Millis,
@@ -35,17 +35,17 @@ struct Standing {
     is_anothers: bool,
 }
 
-fn decided(ask: &NewTask, standing: Option<&Standing>) -> Decision {
+fn decided(ask: &NewTask, existing: Option<&Standing>) -> Decision {
     let same_version =
-        standing.filter(|standing| standing.version == ask.task_version).map(|standing| standing.state);
-    let highest_version = standing.map(|standing| standing.version);
+        existing.filter(|existing| existing.version == ask.task_version).map(|existing| existing.state);
+    let highest_version = existing.map(|existing| existing.version);
     ask.on_conflict.on(decide(ask.task_version, Existing { same_version, highest_version }))
 }
 
 pub(crate) fn insert(
     conn: &Connection,
     ledger: &mut Ledger,
-    context: &Context<'_>,
+    context: &InsertContext<'_>,
     tasks: Vec<NewTask>,
 ) -> rusqlite::Result<Vec<Inserted>> {
     let mut insert = Insert::prepare(conn, context)?;
@@ -54,18 +54,18 @@ pub(crate) fn insert(
 
 struct Insert<'a> {
     conn: &'a Connection,
-    context: &'a Context<'a>,
-    standing: CachedStatement<'a>,
+    context: &'a InsertContext<'a>,
+    existing: CachedStatement<'a>,
     task: CachedStatement<'a>,
     /// The first history line of tasks that are due at an instant: batches often share it.
     line: Option<(Millis, String)>,
 }
 
 impl<'a> Insert<'a> {
-    fn prepare(conn: &'a Connection, context: &'a Context<'a>) -> rusqlite::Result<Self> {
-        let standing = conn.prepare_cached(sql!(insert, find_highest_version))?;
+    fn prepare(conn: &'a Connection, context: &'a InsertContext<'a>) -> rusqlite::Result<Self> {
+        let existing = conn.prepare_cached(sql!(insert, find_highest_version))?;
         let task = conn.prepare_cached(sql!(insert, insert_task))?;
-        Ok(Self { conn, context, standing, task, line: None })
+        Ok(Self { conn, context, existing, task, line: None })
     }
 
     fn one(&mut self, ledger: &mut Ledger, ask: NewTask) -> rusqlite::Result<Inserted> {
@@ -73,45 +73,45 @@ impl<'a> Insert<'a> {
             let (id, task_id) = self.free_id(ledger, &ask)?;
             return self.create(ledger, id, task_id, ask);
         }
-        let (task_id, standing) = self.identified(&ask)?;
-        let decision = match &standing {
-            Some(standing) if standing.is_anothers => Decision::Exists,
-            _ => decided(&ask, standing.as_ref()),
+        let (task_id, existing) = self.identified(&ask)?;
+        let decision = match &existing {
+            Some(existing) if existing.is_anothers => Decision::Exists,
+            _ => decided(&ask, existing.as_ref()),
         };
-        match (decision, standing) {
+        match (decision, existing) {
             (Decision::Create, _) | (_, None) => {
                 let id = ledger.next_id();
                 self.create(ledger, id, task_id, ask)
             }
-            (Decision::Replace, Some(standing)) => self.replace(ledger, standing.id, &ask),
-            (Decision::ReturnExisting | Decision::Superseded | Decision::Exists, Some(standing)) => {
-                self.stands(decision, standing.id)
+            (Decision::Replace, Some(existing)) => self.replace(ledger, existing.id, &ask),
+            (Decision::ReturnExisting | Decision::Superseded | Decision::Exists, Some(existing)) => {
+                self.stored(decision, existing.id)
             }
         }
     }
 
-    /// The id that a task has by its own id or key, and what stands there.
+    /// The id that a task has by its own id or key, and what is stored there.
     fn identified(&mut self, ask: &NewTask) -> rusqlite::Result<(i64, Option<Standing>)> {
         let Some(key) = &ask.key else {
             let task_id = ask.task_id.unwrap_or_default();
-            return Ok((task_id, self.standing(ask, task_id)?));
+            return Ok((task_id, self.existing(ask, task_id)?));
         };
         let [first, second] = key.ids(&ask.queue.namespace, self.context.partitions);
-        match (self.standing(ask, first)?, self.standing(ask, second)?) {
-            (Some(standing), _) if !standing.is_anothers => Ok((first, Some(standing))),
-            (_, Some(standing)) if !standing.is_anothers => Ok((second, Some(standing))),
+        match (self.existing(ask, first)?, self.existing(ask, second)?) {
+            (Some(existing), _) if !existing.is_anothers => Ok((first, Some(existing))),
+            (_, Some(existing)) if !existing.is_anothers => Ok((second, Some(existing))),
             (None, _) => Ok((first, None)),
-            (_, standing) => Ok((second, standing)),
+            (_, existing) => Ok((second, existing)),
         }
     }
 
-    fn standing(&mut self, ask: &NewTask, task_id: i64) -> rusqlite::Result<Option<Standing>> {
+    fn existing(&mut self, ask: &NewTask, task_id: i64) -> rusqlite::Result<Option<Standing>> {
         let key = params![ask.queue.namespace.as_str(), task_id];
-        let standing = |row: &rusqlite::Row<'_>| {
+        let existing = |row: &rusqlite::Row<'_>| {
             let is_anothers = row::key(row, 3)? != ask.key;
             Ok(Standing { id: row.get(0)?, version: row.get(1)?, state: row::state(row, 2)?, is_anothers })
         };
-        self.standing.query_row(key, standing).optional()
+        self.existing.query_row(key, existing).optional()
     }
 
     /// A row id and the task id that belongs to it; one that a caller has taken is passed over.
@@ -119,7 +119,7 @@ impl<'a> Insert<'a> {
         loop {
             let id = ledger.next_id();
             let task_id = ENGINE_TASK_ID_BASE.saturating_add(id);
-            if self.standing(ask, task_id)?.is_none() {
+            if self.existing(ask, task_id)?.is_none() {
                 return Ok((id, task_id));
             }
         }
@@ -148,7 +148,7 @@ impl<'a> Insert<'a> {
     }
 
     fn store(&mut self, place: TaskRef, task_id: i64, ask: &NewTask) -> rusqlite::Result<()> {
-        let Context { by, now, .. } = self.context;
+        let InsertContext { by, now, .. } = self.context;
         let (Partition(partition), due_at) = (place.partition, place.due_at);
         let line = match &mut self.line {
             Some((of, line)) if *of == due_at => line,
@@ -182,7 +182,7 @@ impl<'a> Insert<'a> {
 
     /// The new row as a read would answer it, without the read.
     fn created(&self, place: TaskRef, ask: NewTask) -> Task {
-        let Context { by, now, .. } = self.context;
+        let InsertContext { by, now, .. } = self.context;
         let entry = Entry {
             at: *now,
             event: None,
@@ -220,10 +220,10 @@ impl<'a> Insert<'a> {
         let mut moves = Moves::prepare(self.conn, self.context.now)?;
         let moved = moves.replace(ledger, id, ask, &note)?;
         assert!(moved, "decide() and the table agree on what may be replaced");
-        self.stands(Decision::Replace, id)
+        self.stored(Decision::Replace, id)
     }
 
-    fn stands(&self, decision: Decision, id: i64) -> rusqlite::Result<Inserted> {
+    fn stored(&self, decision: Decision, id: i64) -> rusqlite::Result<Inserted> {
         let task = self.conn.prepare_cached(sql!(query, read_task))?.query_row([id], row::whole_task)?;
         Ok(Inserted { decision, task })
     }

@@ -16,13 +16,13 @@ pub(crate) enum Lane {
 }
 
 #[derive(Debug)]
-pub(crate) struct Lanes<J> {
-    waiting: Mutex<Waiting<J>>,
+pub(crate) struct SqliteLanes<J> {
+    waiting: Mutex<LaneJobs<J>>,
     wake: Condvar,
 }
 
 #[derive(Debug)]
-struct Waiting<J> {
+struct LaneJobs<J> {
     /// Tenants take turns, here and in bulk.
     urgent: Turns<J>,
     moves: VecDeque<J>,
@@ -34,7 +34,7 @@ struct Waiting<J> {
     owes_a_turn: bool,
 }
 
-impl<J> Waiting<J> {
+impl<J> LaneJobs<J> {
     /// Jobs that can wait for a moment.
     fn patient(&self) -> usize {
         self.moves.len() + self.bulk.len()
@@ -54,7 +54,7 @@ impl<J> Waiting<J> {
     }
 
     /// How many rows of what can wait go along with urgent jobs, where these are not alone.
-    fn beside_urgent(&mut self, limits: Limits) -> Option<usize> {
+    fn beside_urgent(&mut self, limits: LaneLimits) -> Option<usize> {
         if self.patient() > limits.backlog {
             return Some(usize::MAX);
         }
@@ -64,9 +64,9 @@ impl<J> Waiting<J> {
     }
 }
 
-impl<J> Lanes<J> {
+impl<J> SqliteLanes<J> {
     pub(crate) fn new() -> Self {
-        let waiting = Waiting {
+        let waiting = LaneJobs {
             urgent: Turns::default(),
             moves: VecDeque::new(),
             bulk: Turns::default(),
@@ -149,7 +149,7 @@ impl<J> Lanes<J> {
     /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached. Urgent
     /// jobs are committed alone, so that they do not wait for the rows of others; where urgent ones come all the time,
     /// every other batch has some of the rest. With a backlog of that, nobody goes alone.
-    pub(crate) fn batch(&self, limits: Limits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
+    pub(crate) fn batch(&self, limits: LaneLimits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         let mut waiting = self.waiting.lock();
         while waiting.urgent.is_empty() && waiting.moves.is_empty() && waiting.bulk.is_empty() {
             if waiting.closed {
@@ -174,7 +174,7 @@ impl<J> Lanes<J> {
 
 /// Most rows of each lane in one batch; a first job that is larger goes alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct LaneLimits {
     /// Of urgent jobs, and of moves.
     pub(crate) urgent: usize,
     pub(crate) bulk: usize,
@@ -210,11 +210,11 @@ fn take_in_turns<J>(lane: &mut Turns<J>, batch: &mut Vec<J>, limit: usize) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { urgent: 3, bulk: 2, yield_after: 1, backlog: 0 };
+    const LIMITS: LaneLimits = LaneLimits { urgent: 3, bulk: 2, yield_after: 1, backlog: 0 };
 
     #[test]
     fn urgent_jobs_go_first_and_the_first_bulk_job_is_never_left_behind() {
-        let lanes = Lanes::new();
+        let lanes = SqliteLanes::new();
         for number in [1, 2, 3] {
             assert!(lanes.push(Lane::Bulk, number));
         }
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn urgent_jobs_are_alone_and_where_they_come_all_the_time_every_other_batch_has_some_of_the_rest() {
-        let (lanes, limits) = (Lanes::new(), Limits { backlog: 9, ..LIMITS });
+        let (lanes, limits) = (SqliteLanes::new(), LaneLimits { backlog: 9, ..LIMITS });
         for number in [1, 2, 3] {
             assert!(lanes.push(Lane::Bulk, number));
         }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_long_goes_along_with_the_urgent_ones() {
-        let (lanes, limits) = (Lanes::new(), Limits { backlog: 2, ..LIMITS });
+        let (lanes, limits) = (SqliteLanes::new(), LaneLimits { backlog: 2, ..LIMITS });
         for number in [1, 2, 3] {
             assert!(lanes.push(Lane::Bulk, number));
         }
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_is_put_back_is_served_next_and_in_its_order() {
-        let lanes = Lanes::new();
+        let lanes = SqliteLanes::new();
         assert!(lanes.push(Lane::Bulk, 3));
         assert!(!lanes.is_pressed(9));
         lanes.put_back(vec![1, 2], |_| (Lane::Bulk, Tenant::NONE, 1));
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_tenant_is_not_before_anothers_in_the_bulk_lane() {
-        let (lanes, one, other) = (Lanes::new(), Tenant::of("one"), Tenant::of("other"));
+        let (lanes, one, other) = (SqliteLanes::new(), Tenant::of("one"), Tenant::of("other"));
         (1..=4).for_each(|number| assert!(lanes.push_of(Lane::Bulk, (one, 2), number)));
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [1]);
         assert!(lanes.push_of(Lane::Bulk, (other, 1), 11));
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_closed_lane_takes_nothing_and_gives_what_it_had() {
-        let lanes = Lanes::new();
+        let lanes = SqliteLanes::new();
         assert!(lanes.push(Lane::Bulk, 1));
         lanes.close();
         assert!(!lanes.push(Lane::Urgent, 2));
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_waits_in_an_abandoned_lane_is_dropped() {
-        let lanes = Lanes::new();
+        let lanes = SqliteLanes::new();
         let job = std::sync::Arc::new(());
         assert!(lanes.push(Lane::Bulk, std::sync::Arc::clone(&job)));
         lanes.abandon();

@@ -1,4 +1,4 @@
-//! Leases: handing tasks over, signs of life, requests to stop. A lease never outlives the task's `timeout_ms`.
+//! Leases: handing tasks over, heartbeats, requests to stop. A lease never outlives the task's `timeout_ms`.
 
 use super::{
     ledger::{Ledger, Slot},
@@ -159,7 +159,7 @@ struct Leases<'c> {
     moves: Moves<'c>,
 }
 
-struct Held {
+struct HeldRow {
     slot: Slot,
     state: State,
     since: Millis,
@@ -178,7 +178,7 @@ impl Leases<'_> {
             }
             return Ok(Extended::Lost);
         };
-        // What is told late does not take back what the executor's own sign of life has got.
+        // What is reported late does not revoke what the executor's own heartbeat has got.
         let lease_until = match beat.handed_over_at {
             Some(_) if optional.state != State::Dispatched => optional.until,
             _ => bounded(beat.lease_until, optional.since, optional.timeout_ms),
@@ -208,8 +208,8 @@ impl Leases<'_> {
     }
 }
 
-fn held(row: &Row<'_>, ledger: &mut Ledger) -> rusqlite::Result<Held> {
-    Ok(Held {
+fn held(row: &Row<'_>, ledger: &mut Ledger) -> rusqlite::Result<HeldRow> {
+    Ok(HeldRow {
         slot: ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?),
         state: row::state(row, 2)?,
         since: row::millis(row, 3)?,

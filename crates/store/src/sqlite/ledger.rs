@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 10_000;
 pub(crate) struct Slot(usize);
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct LedgerEntry {
     slot: Slot,
     state: State,
     tasks: i64,
@@ -28,7 +28,7 @@ struct Entry {
 
 /// How much the transaction has counted so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LedgerCounts {
     accepted: i64,
     deleted: i64,
     /// Row ids given out.
@@ -39,7 +39,7 @@ struct Counts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     entries: usize,
-    counts: Counts,
+    counts: LedgerCounts,
 }
 
 #[derive(Debug)]
@@ -47,8 +47,8 @@ pub(crate) struct Ledger {
     slots: HashMap<Box<str>, HashMap<Box<str>, Slot>>,
     names: Vec<(Box<str>, Box<str>)>,
     last: Slot,
-    entries: Vec<Entry>,
-    counts: Counts,
+    entries: Vec<LedgerEntry>,
+    counts: LedgerCounts,
     /// The highest row id of committed transactions.
     last_id: i64,
     /// Chunks in which a queue has tasks of a kind, that were entered; and those that this transaction enters.
@@ -67,7 +67,7 @@ impl Ledger {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
-            counts: Counts::default(),
+            counts: LedgerCounts::default(),
             last_id,
             chunks: HashSet::new(),
             new_chunks: Vec::new(),
@@ -142,7 +142,7 @@ impl Ledger {
             ..0 => -bytes,
             _ => bytes,
         };
-        self.entries.push(Entry { slot, state, tasks, bytes });
+        self.entries.push(LedgerEntry { slot, state, tasks, bytes });
     }
 
     pub(crate) fn mark(&self) -> Mark {
@@ -156,7 +156,7 @@ impl Ledger {
 
     /// Writes the sums; to be followed by the commit.
     pub(crate) fn write(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        let Counts { accepted, deleted, ids } = self.counts;
+        let LedgerCounts { accepted, deleted, ids } = self.counts;
         let mut count = conn.prepare_cached(sql!(ledger, add_to_counter))?;
         for (key, by) in [("accepted", accepted), ("deleted", deleted), ("last_id", ids)] {
             if by != 0 {
@@ -209,7 +209,7 @@ impl Ledger {
 
     pub(crate) fn undone(&mut self) {
         self.entries.clear();
-        self.counts = Counts::default();
+        self.counts = LedgerCounts::default();
         if !self.new_chunks.is_empty() {
             // Of those rows none is there.
             self.chunk_rows.clear();
@@ -236,7 +236,7 @@ mod tests {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
-            counts: Counts::default(),
+            counts: LedgerCounts::default(),
             last_id: 0,
             chunks: HashSet::new(),
             new_chunks: Vec::new(),

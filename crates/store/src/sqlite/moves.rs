@@ -29,7 +29,7 @@ pub(crate) fn apply(
     steps.iter().map(|step| moves.step(ledger, step)).collect()
 }
 
-/// Where a task stands before it moves.
+/// Where a task is before it moves.
 pub(crate) struct Spot {
     pub(crate) slot: Slot,
     pub(crate) state: State,

@@ -90,7 +90,7 @@ fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-struct Found {
+struct NamespaceRow {
     task: DeletedTask,
     position: TaskPosition,
     queue: String,
@@ -100,11 +100,11 @@ struct Found {
     is_asked_to_stop: bool,
 }
 
-fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
+fn found(row: &Row<'_>) -> rusqlite::Result<NamespaceRow> {
     let state = row::state(row, 6)?;
     let partition = Partition(row.get(1)?);
     let place = TaskRef { partition, due_at: row::millis(row, 2)?, id: row.get(0)? };
-    Ok(Found {
+    Ok(NamespaceRow {
         task: DeletedTask { place, fence: row.get(7)?, was_in_flight: state.is_in_flight() },
         // There is one part, in one order.
         position: TaskPosition { partition: Partition(0), task_id: row.get(3)?, task_version: row.get(4)? },
@@ -122,7 +122,7 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
         .execute(params![namespace, most(asked.limit)])?;
     let from = asked.from.unwrap_or_else(|| TaskPosition::beginning_of(Partition(0)));
     let page = params![namespace, from.task_id, from.task_version, most(asked.limit + 1)];
-    let page: Vec<Found> = conn
+    let page: Vec<NamespaceRow> = conn
         .prepare_cached(sql!(namespaces, list_tasks))?
         .query_map(page, found)?
         .collect::<Result<_, _>>()?;

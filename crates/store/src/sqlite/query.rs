@@ -3,7 +3,7 @@
 use super::{
     due, row,
     statements::sql,
-    walk::{IDS_MAX, Walk},
+    walk::{IDS_MAX, SqliteWalk},
 };
 use crate::chunks;
 use punctual_contract::{
@@ -96,7 +96,7 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
     let label = query.label.as_ref();
     let dead = query.state == Some(State::Dead);
     let of_tasks = (query.queue.as_ref(), query.kind.as_ref());
-    let walk = Walk::of(conn, query.namespace.as_ref(), of_tasks, label, dead)?;
+    let walk = SqliteWalk::of(conn, query.namespace.as_ref(), of_tasks, label, dead)?;
     let along = walk.along();
     let may_be_by_due = query.by_due_time && query.before_id.is_none() && walk.is_of_ids();
     if may_be_by_due && due::is_of_the_index(query) {
@@ -129,8 +129,12 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
 }
 
 /// Of all that a walk may pass over.
-fn newest_of(conn: &Connection, walk: &Walk) -> rusqlite::Result<Option<i64>> {
-    if walk.is_of_ids() { Walk::Ids.newest_below(conn, i64::MAX) } else { walk.newest_below(conn, i64::MAX) }
+fn newest_of(conn: &Connection, walk: &SqliteWalk) -> rusqlite::Result<Option<i64>> {
+    if walk.is_of_ids() {
+        SqliteWalk::Ids.newest_below(conn, i64::MAX)
+    } else {
+        walk.newest_below(conn, i64::MAX)
+    }
 }
 
 /// Along all ids, upward.
@@ -145,7 +149,7 @@ fn oldest_first(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     let next = above(full.unwrap_or(ceiling))?;
     let next_after_id = next.map(|next| next.saturating_sub(1));
     let is_short = tasks.len() < limit && next.is_some();
-    let newest_id = if is_short { Walk::Ids.newest_below(conn, i64::MAX)? } else { None };
+    let newest_id = if is_short { SqliteWalk::Ids.newest_below(conn, i64::MAX)? } else { None };
     let examined = chunks::examined(&[oldest..=full.unwrap_or(ceiling)], None);
     Ok(Page { next_after_id, tasks, newest_id, examined, ..Page::default() })
 }
@@ -317,7 +321,7 @@ fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
     Ok(Books {
         accepted: counter("accepted")?,
         deleted: counter("deleted")?,
-        standing: rows.into_iter().map(|row| row.0).filter(|tally| tally.tasks != 0).collect(),
+        tallies: rows.into_iter().map(|row| row.0).filter(|tally| tally.tasks != 0).collect(),
         pending_bytes: pending.map(|(queue, bytes)| PendingBytes { queue, bytes }).collect(),
     })
 }

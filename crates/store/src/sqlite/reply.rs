@@ -28,13 +28,13 @@ pub(crate) fn reserve(
     let (namespace, hash) = (key.namespace.as_str(), request_hash.cast_signed());
     let row = params![namespace, key.key, hash, owner.as_bytes(), until.0, now.0];
     conn.prepare_cached(sql!(reply, reserve))?.execute(row)?;
-    let stands = conn
+    let existing = conn
         .prepare_cached(sql!(reply, read))?
         .query_row(params![namespace, key.key], |row| rows::reply(row))?;
-    Ok(match stands.status {
-        0 if stands.body == owner.as_bytes() => Reserved::Ours,
+    Ok(match existing.status {
+        0 if existing.body == owner.as_bytes() => Reserved::Ours,
         0 => Reserved::Theirs,
-        _ => Reserved::Answered(stands),
+        _ => Reserved::Answered(existing),
     })
 }
 

@@ -14,7 +14,7 @@ use rusqlite::{Connection, Params, Row, params};
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
 
-struct Over {
+struct ExpiredTasks {
     id: i64,
     slot: super::ledger::Slot,
     state: State,
@@ -63,11 +63,11 @@ fn over(
     ledger: &mut Ledger,
     text: &str,
     values: impl Params,
-) -> rusqlite::Result<Vec<Over>> {
+) -> rusqlite::Result<Vec<ExpiredTasks>> {
     let mut statement = conn.prepare_cached(text)?;
     let over = |row: &Row<'_>| {
         let slot = ledger.slot(row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-        Ok(Over { id: row.get(0)?, slot, state: row::state(row, 3)? })
+        Ok(ExpiredTasks { id: row.get(0)?, slot, state: row::state(row, 3)? })
     };
     statement.query_map(values, over)?.collect()
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, IdentityStore, ScheduleStore,
     schedules::{
-        Advance, OlderDocuments, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        Advance, OlderDocuments, RecordRun, Run, RunKey, RunQuery, RunTask, SaveSchedule, ScheduleKey,
         StoredSchedule, TakesBack,
     },
     store::Applied,
@@ -101,11 +101,11 @@ impl ScheduleStore for SqliteStore {
         Ok(answers)
     }
 
-    async fn settle_runs(&self, all: Vec<SettleRun>) -> Result<(), CallError> {
+    async fn record_runs(&self, all: Vec<RecordRun>) -> Result<(), CallError> {
         for some in chunks(all) {
             let work = move |conn: &Connection, _: &mut Ledger| {
                 let mut settle = conn.prepare_cached(sql!(schedules, settle_run))?;
-                for SettleRun { key, task_ref, note } in &some {
+                for RecordRun { key, task_ref, note } in &some {
                     settle.execute(params![
                         key.schedule,
                         key.at.0,

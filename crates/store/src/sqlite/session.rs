@@ -1,7 +1,7 @@
 //! The one connection that writes, and its transactions. Whatever fails, the next transaction begins clean, and
 //! what is said about the failed one is true: not done, or perhaps done.
 
-use super::{ledger::Ledger, pristine::Pristine};
+use super::{ledger::Ledger, template::TemplateFile};
 use crate::Error;
 use punctual_contract::Happened;
 use rusqlite::{Connection, ErrorCode};
@@ -13,7 +13,7 @@ pub(crate) struct Session {
     ledger: Ledger,
 }
 
-/// A transaction that was not confirmed: each of its jobs is told.
+/// A transaction that was not confirmed: each of its jobs is notified.
 #[derive(Clone, Debug)]
 pub(crate) struct Unfinished {
     pub(crate) happened: Happened,
@@ -42,9 +42,9 @@ impl Session {
     }
 
     /// As [`Session::new`] on a new database.
-    pub(crate) fn renew(&mut self, pristine: &Pristine) -> rusqlite::Result<()> {
+    pub(crate) fn renew(&mut self, template: &TemplateFile) -> rusqlite::Result<()> {
         self.undo();
-        pristine.restore(&self.conn)?;
+        template.restore(&self.conn)?;
         self.ledger = Ledger::load(&self.conn)?;
         Ok(())
     }

@@ -51,22 +51,22 @@ fn all(conn: &Connection) -> rusqlite::Result<Settings> {
     let revision = revision(conn)?;
     let all = conn
         .prepare_cached(sql!(settings, list_all))?
-        .query_map([], |row| rows::standing(row))?
+        .query_map([], |row| rows::stored_setting(row))?
         .collect::<Result<_, _>>()?;
     Ok(Settings { revision, all })
 }
 
 fn save(conn: &Connection, save_setting: &SaveSetting, now: Millis) -> rusqlite::Result<Saved> {
     let (namespace, queue) = save_setting.scope.names();
-    let stands: Option<i64> = conn
+    let existing: Option<i64> = conn
         .prepare_cached(sql!(settings, read_revision))?
         .query_row([namespace, queue], |value| value.get(0))
         .optional()?;
-    let stands = stands.unwrap_or(0);
-    if save_setting.expected.is_some_and(|expected| expected != stands) {
-        return Ok(Saved::Conflict(stands));
+    let existing = existing.unwrap_or(0);
+    if save_setting.expected.is_some_and(|expected| expected != existing) {
+        return Ok(Saved::Conflict(existing));
     }
-    if save_setting.setting.is_none() && stands == 0 {
+    if save_setting.setting.is_none() && existing == 0 {
         return Ok(Saved::Done(0));
     }
     let revision: i64 =

@@ -3,7 +3,7 @@
 
 use super::{
     Activity, Options,
-    lanes::{Lane, Lanes, Limits},
+    lanes::{Lane, LaneLimits, SqliteLanes},
     ledger::Ledger,
     open::{self, Opened},
     session::{self, Failed, Session, Unfinished},
@@ -28,8 +28,8 @@ use tokio::{sync::oneshot, time::Instant};
 /// Rows of one transaction: about ten milliseconds of work where urgent jobs do not come, or others would fall behind.
 /// Urgent ones wait for at most one chunk of the rest (`CHUNK_ROWS`), and are not committed with it. (A bound of 100 bulk
 /// rows beside urgent ones, backlog or not, was tried: inserts fell behind at 10,000 tasks/s.)
-const BATCH: Limits =
-    Limits { urgent: 1_000, bulk: 500, yield_after: super::CHUNK_ROWS, backlog: 500 / super::CHUNK_ROWS };
+const BATCH: LaneLimits =
+    LaneLimits { urgent: 1_000, bulk: 500, yield_after: super::CHUNK_ROWS, backlog: 500 / super::CHUNK_ROWS };
 
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);
@@ -41,10 +41,10 @@ type Read = Box<dyn FnOnce(&mut Connection) + Send>;
 type Answer<T> = oneshot::Receiver<Result<T, CallError>>;
 
 pub(crate) struct Threads {
-    writes: Arc<Lanes<Box<dyn Job>>>,
-    reads: Arc<Lanes<Read>>,
+    writes: Arc<SqliteLanes<Box<dyn SqliteJob>>>,
+    reads: Arc<SqliteLanes<Read>>,
     watch: Arc<Watch>,
-    counts: Arc<Counts>,
+    counts: Arc<WriterCounts>,
     /// In the order in which they end.
     running: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<File>>,
@@ -53,7 +53,7 @@ pub(crate) struct Threads {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct WriterCounts {
     transactions: AtomicU64,
     jobs: AtomicU64,
     log_pages: AtomicU64,
@@ -64,8 +64,8 @@ impl Threads {
         let path = opened.path;
         let session = Session::new(opened.conn).map_err(|error| Error::opening(&path, error))?;
         let threads = Self {
-            writes: Arc::new(Lanes::new()),
-            reads: Arc::new(Lanes::new()),
+            writes: Arc::new(SqliteLanes::new()),
+            reads: Arc::new(SqliteLanes::new()),
             watch: Arc::default(),
             counts: Arc::default(),
             running: Mutex::default(),
@@ -117,7 +117,7 @@ impl Threads {
         work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
     ) -> Answer<T> {
         let (reply, answer) = oneshot::channel();
-        let call = Call { doing, lane, rows, tenant, work: Some(work), result: None, reply };
+        let call = StoreCall { doing, lane, rows, tenant, work: Some(work), result: None, reply };
         if self.writes.push_of(lane, (tenant, rows), Box::new(call)) { answer } else { refused(doing) }
     }
 
@@ -177,8 +177,8 @@ pub(crate) async fn answer<T>(doing: &'static str, answer: Answer<T>) -> Result<
     answer.await.unwrap_or_else(|_| Err(CallError::may_have_happened(doing, Error::WriterPanicked)))
 }
 
-/// However the writer ends, nobody waits for it in vain.
-struct AbandonOnDrop<'a>(&'a Lanes<Box<dyn Job>>);
+/// However the writer ends, no caller waits for it in vain.
+struct AbandonOnDrop<'a>(&'a SqliteLanes<Box<dyn SqliteJob>>);
 
 impl Drop for AbandonOnDrop<'_> {
     fn drop(&mut self) {
@@ -190,12 +190,12 @@ impl Drop for AbandonOnDrop<'_> {
 /// dropped, and its callers learn that it may have happened.
 fn kept_on(mut work: impl FnMut()) {
     while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
-        tracing::error!("a thread of the store panicked; it goes on");
+        tracing::error!("a thread of the store panicked; it continues");
         thread::park_timeout(AFTER_PANIC);
     }
 }
 
-fn read(conn: &mut Connection, lanes: &Lanes<Read>, bulk_too: bool) {
+fn read(conn: &mut Connection, lanes: &SqliteLanes<Read>, bulk_too: bool) {
     while let Some(read) = lanes.one(bulk_too) {
         read(conn);
     }
@@ -210,8 +210,8 @@ fn snapshot<T>(
     work(&transaction)
 }
 
-/// A unit of work in a lane, and whoever waits for it.
-pub(crate) trait Job: Send {
+/// A unit of work in a lane, and a caller that waits for it.
+pub(crate) trait SqliteJob: Send {
     fn lane(&self) -> Lane;
     fn rows(&self) -> usize;
     fn tenant(&self) -> Tenant;
@@ -221,7 +221,7 @@ pub(crate) trait Job: Send {
     fn answer(self: Box<Self>, unfinished: Option<&Unfinished>);
 }
 
-struct Call<T, F> {
+struct StoreCall<T, F> {
     doing: &'static str,
     lane: Lane,
     rows: usize,
@@ -231,7 +231,7 @@ struct Call<T, F> {
     reply: oneshot::Sender<Result<T, CallError>>,
 }
 
-impl<T: Send, F> Job for Call<T, F>
+impl<T: Send, F> SqliteJob for StoreCall<T, F>
 where
     F: FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send,
 {
@@ -262,7 +262,7 @@ where
         let result = match (self.result, unfinished) {
             (Some(Ok(done)), None) => Ok(done),
             (Some(Err(error)), _) => Err(error),
-            (_, Some(why)) => Err(why.told(self.doing)),
+            (_, Some(why)) => Err(why.reported(self.doing)),
             (None, None) => Err(CallError::did_not_happen(self.doing, Error::Closed)),
         };
         // A caller that has gone does not want it.
@@ -271,7 +271,7 @@ where
 }
 
 impl Unfinished {
-    pub(crate) fn told(&self, doing: &'static str) -> CallError {
+    pub(crate) fn reported(&self, doing: &'static str) -> CallError {
         CallError { doing, happened: self.happened, source: self.source.clone() }
     }
 }
@@ -280,14 +280,14 @@ impl Unfinished {
 struct Writer {
     session: Session,
     watch: Arc<Watch>,
-    counts: Arc<Counts>,
+    counts: Arc<WriterCounts>,
     /// The length of the log at which it stops to empty it.
     stop_at: u64,
 }
 
 impl Writer {
     /// Each transaction begins clean, whatever a panic left of the one before.
-    fn run(&mut self, lanes: &Lanes<Box<dyn Job>>) {
+    fn run(&mut self, lanes: &SqliteLanes<Box<dyn SqliteJob>>) {
         if let Err(error) = wal::count_pages(self.session.conn_mut()) {
             tracing::warn!(%error, "SQLite checkpoints the log by its own rule: its pages cannot be counted");
         }
@@ -302,7 +302,11 @@ impl Writer {
     }
 
     /// Answers what it left for the next transaction.
-    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>, lanes: &Lanes<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+    fn commit(
+        &mut self,
+        mut batch: Vec<Box<dyn SqliteJob>>,
+        lanes: &SqliteLanes<Box<dyn SqliteJob>>,
+    ) -> Vec<Box<dyn SqliteJob>> {
         let began = Instant::now();
         let (done, unfinished) = match self.transaction(&mut batch, lanes) {
             Ok(done) => (done, None),
@@ -337,8 +341,8 @@ impl Writer {
     /// Answers how many of the jobs, from the first, it has committed.
     fn transaction(
         &mut self,
-        batch: &mut [Box<dyn Job>],
-        lanes: &Lanes<Box<dyn Job>>,
+        batch: &mut [Box<dyn SqliteJob>],
+        lanes: &SqliteLanes<Box<dyn SqliteJob>>,
     ) -> Result<usize, Unfinished> {
         self.session.begin()?;
         let (mut done, mut patient_rows) = (0, 0);
@@ -362,7 +366,7 @@ impl Writer {
         self.watch.grown(pages);
         if self.watch.is_nearly_moved() {
             if let Err(error) = wal::checkpoint(self.session.conn(), "PASSIVE") {
-                tracing::warn!(%error, "the rest of the log could not be moved; it goes on growing");
+                tracing::warn!(%error, "the rest of the log could not be moved; it keeps growing");
             }
             return;
         }
@@ -395,7 +399,7 @@ mod tests {
     /// Panics where no job is run, but the writer itself.
     struct Broken;
 
-    impl Job for Broken {
+    impl SqliteJob for Broken {
         fn lane(&self) -> Lane {
             Lane::Urgent
         }

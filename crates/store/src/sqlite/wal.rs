@@ -3,7 +3,7 @@
 //! every commit.
 //!
 //! 1. The thread moves what there is (`PASSIVE`) and syncs the database file itself: SQLite does not where the log
-//!    went on growing meanwhile.
+//!    continued growing meanwhile.
 //! 2. The writer, when only a few pages are left, moves those; its next transaction then begins the log anew.
 //! 3. Only when the log has grown far beyond what the thread can catch up with does the writer stop for it.
 //!
@@ -19,7 +19,7 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 const WAKE_PAGES: u64 = 2_048;
 /// At most so many pages the writer moves by itself to begin the log anew: 8 MiB.
 const FEW_PAGES: u64 = 2_048;
-/// The thread goes on while more than this came during its last pass: 1 MiB, a millisecond or two of the writer's.
+/// The thread continues while more than this came during its last pass: 1 MiB, a millisecond or two of the writer's.
 const FEWER_PAGES: u64 = 256;
 /// But no longer than this: where writing is as fast as moving, it would never end.
 const PASSES: usize = 6;
@@ -52,12 +52,12 @@ pub(crate) fn pages() -> u64 {
 /// How the writer and the checkpoint thread know of each other.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    log: Mutex<Log>,
+    log: Mutex<WalState>,
     wake: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Log {
+struct WalState {
     pages: u64,
     /// As it was at the last checkpoint.
     seen: u64,

@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, ops::RangeInclusive};
 pub(crate) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 20_000;
 
-pub(crate) enum Walk {
+pub(crate) enum SqliteWalk {
     Ids,
     Chunks(Chunks),
     /// Namespace, and `key=value`.
@@ -35,7 +35,7 @@ pub(crate) fn not_entered_below(conn: &Connection) -> rusqlite::Result<i64> {
     conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["chunks_below"], |value| value.get(0))
 }
 
-impl Walk {
+impl SqliteWalk {
     /// The shortest that meets all that could match. `dead`: nothing else is looked for.
     pub(crate) fn of(
         conn: &Connection,
@@ -82,7 +82,7 @@ impl Walk {
         matches!(self, Self::Ids | Self::Chunks(_))
     }
 
-    /// The ids below one that a look goes through, the newest first; none: there is nothing more.
+    /// The ids below one that a look passes through, the newest first; none: there is nothing more.
     pub(crate) fn look(&self, conn: &Connection, before: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
         if let Self::Chunks(chunks) = self {
             return chunks.look(conn, before);

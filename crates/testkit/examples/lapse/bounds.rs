@@ -1,7 +1,7 @@
 //! Tasks over a month and a few over a hundred years: inserted, and then day after day fired, stopped, archived and
-//! dropped. Whatever stands, each of these should go on as fast as at the beginning.
+//! dropped. Whatever stands, each of these should continue as fast as at the beginning.
 
-use crate::stand::{DAY, HOUR, Housekeeping, KEPT_DAYS, Kind, START, Stand, rate, rss_mib};
+use crate::stand::{BenchKind, DAY, HOUR, Housekeeping, KEPT_DAYS, START, Stand, rate, rss_mib};
 use punctual_contract::store::{Applied, Books, Change, Dispatched, Grant, Scan, Step};
 use punctual_domain::{history::Note, name::Name, place::Partition, task::TaskResult, time::Millis};
 use std::time::Instant;
@@ -55,7 +55,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-pub(crate) async fn run(kind: Kind, load: Load, buffer_pool: &str, say: impl Fn(String)) -> Lapse {
+pub(crate) async fn run(kind: BenchKind, load: Load, buffer_pool: &str, say: impl Fn(String)) -> Lapse {
     let stand = Stand::new(kind, (load.databases, buffer_pool), true).await;
     let mut lapse = Lapse::default();
     insert(&stand, load, &mut lapse, &say).await;
@@ -75,7 +75,7 @@ pub(crate) async fn run(kind: Kind, load: Load, buffer_pool: &str, say: impl Fn(
 }
 
 fn waiting(books: &Books) -> i64 {
-    books.standing.iter().filter(|tally| tally.state.is_pending()).map(|tally| tally.tasks).sum()
+    books.tallies.iter().filter(|tally| tally.state.is_pending()).map(|tally| tally.tasks).sum()
 }
 
 async fn insert(stand: &Stand, load: Load, lapse: &mut Lapse, say: &impl Fn(String)) {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    async fn is_whole(kind: Kind) {
+    async fn is_whole(kind: BenchKind) {
         let load = Load { tasks: 1_200, far: 20, days: 4, databases: 2 };
         let lapse = run(kind, load, "128M", drop).await;
         assert!(lapse.is_whole, "{lapse:?}");
@@ -195,12 +195,12 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_month_of_a_file_ends_with_all_of_it_accounted_for() {
-        is_whole(Kind::Sqlite).await;
+        is_whole(BenchKind::Sqlite).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_month_of_two_databases_ends_with_all_of_it_accounted_for() {
-        is_whole(Kind::Mysql).await;
+        is_whole(BenchKind::Mysql).await;
     }
 
     #[test]

@@ -57,7 +57,7 @@ async fn main() {
     let mut words = std::env::args().skip(1);
     let command = words.next().unwrap_or_default();
     let mut args = Args::of(words);
-    let kind: stand::Kind = args.take("store", stand::Kind::Mysql);
+    let kind: stand::BenchKind = args.take("store", stand::BenchKind::Mysql);
     let buffer_pool: String = args.take("buffer-pool", "2G".to_owned());
     match command.as_str() {
         "bounds" => {

@@ -3,7 +3,7 @@
 
 use crate::{
     bounds::fire,
-    stand::{DAY, HOUR, Kind, START, Stand, rss_mib},
+    stand::{BenchKind, DAY, HOUR, START, Stand, rss_mib},
 };
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{history::Note, place::TaskRef, time::Millis};
@@ -23,11 +23,11 @@ pub(crate) struct Costs {
     ending: [Duration; 2],
     kept: i64,
     /// `ENDING` successes are stopped, and deleted, among those that are kept.
-    successes: [Pass; 2],
+    successes: [RetentionPass; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Pass {
+struct RetentionPass {
     took: Duration,
     /// Of tasks, by the server. None: there is none.
     rows_read: Option<i64>,
@@ -49,7 +49,7 @@ impl Costs {
     }
 }
 
-impl Pass {
+impl RetentionPass {
     fn words(&self) -> String {
         let read = self.rows_read.map_or_else(|| "-".to_owned(), |rows_read| rows_read.to_string());
         format!("{:.0} ms, {read} rows read", self.took.as_secs_f64() * 1_000.0)
@@ -57,7 +57,7 @@ impl Pass {
 }
 
 pub(crate) async fn run(
-    kind: Kind,
+    kind: BenchKind,
     (rows, kept): (i64, i64),
     buffer_pool: &str,
     say: impl Fn(String),
@@ -89,7 +89,7 @@ async fn nothing_ends(stand: &Stand, now: Millis) {
 }
 
 /// Successes end in an hour of the fifth day, among others of the days before and after that are kept for years.
-async fn successes(stand: &Stand, kept: i64, say: &impl Fn(String)) -> [Pass; 2] {
+async fn successes(stand: &Stand, kept: i64, say: &impl Fn(String)) -> [RetentionPass; 2] {
     let (first, step) = (3_000_000_000, (kept / 10).max(1));
     let due = |nth: i64| START.plus(2 * DAY + (nth - first) * (5 * DAY) / kept.max(1));
     for from in (first..first + kept).step_by(usize::try_from(step).unwrap_or(1)) {
@@ -109,14 +109,14 @@ async fn successes(stand: &Stand, kept: i64, say: &impl Fn(String)) -> [Pass; 2]
     [stopped, deleted]
 }
 
-async fn counted(stand: &Stand, now: Millis, ends: (i64, i64)) -> Pass {
+async fn counted(stand: &Stand, now: Millis, ends: (i64, i64)) -> RetentionPass {
     let (began, before) = (self::now(), stand.rows_read().await);
     let retired = stand.retire(now).await;
     let took = began.elapsed();
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     assert_eq!((count(retired.stopped), count(retired.deleted)), ends);
     let rows_read = stand.rows_read().await.zip(before).map(|(after, before)| after - before);
-    Pass { took, rows_read }
+    RetentionPass { took, rows_read }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -168,13 +168,13 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_ends_goes_while_others_wait_in_a_file() {
-        let costs = run(Kind::Sqlite, (500, 300), "128M", drop).await;
+        let costs = run(BenchKind::Sqlite, (500, 300), "128M", drop).await;
         assert_eq!((costs.rows, costs.successes[0].rows_read), (500, None));
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_ends_goes_while_others_wait_in_a_database() {
-        let costs = run(Kind::Mysql, (500, 300), "128M", drop).await;
+        let costs = run(BenchKind::Mysql, (500, 300), "128M", drop).await;
         let read = costs.successes.map(|successes| successes.rows_read.unwrap());
         assert!(read.iter().all(|value| (ENDING..100 * ENDING).contains(value)), "{costs:?}");
     }

@@ -7,7 +7,8 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_store::{
-    ArchiveOptions, BucketOptions, ColdOptions, ColdStorage, MysqlOptions, MysqlStore, Options, SqliteStore,
+    ArchiveOptions, ArchiveStorage, ArchiveStorageOptions, BucketOptions, MysqlOptions, MysqlStore, Options,
+    SqliteStore,
 };
 use punctual_testkit::servers::MariaDb;
 use std::{str::FromStr, sync::Arc, time::Duration};
@@ -35,12 +36,12 @@ const BATCH: usize = 1_000;
 const BYTES: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BenchKind {
     Sqlite,
     Mysql,
 }
 
-impl FromStr for Kind {
+impl FromStr for BenchKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -53,13 +54,13 @@ impl FromStr for Kind {
 }
 
 pub(crate) struct Stand {
-    store: Opened,
+    store: OpenedBench,
     /// Gone with the stand.
     _files: TempDir,
     server: Option<MariaDb>,
 }
 
-enum Opened {
+enum OpenedBench {
     Sqlite(SqliteStore),
     Mysql(MysqlStore),
 }
@@ -76,20 +77,27 @@ pub(crate) struct Housekeeping {
 
 impl Stand {
     /// `buffer_pool`: what MariaDB keeps of its tables in memory.
-    pub(crate) async fn new(kind: Kind, (databases, buffer_pool): (usize, &str), with_archive: bool) -> Self {
+    pub(crate) async fn new(
+        kind: BenchKind,
+        (databases, buffer_pool): (usize, &str),
+        with_archive: bool,
+    ) -> Self {
         let files = tempfile::tempdir().expect("a directory");
         let place = format!("file://{}/archive", files.path().display());
-        let cold = ColdStorage::open(&place, ColdOptions::default()).await;
-        let cold = Arc::new(cold.expect("a directory can be used"));
+        let archive_storage = ArchiveStorage::open(&place, ArchiveStorageOptions::default()).await;
+        let archive_storage = Arc::new(archive_storage.expect("a directory can be used"));
         let (store, server) = match kind {
-            Kind::Sqlite => {
+            BenchKind::Sqlite => {
                 let store = SqliteStore::open(files.path().join("punctual.db"), &Options::default());
                 let store = store.expect("a new file");
-                let store =
-                    if with_archive { store.with_archive(cold).await.expect("a new place") } else { store };
-                (Opened::Sqlite(store), None)
+                let store = if with_archive {
+                    store.with_archive(archive_storage).await.expect("a new place")
+                } else {
+                    store
+                };
+                (OpenedBench::Sqlite(store), None)
             }
-            Kind::Mysql => {
+            BenchKind::Mysql => {
                 let [durable, log] = SERVER;
                 let buffer_pool = format!("--innodb-buffer-pool-size={buffer_pool}");
                 let server = MariaDb::with(&[durable, log, &buffer_pool, "--userstat=1"]).await;
@@ -98,9 +106,12 @@ impl Stand {
                     urls.push(server.fresh_database().await);
                 }
                 let store = MysqlStore::open(&urls, MysqlOptions::default()).await.expect("new databases");
-                let store =
-                    if with_archive { store.with_archive(cold).await.expect("a new place") } else { store };
-                (Opened::Mysql(store), Some(server))
+                let store = if with_archive {
+                    store.with_archive(archive_storage).await.expect("a new place")
+                } else {
+                    store
+                };
+                (OpenedBench::Mysql(store), Some(server))
             }
         };
         let stand = Self { store, _files: files, server };
@@ -110,8 +121,8 @@ impl Stand {
 
     pub(crate) fn store(&self) -> &dyn Store {
         match &self.store {
-            Opened::Sqlite(store) => store,
-            Opened::Mysql(store) => store,
+            OpenedBench::Sqlite(store) => store,
+            OpenedBench::Mysql(store) => store,
         }
     }
 
@@ -120,14 +131,14 @@ impl Stand {
         let mut all = Housekeeping::default();
         loop {
             let is_over = match &self.store {
-                Opened::Sqlite(store) => {
+                OpenedBench::Sqlite(store) => {
                     let options = ArchiveOptions { rows_min: 1, wait_ms: 0, rows_max: 1_000_000 };
                     let report = store.archive_once(now, options).await.expect("archives");
                     all.archived += report.archived;
                     all.forgotten += report.forgotten;
                     report.archived == 0
                 }
-                Opened::Mysql(store) => {
+                OpenedBench::Mysql(store) => {
                     let report = store.buckets(BUCKETS).run_once(now).await.expect("buckets");
                     all.archived += report.archived;
                     all.forgotten += report.forgotten;
@@ -146,8 +157,8 @@ impl Stand {
     /// In all databases. None: there are none.
     pub(crate) async fn buckets(&self) -> Option<i64> {
         match &self.store {
-            Opened::Sqlite(_) => None,
-            Opened::Mysql(store) => {
+            OpenedBench::Sqlite(_) => None,
+            OpenedBench::Mysql(store) => {
                 Some(store.stats().await.expect("sizes").iter().map(|stats| stats.buckets).sum())
             }
         }

@@ -3,7 +3,7 @@
 use punctual_contract::{
     ScheduleStore,
     schedules::{
-        Advance, NewRun, OlderDocuments, Run, RunQuery, RunTask, SaveSchedule, ScheduleKey, SettleRun,
+        Advance, NewRun, OlderDocuments, RecordRun, Run, RunQuery, RunTask, SaveSchedule, ScheduleKey,
         StoredSchedule, TakesBack,
     },
     store::Applied,
@@ -29,19 +29,19 @@ fn schedule() -> Schedule {
     Schedule { cron: vec!["@daily".to_owned()], ..Schedule::new(task) }
 }
 
-fn wish(name: &str, stands: Option<&StoredSchedule>) -> SaveSchedule {
+fn request(name: &str, current: Option<&StoredSchedule>) -> SaveSchedule {
     SaveSchedule {
         key: key(name),
         schedule: schedule(),
         progress: Progress::beginning(NOW),
         wake_at: Some(NOW),
-        expected: stands.map(|schedule| schedule.step),
+        expected: current.map(|schedule| schedule.step),
         by: "ada".to_owned(),
     }
 }
 
 async fn saved(store: &dyn ScheduleStore, name: &str) -> StoredSchedule {
-    store.save_schedule(wish(name, None), NOW).await.unwrap().unwrap()
+    store.save_schedule(request(name, None), NOW).await.unwrap().unwrap()
 }
 
 fn run(at: i64, outcome: Outcome) -> NewRun {
@@ -57,13 +57,13 @@ fn run(at: i64, outcome: Outcome) -> NewRun {
     }
 }
 
-fn advance(stands: &StoredSchedule, wake_at: Option<Millis>, runs: Vec<NewRun>) -> Advance {
-    let progress = Progress { runs: 7, ..stands.progress.clone() };
-    Advance { id: stands.id, step: stands.step, progress, wake_at, runs, takes_back: None }
+fn advance(current: &StoredSchedule, wake_at: Option<Millis>, runs: Vec<NewRun>) -> Advance {
+    let progress = Progress { runs: 7, ..current.progress.clone() };
+    Advance { id: current.id, step: current.step, progress, wake_at, runs, takes_back: None }
 }
 
-async fn advanced(store: &dyn ScheduleStore, stands: &StoredSchedule, runs: Vec<NewRun>) -> Applied {
-    let all = vec![advance(stands, Some(NOW), runs)];
+async fn advanced(store: &dyn ScheduleStore, current: &StoredSchedule, runs: Vec<NewRun>) -> Applied {
+    let all = vec![advance(current, Some(NOW), runs)];
     store.advance_schedules(all, NOW).await.unwrap().remove(0)
 }
 
@@ -93,7 +93,7 @@ pub async fn a_schedule_comes_back_as_it_was_saved(store: Arc<dyn ScheduleStore>
         buffered: vec![NOW],
         ..Progress::beginning(NOW)
     };
-    let asked = SaveSchedule { schedule, progress, ..wish("a", None) };
+    let asked = SaveSchedule { schedule, progress, ..request("a", None) };
     let saved = store.save_schedule(asked.clone(), NOW).await.unwrap().unwrap();
     assert_eq!((&saved.schedule, &saved.progress), (&asked.schedule, &asked.progress));
     assert_eq!((saved.wake_at, saved.created_at, saved.updated_at), (Some(NOW), NOW, NOW));
@@ -106,19 +106,19 @@ pub async fn each_change_of_a_schedule_has_a_higher_revision_than_all_before(sto
     let b = saved(&*store, "b").await;
     assert!(b.revision > a.revision && a.revision > 0);
     let later = NOW.plus(1);
-    let again = store.save_schedule(wish("a", Some(&a)), later).await.unwrap().unwrap();
+    let again = store.save_schedule(request("a", Some(&a)), later).await.unwrap().unwrap();
     assert!(again.revision > b.revision && again.step > a.step);
     assert_eq!((again.id, again.created_at, again.updated_at), (a.id, NOW, later));
 }
 
 pub async fn a_save_on_another_step_changes_nothing(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
-    assert_eq!(store.save_schedule(wish("a", None), NOW).await.unwrap(), None, "there is one");
-    assert_eq!(store.save_schedule(wish("b", Some(&a)), NOW).await.unwrap(), None, "there is none");
+    assert_eq!(store.save_schedule(request("a", None), NOW).await.unwrap(), None, "there is one");
+    assert_eq!(store.save_schedule(request("b", Some(&a)), NOW).await.unwrap(), None, "there is none");
     assert_eq!(advanced(&*store, &a, vec![]).await, Applied::Moved);
-    assert_eq!(store.save_schedule(wish("a", Some(&a)), NOW).await.unwrap(), None, "it has moved on");
-    let stands = store.schedule(&key("a")).await.unwrap().unwrap();
-    assert_eq!((stands.revision, stands.progress.runs), (a.revision, 7));
+    assert_eq!(store.save_schedule(request("a", Some(&a)), NOW).await.unwrap(), None, "it has moved on");
+    let current = store.schedule(&key("a")).await.unwrap().unwrap();
+    assert_eq!((current.revision, current.progress.runs), (a.revision, 7));
 }
 
 pub async fn of_many_who_decide_on_one_step_one_is_applied(store: Arc<dyn ScheduleStore>) {
@@ -130,7 +130,7 @@ pub async fn of_many_who_decide_on_one_step_one_is_applied(store: Arc<dyn Schedu
             if nth % 2 == 0 {
                 advanced(&*store, &a, vec![run(nth, Outcome::Created)]).await == Applied::Moved
             } else {
-                store.save_schedule(wish("a", Some(&a)), NOW).await.unwrap().is_some()
+                store.save_schedule(request("a", Some(&a)), NOW).await.unwrap().is_some()
             }
         });
     }
@@ -150,19 +150,19 @@ pub async fn the_runs_of_an_advance_are_there_if_it_is_applied(store: Arc<dyn Sc
     assert_eq!(history(&*store, &b).await, []);
     let runs = history(&*store, &a).await;
     assert_eq!(runs.iter().map(|run| run.key.at.0).collect::<Vec<_>>(), [2, 1], "the latest instant first");
-    let told = (runs[0].outcome, runs[0].reason.clone(), runs[0].is_settled, runs[0].number);
-    assert_eq!(told, (Outcome::Skipped, skipped.reason, true, 3));
-    let told = (runs[1].outcome, runs[1].is_settled, runs[1].execute_at, runs[1].created_at);
-    assert_eq!(told, (Outcome::Created, false, Millis(6), NOW));
-    let stands = store.schedule(&key("a")).await.unwrap().unwrap();
-    assert_eq!((stands.wake_at, stands.progress.runs, stands.step > a.step), (None, 7, true));
+    let reported = (runs[0].outcome, runs[0].reason.clone(), runs[0].is_recorded, runs[0].number);
+    assert_eq!(reported, (Outcome::Skipped, skipped.reason, true, 3));
+    let reported = (runs[1].outcome, runs[1].is_recorded, runs[1].execute_at, runs[1].created_at);
+    assert_eq!(reported, (Outcome::Created, false, Millis(6), NOW));
+    let current = store.schedule(&key("a")).await.unwrap().unwrap();
+    assert_eq!((current.wake_at, current.progress.runs, current.step > a.step), (None, 7, true));
 }
 
 pub async fn only_what_is_due_and_of_the_asked_slots_is_found(store: Arc<dyn ScheduleStore>) {
     assert_eq!(store.next_wake().await.unwrap(), None);
     for (nth, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
         let wake_at = [Some(NOW.plus(2)), Some(NOW), Some(NOW.plus(1)), None][nth];
-        let asked = SaveSchedule { wake_at, ..wish(name, None) };
+        let asked = SaveSchedule { wake_at, ..request(name, None) };
         store.save_schedule(asked, NOW).await.unwrap().unwrap();
     }
     let names = async |slots: u32, now: i64, limit: usize| -> Vec<String> {
@@ -180,12 +180,12 @@ pub async fn only_what_is_due_and_of_the_asked_slots_is_found(store: Arc<dyn Sch
 pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, vec![run(1, Outcome::Created), run(2, Outcome::Missed)]).await;
-    let stands = store.schedule(&key("a")).await.unwrap().unwrap();
+    let current = store.schedule(&key("a")).await.unwrap().unwrap();
     let left = async |before: i64| store.unsettled_runs(None, NOW.plus(before), 9).await.unwrap();
     assert_eq!(left(0).await, [], "it is not older than that");
     let found = left(1).await;
     assert_eq!(found.len(), 1);
-    assert_eq!((&found[0].0, found[0].1.key.at), (&stands, Millis(1)));
+    assert_eq!((&found[0].0, found[0].1.key.at), (&current, Millis(1)));
     let older = async |schedule: i64, revision: i64| {
         let older = OlderDocuments { schedule, revision };
         store.unsettled_runs(Some(older), NOW.plus(1), 9).await.unwrap()
@@ -196,13 +196,13 @@ pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     assert_eq!(older(a.id + 1, revision + 1).await, []);
     let settle = |task_ref: &str| {
         let key = run(1, Outcome::Created).key(a.id);
-        vec![SettleRun { key, task_ref: task_ref.to_owned(), note: Some("the next id".to_owned()) }]
+        vec![RecordRun { key, task_ref: task_ref.to_owned(), note: Some("the next id".to_owned()) }]
     };
-    store.settle_runs(settle("t1")).await.unwrap();
-    store.settle_runs(settle("t2")).await.unwrap();
+    store.record_runs(settle("t1")).await.unwrap();
+    store.record_runs(settle("t2")).await.unwrap();
     assert_eq!(left(1).await, []);
     let runs = history(&*store, &a).await;
-    assert_eq!((runs[1].task_ref.as_deref(), runs[1].is_settled), (Some("t1"), true), "the first stays");
+    assert_eq!((runs[1].task_ref.as_deref(), runs[1].is_recorded), (Some("t1"), true), "the first stays");
     assert_eq!((runs[1].reason.as_deref(), runs[1].version), (Some("the next id"), Some(2)));
     assert_eq!(runs[0].task_ref, None, "one that was missed has none");
 }
@@ -214,12 +214,12 @@ pub async fn the_tasks_of_runs_are_found_together_in_order(store: Arc<dyn Schedu
         assert_eq!(advanced(&*store, of, runs).await, Applied::Moved);
     }
     let key = |of: &StoredSchedule, at| run(at, Outcome::Created).key(of.id);
-    let settled = [(&a, 1), (&b, 3), (&b, 1)].map(|(of, at)| SettleRun {
+    let recorded = [(&a, 1), (&b, 3), (&b, 1)].map(|(of, at)| RecordRun {
         key: key(of, at),
         task_ref: format!("t{}-{at}", of.key.name.as_str()),
         note: None,
     });
-    store.settle_runs(settled.to_vec()).await.unwrap();
+    store.record_runs(recorded.to_vec()).await.unwrap();
     let asked = vec![key(&b, 3), key(&a, 2), key(&a, 1), key(&a, 4), key(&b, 9), key(&b, 1), key(&b, 3)];
     let found = store.run_tasks(asked).await.unwrap();
     let made = |task_ref: &str| RunTask::Made(task_ref.to_owned());
@@ -235,8 +235,8 @@ pub async fn runs_that_are_put_off_stand_behind_all_others(store: Arc<dyn Schedu
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, (1..=3).map(|at| run(at, Outcome::Created)).collect()).await;
     let key = |at: i64| run(at, Outcome::Created).key(a.id);
-    let settled = SettleRun { key: key(3), task_ref: "t3".to_owned(), note: None };
-    store.settle_runs(vec![settled]).await.unwrap();
+    let recorded = RecordRun { key: key(3), task_ref: "t3".to_owned(), note: None };
+    store.record_runs(vec![recorded]).await.unwrap();
     store.put_off_runs(vec![key(1), key(3), key(9)], NOW.plus(10)).await.unwrap();
     let left = async |before: i64| {
         let found = store.unsettled_runs(None, NOW.plus(before), 9).await.unwrap();
@@ -251,11 +251,11 @@ pub async fn what_is_taken_back_stays_cancelled(store: Arc<dyn ScheduleStore>) {
     advanced(&*store, &a, vec![run(1, Outcome::Created), run(2, Outcome::Created)]).await;
     let one = run(1, Outcome::Created).key(a.id);
     store.withdraw_runs(vec![one.clone()], Outcome::Cancelled, "paused").await.unwrap();
-    let settled = SettleRun { key: one.clone(), task_ref: "t1".to_owned(), note: None };
-    store.settle_runs(vec![settled]).await.unwrap();
+    let recorded = RecordRun { key: one.clone(), task_ref: "t1".to_owned(), note: None };
+    store.record_runs(vec![recorded]).await.unwrap();
     let runs = history(&*store, &a).await;
-    let told = (runs[1].outcome, runs[1].reason.as_deref(), runs[1].is_settled);
-    assert_eq!(told, (Outcome::Cancelled, Some("paused"), true));
+    let reported = (runs[1].outcome, runs[1].reason.as_deref(), runs[1].is_recorded);
+    assert_eq!(reported, (Outcome::Cancelled, Some("paused"), true));
     assert_eq!((runs[1].task_ref.clone(), runs[0].outcome), (None, Outcome::Created));
     store.withdraw_runs(vec![one], Outcome::Missed, "again").await.unwrap();
     assert_eq!(history(&*store, &a).await[1].reason.as_deref(), Some("paused"));
@@ -272,12 +272,12 @@ pub async fn what_an_advance_takes_back_is_cancelled_if_it_is_applied(store: Arc
     let stale = Advance { takes_back: takes_back.clone(), ..advance(&a, None, vec![]) };
     assert_eq!(store.advance_schedules(vec![stale], NOW).await.unwrap(), [Applied::Lost]);
     assert_eq!(outcomes().await, [1, 1, 1], "nothing of it");
-    let stands = store.schedule(&key("a")).await.unwrap().unwrap();
-    let good = Advance { takes_back, ..advance(&stands, None, vec![]) };
+    let current = store.schedule(&key("a")).await.unwrap().unwrap();
+    let good = Advance { takes_back, ..advance(&current, None, vec![]) };
     assert_eq!(store.advance_schedules(vec![good], NOW).await.unwrap(), [Applied::Moved]);
     assert_eq!(outcomes().await, [5, 1, 5]);
     let runs = history(&*store, &a).await;
-    assert_eq!((runs[0].reason.as_deref(), runs[0].is_settled), (Some("changed"), true));
+    assert_eq!((runs[0].reason.as_deref(), runs[0].is_recorded), (Some("changed"), true));
 }
 
 pub async fn the_first_secret_that_was_offered_stays(store: Arc<dyn ScheduleStore>) {
@@ -312,8 +312,8 @@ pub async fn pages_of_runs_tear_no_instant_apart(store: Arc<dyn ScheduleStore>) 
 pub async fn old_runs_are_forgotten_and_young_ones_stay(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, (0..5).map(|at| run(at, Outcome::Created)).collect()).await;
-    let stands = store.schedule(&key("a")).await.unwrap().unwrap();
-    let later = vec![advance(&stands, None, vec![run(9, Outcome::Created)])];
+    let current = store.schedule(&key("a")).await.unwrap().unwrap();
+    let later = vec![advance(&current, None, vec![run(9, Outcome::Created)])];
     store.advance_schedules(later, NOW.plus(10)).await.unwrap();
     assert_eq!(store.forget_runs(NOW.plus(1), 3).await.unwrap(), 3);
     assert_eq!(store.forget_runs(NOW.plus(1), 9).await.unwrap(), 2);
@@ -326,7 +326,7 @@ pub async fn schedules_are_listed_by_name_page_by_page(store: Arc<dyn ScheduleSt
         saved(&*store, name).await;
     }
     let elsewhere = ScheduleKey { namespace: Name::new("other").unwrap(), name: Name::new("a").unwrap() };
-    let asked = SaveSchedule { key: elsewhere.clone(), ..wish("a", None) };
+    let asked = SaveSchedule { key: elsewhere.clone(), ..request("a", None) };
     store.save_schedule(asked, NOW).await.unwrap().unwrap();
     let names = async |after: &str, limit: usize| -> Vec<String> {
         let found = store.schedules(&Name::default_namespace(), after, limit).await.unwrap();

@@ -31,7 +31,7 @@ fn document(of: Option<&str>, kind: &str) -> Arc<Definition> {
     Arc::new(Definition { name: of.map(name), deadline_ms: Some(9), nodes })
 }
 
-fn wish(kind: &str) -> NewWorkflow {
+fn request(kind: &str) -> NewWorkflow {
     NewWorkflow {
         namespace: Name::default_namespace(),
         definition: document(None, kind),
@@ -87,7 +87,7 @@ pub async fn a_workflow_comes_back_as_it_was_created(store: Arc<dyn WorkflowStor
         is_keyed: true,
     };
     let asked =
-        NewWorkflow { definition: document(Some("order"), "k"), progress: progress.clone(), ..wish("k") };
+        NewWorkflow { definition: document(Some("order"), "k"), progress: progress.clone(), ..request("k") };
     let CreatedWorkflow { workflow, is_new } = store.create_workflow(asked.clone(), NOW).await.unwrap();
     assert!(is_new);
     assert_eq!(
@@ -103,7 +103,7 @@ pub async fn a_workflow_comes_back_as_it_was_created(store: Arc<dyn WorkflowStor
 }
 
 pub async fn documents_that_are_alike_are_one_and_others_are_the_next_version(store: Arc<dyn WorkflowStore>) {
-    let of = |kind: &str| NewWorkflow { definition: document(Some("order"), kind), ..wish(kind) };
+    let of = |kind: &str| NewWorkflow { definition: document(Some("order"), kind), ..request(kind) };
     let mut all = Vec::new();
     for kind in ["x", "x", "y", "x", "z"] {
         all.push(created(&*store, of(kind)).await);
@@ -115,7 +115,7 @@ pub async fn documents_that_are_alike_are_one_and_others_are_the_next_version(st
 }
 
 pub async fn of_two_creations_with_one_key_one_is_made(store: Arc<dyn WorkflowStore>) {
-    let asked = NewWorkflow { key: Some("k".repeat(40)), ..wish("k") };
+    let asked = NewWorkflow { key: Some("k".repeat(40)), ..request("k") };
     let mut asking = JoinSet::new();
     for _ in 0..8 {
         let (store, asked) = (Arc::clone(&store), asked.clone());
@@ -129,7 +129,7 @@ pub async fn of_two_creations_with_one_key_one_is_made(store: Arc<dyn WorkflowSt
 }
 
 pub async fn of_many_who_decide_on_one_step_one_is_applied_with_its_rows(store: Arc<dyn WorkflowStore>) {
-    let workflow = created(&*store, wish("k")).await;
+    let workflow = created(&*store, request("k")).await;
     let mut deciding = JoinSet::new();
     for node in 0..8 {
         let (store, asked) = (Arc::clone(&store), step(&workflow, vec![open(node)]));
@@ -143,7 +143,7 @@ pub async fn of_many_who_decide_on_one_step_one_is_applied_with_its_rows(store: 
 }
 
 pub async fn rows_are_written_again_and_keep_what_they_must(store: Arc<dyn WorkflowStore>) {
-    let workflow = created(&*store, wish("k")).await;
+    let workflow = created(&*store, request("k")).await;
     let items = Carried { items: Some("[1, 2]".to_owned()), ..Carried::default() };
     let fan_out = NodeRow { items: Some(2), ..open(0).row };
     let opened = vec![
@@ -193,7 +193,7 @@ pub async fn rows_are_written_again_and_keep_what_they_must(store: Arc<dyn Workf
 }
 
 pub async fn a_reference_is_noted_once_and_for_its_attempt(store: Arc<dyn WorkflowStore>) {
-    let workflow = created(&*store, wish("k")).await;
+    let workflow = created(&*store, request("k")).await;
     advanced(&*store, &workflow, vec![open(0), open(1)]).await;
     let made = |node, attempt, task: &str| {
         let (store, task_ref) = (Arc::clone(&store), task.to_owned());
@@ -211,7 +211,7 @@ pub async fn a_reference_is_noted_once_and_for_its_attempt(store: Arc<dyn Workfl
 }
 
 pub async fn ten_thousand_rows_are_one_step(store: Arc<dyn WorkflowStore>) {
-    let workflow = created(&*store, wish("k")).await;
+    let workflow = created(&*store, request("k")).await;
     let items: Vec<ChangedNode> =
         (0..10_000).map(|nth| ChangedNode { key: NodeKey::item(0, nth), ..open(0) }).collect();
     let stored_workflow = advanced(&*store, &workflow, items).await;
@@ -227,7 +227,7 @@ pub async fn only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found(store:
     assert_eq!(store.next_workflow_wake().await.unwrap(), None);
     let mut all = Vec::new();
     for nth in 0..40_i64 {
-        let asked = NewWorkflow { wake_at: Some(NOW.plus(nth)), input: nth.to_string(), ..wish("k") };
+        let asked = NewWorkflow { wake_at: Some(NOW.plus(nth)), input: nth.to_string(), ..request("k") };
         all.push(created(&*store, asked).await);
     }
     assert_eq!(store.next_workflow_wake().await.unwrap(), Some(NOW));
@@ -277,7 +277,7 @@ pub async fn marks_are_found_by_age_and_slot_until_they_are_deleted(store: Arc<d
 }
 
 pub async fn a_mark_is_made_with_the_step_that_it_is_of_or_not_at_all(store: Arc<dyn WorkflowStore>) {
-    let workflow = created(&*store, wish("k")).await;
+    let workflow = created(&*store, request("k")).await;
     let with = |id| AdvanceWorkflow {
         mark: Some(WorkflowMark { id, workflow: WorkflowId(9) }),
         ..step(&workflow, Vec::new())
@@ -291,7 +291,7 @@ pub async fn a_mark_is_made_with_the_step_that_it_is_of_or_not_at_all(store: Arc
 pub async fn workflows_are_listed_newest_first_page_by_page(store: Arc<dyn WorkflowStore>) {
     for nth in 0..10 {
         let of = if nth % 2 == 0 { "even" } else { "odd" };
-        let asked = NewWorkflow { definition: document(Some(of), "k"), ..wish("k") };
+        let asked = NewWorkflow { definition: document(Some(of), "k"), ..request("k") };
         let workflow = created(&*store, asked).await;
         if nth < 5 {
             let state = WorkflowState::Failed;
@@ -299,7 +299,7 @@ pub async fn workflows_are_listed_newest_first_page_by_page(store: Arc<dyn Workf
             store.advance_workflow(over, NOW).await.unwrap();
         }
     }
-    created(&*store, NewWorkflow { namespace: name("other"), ..wish("k") }).await;
+    created(&*store, NewWorkflow { namespace: name("other"), ..request("k") }).await;
     let query = |of: Option<&str>, state| WorkflowQuery {
         namespace: Name::default_namespace(),
         name: of.map(name),
@@ -327,10 +327,10 @@ pub async fn workflows_are_listed_newest_first_page_by_page(store: Arc<dyn Workf
 }
 
 pub async fn what_is_over_is_forgotten_with_its_rows_and_what_runs_stays(store: Arc<dyn WorkflowStore>) {
-    let runs = created(&*store, wish("runs")).await;
+    let runs = created(&*store, request("runs")).await;
     let mut over = Vec::new();
     for kind in ["x", "x", "y"] {
-        let workflow = created(&*store, wish(kind)).await;
+        let workflow = created(&*store, request(kind)).await;
         let rows = (0..3).map(|nth| ChangedNode { key: NodeKey::item(0, nth), ..open(0) }).collect();
         let end = AdvanceWorkflow { state: WorkflowState::Succeeded, wake_at: None, ..step(&workflow, rows) };
         store.advance_workflow(end, NOW).await.unwrap();

@@ -1,6 +1,6 @@
 //! A bus with two dials. A publish rolls them for each message: one that fails does not stop the others.
 
-use super::{Fate, Faults};
+use super::{CallOutcome, Faults};
 use crate::decorators::{methods_of, names::*};
 use std::sync::Arc;
 
@@ -28,16 +28,20 @@ impl FaultyBus {
 methods_of! { Bus fails(run BusGroup) FaultyBus {
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
         self.faults.pass_gate(BusGroup::Publish).await;
-        let fated: Vec<(Fate, Assignment)> =
-            messages.into_iter().map(|message| (self.faults.fate(BusGroup::Publish), message)).collect();
-        let sent = fated.iter().filter(|(fate, _)| fate.happens).map(|(_, lease)| lease.clone()).collect();
+        let fated: Vec<(CallOutcome, Assignment)> =
+            messages.into_iter().map(|message| (self.faults.outcome(BusGroup::Publish), message)).collect();
+        let sent =
+            fated.iter().filter(|(outcome, _)| outcome.happens).map(|(_, lease)| lease.clone()).collect();
         let mut answers = self.inner.publish(sent).await.into_iter();
         let doing = "publish a message";
-        let result = |fate: Fate| match (if fate.happens { answers.next() } else { None }, fate.reported) {
+        let result = |outcome: CallOutcome| match (
+            if outcome.happens { answers.next() } else { None },
+            outcome.reported,
+        ) {
             (Some(answer), true) => answer,
             (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),
             (_, false) => Err(Error::may_have_happened(doing, "the answer was lost by a fault")),
         };
-        fated.into_iter().map(|(fate, _)| fate).map(result).collect()
+        fated.into_iter().map(|(outcome, _)| outcome).map(result).collect()
     }
 } }

@@ -1,6 +1,6 @@
 //! A hot set with two dials. A drain rolls them for each partition: one that fails does not stop the others.
 
-use super::{Fate, Faults};
+use super::{CallOutcome, Faults};
 use crate::decorators::{methods_of, names::*};
 use std::sync::{
     Arc,
@@ -32,15 +32,15 @@ impl FaultyHot {
     }
 
     /// Of each partition of one drain. Dials that are set for the next call are those of all its partitions.
-    fn fates(&self, partitions: usize) -> Vec<Fate> {
+    fn fates(&self, partitions: usize) -> Vec<CallOutcome> {
         let once = self.faults.inner.lock().once.remove(&HotGroup::Drain);
-        let fate = |_| {
+        let outcome = |_| {
             if let Some(dials) = once {
                 self.faults.set_once(HotGroup::Drain, dials);
             }
-            self.faults.fate(HotGroup::Drain)
+            self.faults.outcome(HotGroup::Drain)
         };
-        (0..partitions).map(fate).collect()
+        (0..partitions).map(outcome).collect()
     }
 
     async fn drain_sound(
@@ -76,10 +76,13 @@ methods_of! { Hot fails(run HotGroup) FaultyHot {
         const DOING: &str = "drain what is due";
         self.faults.pass_gate(HotGroup::Drain).await;
         let fates = self.fates(tenures.len());
-        let happening = tenures.iter().zip(&fates).filter(|(_, fate)| fate.happens);
+        let happening = tenures.iter().zip(&fates).filter(|(_, outcome)| outcome.happens);
         let happening: Vec<Tenure> = happening.map(|(tenure, _)| *tenure).collect();
         let mut answers = self.drain_sound(DOING, &happening, until, limit).await.into_iter();
-        let result = |fate: Fate| match (if fate.happens { answers.next() } else { None }, fate.reported) {
+        let result = |outcome: CallOutcome| match (
+            if outcome.happens { answers.next() } else { None },
+            outcome.reported,
+        ) {
             (Some(answer), true) => answer,
             (None, true) => Err(Error::did_not_happen(DOING, "refused by a fault")),
             (_, false) => Err(Error::may_have_happened(DOING, "the answer was lost by a fault")),

@@ -98,7 +98,7 @@ impl FaultyStore {
         self.split.store(parts, SeqCst);
     }
 
-    /// Of moves, leases, signs of life and reads by place, those with anything in this part are refused; so is what counts
+    /// Of moves, leases, heartbeats and reads by place, those with anything in this part are refused; so is what counts
     /// all, and a page of what is in flight there. None: in no part.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;

@@ -1,4 +1,4 @@
-//! A wall that goes up behind a change, or any other call: what a caller is told then, who has done something and sees nothing
+//! A wall that goes up behind a change, or any other call: what a caller is notified then, who has done something and sees nothing
 //! any more. Never loses an answer: what is refused did not happen, and what happens is told.
 
 use parking_lot::Mutex;
@@ -26,14 +26,14 @@ pub enum Rise {
     BehindCalls(usize),
 }
 
-/// Shared by all that stands behind it. It is down, and lets everything pass, until it is told otherwise.
+/// Shared by all that is behind it. It is down, and lets everything pass, until it is told otherwise.
 #[derive(Debug, Default)]
 pub struct Wall {
-    inner: Mutex<Inner>,
+    inner: Mutex<WallState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct WallState {
     /// What is left of it. None: it stays down.
     rise: Option<Rise>,
     refused: usize,
@@ -41,7 +41,7 @@ struct Inner {
 
 impl Wall {
     pub fn goes_up(&self, rise: Rise) {
-        *self.inner.lock() = Inner { rise: Some(rise), refused: 0 };
+        *self.inner.lock() = WallState { rise: Some(rise), refused: 0 };
     }
 
     /// Everything passes. How many calls were refused.

@@ -78,7 +78,7 @@ impl Slice {
     fn wholeness(&mut self, term: i64) -> Wholeness {
         let newest = self.term.max(self.noted);
         if newest > term {
-            return Wholeness::Overtaken(newest);
+            return Wholeness::NewerTerm(newest);
         }
         let was_there = std::mem::replace(&mut self.noted, term) == term;
         if was_there { Wholeness::Whole } else { Wholeness::Lost }

@@ -60,7 +60,7 @@ impl MemoryOwnership {
         self.books.lock().leases.values_mut().for_each(|lease| lease.term = term);
     }
 
-    /// While it is away, every call fails and changes nothing.
+    /// While it is unavailable, every call fails and changes nothing.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, SeqCst);
     }

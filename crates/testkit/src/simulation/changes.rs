@@ -4,8 +4,8 @@
 //! did not run.
 
 use super::{
-    mortal::End,
-    nodes::{Nodes, Work, engine_on, queue},
+    mortal::LifeEnd,
+    nodes::{NodeWork, Nodes, engine_on, queue},
     schedules::{SECRET, planner},
     stores,
 };
@@ -48,7 +48,7 @@ struct Lived {
 }
 
 #[derive(Clone)]
-enum Change {
+enum ScheduleChange {
     Put(Box<Schedule>),
     Patch(String),
     Pause,
@@ -58,7 +58,7 @@ enum Change {
     Backfill(Millis),
 }
 
-struct Stage {
+struct ChangeStage {
     clock: ManualClock,
     rng: fastrand::Rng,
     store: Arc<SqliteStore>,
@@ -81,23 +81,25 @@ fn key(nth: usize) -> ScheduleKey {
     ScheduleKey { namespace: Name::default_namespace(), name }
 }
 
-async fn carry_out(planner: &Planner, key: &ScheduleKey, change: Change) -> Result<(), Error> {
+async fn carry_out(planner: &Planner, key: &ScheduleKey, change: ScheduleChange) -> Result<(), Error> {
     match change {
-        Change::Put(schedule) => planner.put(key, *schedule, "sim", |_| true).await.map(drop),
-        Change::Patch(text) => {
+        ScheduleChange::Put(schedule) => planner.put(key, *schedule, "sim", |_| true).await.map(drop),
+        ScheduleChange::Patch(text) => {
             let patched =
-                move |stands: &Schedule| Ok(Schedule { description: Some(text.clone()), ..stands.clone() });
+                move |current: &Schedule| Ok(Schedule { description: Some(text.clone()), ..current.clone() });
             planner.patch(key, "sim", |_| true, patched).await.map(drop)
         }
-        Change::Pause => planner.pause(key, None, None, "sim").await.map(drop),
-        Change::Resume => planner.resume(key, "sim").await.map(drop),
-        Change::Delete => planner.delete(key, "sim", |_| true).await.map(drop),
-        Change::RunNow => planner.run_now(key).await.map(drop),
-        Change::Backfill(from) => planner.backfill(key, from, from.plus(2 * MINUTE_MS), None).await.map(drop),
+        ScheduleChange::Pause => planner.pause(key, None, None, "sim").await.map(drop),
+        ScheduleChange::Resume => planner.resume(key, "sim").await.map(drop),
+        ScheduleChange::Delete => planner.delete(key, "sim", |_| true).await.map(drop),
+        ScheduleChange::RunNow => planner.run_now(key).await.map(drop),
+        ScheduleChange::Backfill(from) => {
+            planner.backfill(key, from, from.plus(2 * MINUTE_MS), None).await.map(drop)
+        }
     }
 }
 
-impl Stage {
+impl ChangeStage {
     async fn new(seed: u64) -> Result<Self, String> {
         let clock = ManualClock::at(START);
         let store = stores::fresh(4);
@@ -188,32 +190,32 @@ impl Stage {
         Ok(())
     }
 
-    fn change(&mut self, nth: usize) -> Change {
+    fn change(&mut self, nth: usize) -> ScheduleChange {
         let is_standing = self.standing.get(nth).is_some_and(Option::is_some);
         if !is_standing {
-            return Change::Put(Box::new(self.document()));
+            return ScheduleChange::Put(Box::new(self.document()));
         }
         match self.rng.u8(..16) {
-            0..6 => Change::Put(Box::new(self.document())),
-            6..9 => Change::Patch(self.rng.u32(..4).to_string()),
-            9..11 => Change::Pause,
-            11..14 => Change::Resume,
-            14 if self.rng.u8(..3) == 0 => Change::Delete,
-            14 => Change::RunNow,
-            _ => Change::Backfill(self.clock.now().plus(-600_000)),
+            0..6 => ScheduleChange::Put(Box::new(self.document())),
+            6..9 => ScheduleChange::Patch(self.rng.u32(..4).to_string()),
+            9..11 => ScheduleChange::Pause,
+            11..14 => ScheduleChange::Resume,
+            14 if self.rng.u8(..3) == 0 => ScheduleChange::Delete,
+            14 => ScheduleChange::RunNow,
+            _ => ScheduleChange::Backfill(self.clock.now().plus(-600_000)),
         }
     }
 
     /// By a node that may die or fall asleep on the way; or, `nth_change` none, it plans.
-    async fn turn(&mut self, of_node: usize, change: Option<(usize, Change)>) {
+    async fn run_once(&mut self, of_node: usize, change: Option<(usize, ScheduleChange)>) {
         let end = match self.rng.u8(..5) {
-            0 => Some(End::Death),
-            1 => Some(End::Sleep),
+            0 => Some(LifeEnd::Death),
+            1 => Some(LifeEnd::Sleep),
             _ => None,
         };
         let calls = self.rng.usize(..14);
         let now = self.clock.now();
-        let work = |planner: Planner| -> Work {
+        let work = |planner: Planner| -> NodeWork {
             match change {
                 Some((nth, change)) => {
                     Box::pin(async move { drop(carry_out(&planner, &key(nth), change).await) })
@@ -225,8 +227,8 @@ impl Stage {
     }
 
     async fn fire(&mut self) -> Result<(), String> {
-        let _ = self.engine.turn().await;
-        let _ = self.engine.settle(std::mem::take(&mut self.running), "sim").await;
+        let _ = self.engine.run_once().await;
+        let _ = self.engine.record_outcomes(std::mem::take(&mut self.running), "sim").await;
         let asked = LeaseRequest {
             queue: Arc::new(queue()),
             max: 1_000,
@@ -255,14 +257,14 @@ impl Stage {
             // Some are not over yet at the next instant.
             if self.rng.u8(..4) == 0 { self.running.push(report) } else { reports.push(report) }
         }
-        let _ = self.engine.settle(reports, "sim").await;
+        let _ = self.engine.record_outcomes(reports, "sim").await;
         match self.handed.iter().find(|pair| *pair.1 > 1) {
             Some(((schedule, at), times)) => Err(format!("schedule {schedule} at {at} ran {times} times")),
             None => Ok(()),
         }
     }
 
-    /// The schedule whose planned run this is; none: somebody has asked for it.
+    /// The schedule whose planned run this is; none: a caller has asked for it.
     fn schedule_of(&self, task_id: i64, at: i64) -> Result<Option<i64>, String> {
         for (schedule, created_at) in &self.seen {
             for kind in RunKind::ALL {
@@ -285,7 +287,7 @@ impl Stage {
     async fn step(&mut self) -> Result<(), String> {
         let of_node = self.rng.usize(..NODES);
         match self.rng.u8(..20) {
-            0..5 => self.turn(of_node, None).await,
+            0..5 => self.run_once(of_node, None).await,
             5 => self.nodes.go_on(of_node).await,
             6..10 => {
                 let ms = self.rng.choice([200, 1_000, 5_000, 15_000, 61_000]).unwrap_or_default();
@@ -297,7 +299,7 @@ impl Stage {
                 let nth = self.rng.usize(..SCHEDULES);
                 let change = self.change(nth);
                 self.changes += 1;
-                self.turn(of_node, Some((nth, change))).await;
+                self.run_once(of_node, Some((nth, change))).await;
             }
         }
         self.learn().await
@@ -353,8 +355,8 @@ impl Stage {
             let has_reason = explained.contains(&minute) || stopped.contains(&minute) || in_range;
             let is_known = was_handed(minute) || has_reason;
             if !is_known && !rests(lived, minute) {
-                let told: Vec<&Run> = lines.iter().filter(|line| line.key.at.0 == minute).collect();
-                return Err(format!("the instant {minute} is gone: {told:?}"));
+                let reported: Vec<&Run> = lines.iter().filter(|line| line.key.at.0 == minute).collect();
+                return Err(format!("the instant {minute} is gone: {reported:?}"));
             }
         }
         Ok(())
@@ -367,7 +369,7 @@ fn stopped_instant(line: &Run) -> Option<i64> {
     Some(at.parse::<jiff::Timestamp>().ok()?.as_millisecond())
 }
 
-/// One line that stands for several instants: "..., from INSTANT to this one".
+/// One line that represents several instants: "..., from INSTANT to this one".
 fn missed_range(line: &Run) -> Option<(i64, i64)> {
     let reason = line.reason.as_ref().filter(|_| line.outcome == Outcome::Missed)?;
     let from = reason.split_once("from ")?.1.split_once(" to")?.0;
@@ -387,7 +389,7 @@ fn rests(lived: &Lived, at: i64) -> bool {
 /// # Errors
 /// The first promise that was broken, and the step that broke it.
 pub async fn run_changes(seed: u64, steps: usize) -> Result<usize, String> {
-    let mut stage = Stage::new(seed).await?;
+    let mut stage = ChangeStage::new(seed).await?;
     for nth in 0..steps {
         stage.step().await.map_err(|broken| format!("step {nth}: {broken}"))?;
     }

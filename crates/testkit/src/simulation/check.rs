@@ -104,10 +104,10 @@ impl World {
     pub(super) async fn finish(&mut self) -> Result<(), String> {
         self.heal().await?;
         for _ in 0..TURNS_TO_FINISH {
-            self.turn().await;
+            self.run_once().await;
             self.lease(1_000, 10_000).await?;
             while let Some(held) = self.held.pop() {
-                let answer = self.settle(&held, How::Succeed).await;
+                let answer = self.record_outcomes(&held, How::Succeed).await;
                 answer.map_err(|error| format!("the last outcomes failed: {error}"))?;
             }
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
@@ -128,7 +128,7 @@ impl World {
     async fn check_nothing_left(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             self.wait(Duration::from_secs(5)).await;
-            self.turn().await;
+            self.run_once().await;
             self.lease(1_000, 10_000).await?;
         }
         for node in self.nodes.iter().filter(|node| node.is_awake()) {

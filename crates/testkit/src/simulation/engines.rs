@@ -1,10 +1,10 @@
-//! The engines of a world: how they come, die at any of their steps, fall asleep at any of them and go on later, and
+//! The engines of a world: how they come, die at any of their steps, fall asleep at any of them and continue later, and
 //! what must have happened a while after one has gone.
 
 use super::{
     known::Known,
-    mortal::{End, Life, Mortal},
-    ops::Work,
+    mortal::{Life, LifeEnd, Mortal},
+    ops::EngineWork,
     world::{Due, World, queue},
 };
 use crate::faults::Dials;
@@ -14,7 +14,7 @@ use punctual_contract::{
     store::{Assignment, Inserted, Query},
 };
 use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
-use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Options, Shared};
+use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Options, SharedBackends};
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ const TAKE_OVER_STEP: Duration = Duration::from_millis(500);
 const ALL: usize = 10_000;
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct EngineProcess {
     pub(super) engine: Engine,
     /// With what it keeps to itself.
     life: Arc<Life>,
@@ -36,7 +36,7 @@ pub(super) struct Node {
 }
 
 struct Asleep {
-    work: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    work: Pin<Box<dyn Future<Output = CallAnswer> + Send>>,
 }
 
 impl fmt::Debug for Asleep {
@@ -45,15 +45,15 @@ impl fmt::Debug for Asleep {
     }
 }
 
-/// What a caller is told by an engine that went on after a while, or died.
-enum Answer {
+/// What a caller is notified by an engine that continued after a while, or died.
+enum CallAnswer {
     Turned,
     Leased(Result<Vec<Assignment>, Error>),
     Inserted(Result<Vec<Inserted>, Error>),
     Cancelled(TaskRef, Result<Cancelled, Error>),
 }
 
-impl Node {
+impl EngineProcess {
     pub(super) fn die(self) {
         self.life.die();
     }
@@ -85,7 +85,7 @@ impl World {
         let hot: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(&life) });
         let inner: Arc<dyn Ownership> = self.ownership.clone();
         let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let shared = self.is_shared().then(|| Shared {
+        let shared = self.is_shared().then(|| SharedBackends {
             ownership,
             signals: self.signals.join(),
             stored_limiter: None,
@@ -95,15 +95,15 @@ impl World {
         let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });
         let backends = Backends { store, hot, limiter, bus, clock: self.clock.clone(), blobs: None, shared };
         let engine = Engine::new(backends, self.options(format!("e{}", self.started)));
-        self.nodes.push(Node { engine, life, asleep: None });
+        self.nodes.push(EngineProcess { engine, life, asleep: None });
     }
 
-    /// A turn that fails half-way is what a service that fails is: the next one goes on.
-    pub(super) async fn turn(&mut self) {
+    /// A turn that fails half-way is what a service that fails is: the next one continues.
+    pub(super) async fn run_once(&mut self) {
         let (now, mut are_whole) = (self.now(), self.has_all_engines());
         for node in self.nodes.iter().filter(|node| node.is_awake()) {
             // Without the hot set a turn fires from the store, and fails after that.
-            are_whole &= self.call(node.engine.turn()).await.is_ok() || self.hot_is_away;
+            are_whole &= self.call(node.engine.run_once()).await.is_ok() || self.hot_is_away;
         }
         self.turns = if are_whole { (Some(now), self.turns.0) } else { (None, None) };
     }
@@ -120,13 +120,13 @@ impl World {
     /// As many as the world began with, all awake; where they share the queue, none has died or come since.
     pub(super) fn has_all_engines(&self) -> bool {
         let are_first = !self.is_shared() || self.started == self.setup.engines;
-        are_first && self.nodes.len() == self.setup.engines && self.nodes.iter().all(Node::is_awake)
+        are_first && self.nodes.len() == self.setup.engines && self.nodes.iter().all(EngineProcess::is_awake)
     }
 
     /// Another one at each call, so that no engine is the only one that callers talk to.
     pub(super) fn engine(&mut self) -> Option<Engine> {
         self.calls += 1;
-        let awake: Vec<&Node> = self.nodes.iter().filter(|node| node.is_awake()).collect();
+        let awake: Vec<&EngineProcess> = self.nodes.iter().filter(|node| node.is_awake()).collect();
         let nth = self.calls.checked_rem(awake.len())?;
         awake.get(nth).map(|node| node.engine.clone())
     }
@@ -140,22 +140,22 @@ impl World {
         answered_by(&self.awake(), call).await
     }
 
-    fn remove(&mut self, pick: usize) -> Option<Node> {
+    fn remove(&mut self, pick: usize) -> Option<EngineProcess> {
         (!self.nodes.is_empty()).then(|| self.nodes.swap_remove(pick % self.nodes.len()))
     }
 
     /// One engine dies at one of the calls of some work; the answer is never sent.
-    pub(super) async fn kill(&mut self, pick: usize, calls: usize, work: Work) -> Result<(), String> {
+    pub(super) async fn kill(&mut self, pick: usize, calls: usize, work: EngineWork) -> Result<(), String> {
         let Some(node) = self.remove(pick) else { return Ok(()) };
         if node.is_awake() {
-            node.life.end_after(calls, End::Death);
+            node.life.end_after(calls, LifeEnd::Death);
             let work = self.work(&node.engine, work);
             let engines = [self.awake(), vec![node.engine.clone()]].concat();
             let answer = answered_by(&engines, work).await;
             if node.life.is_dead() {
                 self.never_told(&answer);
             } else {
-                self.told_late(answer).await?;
+                self.reported_late(answer).await?;
             }
         }
         node.life.die();
@@ -164,7 +164,7 @@ impl World {
 
     /// It stops as it should, and gives up what it has.
     pub(super) async fn stop(&mut self, pick: usize) {
-        if self.nodes.get(pick % self.nodes.len().max(1)).is_some_and(Node::is_awake)
+        if self.nodes.get(pick % self.nodes.len().max(1)).is_some_and(EngineProcess::is_awake)
             && let Some(node) = self.remove(pick)
         {
             node.engine.leave().await;
@@ -173,13 +173,13 @@ impl World {
     }
 
     /// One engine falls asleep at one of the calls of some work.
-    pub(super) async fn pause(&mut self, pick: usize, calls: usize, work: Work) -> Result<(), String> {
+    pub(super) async fn pause(&mut self, pick: usize, calls: usize, work: EngineWork) -> Result<(), String> {
         let nth = pick % self.nodes.len().max(1);
-        if !self.nodes.get(nth).is_some_and(Node::is_awake) {
+        if !self.nodes.get(nth).is_some_and(EngineProcess::is_awake) {
             return Ok(());
         }
         let node = self.nodes.swap_remove(nth);
-        node.life.end_after(calls, End::Sleep);
+        node.life.end_after(calls, LifeEnd::Sleep);
         let mut work = self.work(&node.engine, work);
         let engines = [self.awake(), vec![node.engine.clone()]].concat();
         let answer = tokio::select! {
@@ -188,23 +188,23 @@ impl World {
             () = node.life.fell_asleep() => None,
         };
         let Some(answer) = answer else {
-            self.nodes.push(Node { asleep: Some(Asleep { work }), ..node });
+            self.nodes.push(EngineProcess { asleep: Some(Asleep { work }), ..node });
             return Ok(());
         };
         node.life.wake();
         self.nodes.push(node);
-        self.told_late(answer).await
+        self.reported_late(answer).await
     }
 
-    /// An engine that fell asleep goes on where it was.
+    /// An engine that fell asleep continues where it was.
     pub(super) async fn go_on(&mut self, pick: usize) -> Result<(), String> {
-        let asleep: Vec<&mut Node> = self.nodes.iter_mut().filter(|node| !node.is_awake()).collect();
+        let asleep: Vec<&mut EngineProcess> = self.nodes.iter_mut().filter(|node| !node.is_awake()).collect();
         let Some(nth) = pick.checked_rem(asleep.len()) else { return Ok(()) };
         let Some(node) = asleep.into_iter().nth(nth) else { return Ok(()) };
         node.life.wake();
         let Some(Asleep { work }) = node.asleep.take() else { return Ok(()) };
         let answer = self.call(work).await;
-        self.told_late(answer).await
+        self.reported_late(answer).await
     }
 
     pub(super) async fn all_go_on(&mut self) -> Result<(), String> {
@@ -215,42 +215,50 @@ impl World {
     }
 
     /// What is begun may have happened whether or not its answer ever comes.
-    fn work(&mut self, engine: &Engine, work: Work) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+    fn work(
+        &mut self,
+        engine: &Engine,
+        work: EngineWork,
+    ) -> Pin<Box<dyn Future<Output = CallAnswer> + Send>> {
         let engine = engine.clone();
         match work {
-            Work::Turn => Box::pin(async move {
-                let _ = engine.turn().await;
-                Answer::Turned
+            EngineWork::Turn => Box::pin(async move {
+                let _ = engine.run_once().await;
+                CallAnswer::Turned
             }),
-            Work::Lease { max } => Box::pin(async move { Answer::Leased(engine.lease(request(max)).await) }),
-            Work::Insert { delay_ms } => {
+            EngineWork::Lease { max } => {
+                Box::pin(async move { CallAnswer::Leased(engine.lease(request(max)).await) })
+            }
+            EngineWork::Insert { delay_ms } => {
                 self.uncertain_inserts += 1;
                 let kind = Name::new("k").expect("a plain name");
                 let task = NewTask::new(queue(), kind, self.now().plus(delay_ms));
-                Box::pin(async move { Answer::Inserted(engine.insert(vec![task], "caller").await) })
+                Box::pin(async move { CallAnswer::Inserted(engine.insert(vec![task], "caller").await) })
             }
-            Work::Cancel { pick } => {
-                let Some(place) = self.pick(pick) else { return Box::pin(async { Answer::Turned }) };
+            EngineWork::Cancel { pick } => {
+                let Some(place) = self.pick(pick) else { return Box::pin(async { CallAnswer::Turned }) };
                 if let Some(known) = self.known(place.id) {
                     known.uncertain = true;
                 }
-                Box::pin(async move { Answer::Cancelled(place, engine.cancel(place, false, "caller").await) })
+                Box::pin(
+                    async move { CallAnswer::Cancelled(place, engine.cancel(place, false, "caller").await) },
+                )
             }
         }
     }
 
-    fn never_told(&mut self, answer: &Answer) {
-        if let Answer::Leased(Ok(leased)) = answer {
+    fn never_told(&mut self, answer: &CallAnswer) {
+        if let CallAnswer::Leased(Ok(leased)) = answer {
             self.given_up.extend(leased.iter().cloned());
         }
     }
 
-    /// Other engines may have gone on with the task since.
-    async fn told_late(&mut self, answer: Answer) -> Result<(), String> {
+    /// Other engines may have continued the task since.
+    async fn reported_late(&mut self, answer: CallAnswer) -> Result<(), String> {
         match answer {
-            Answer::Leased(Ok(leased)) => self.leased_late(leased).await,
-            Answer::Inserted(Ok(inserted)) => self.inserted_late(&inserted).await,
-            Answer::Cancelled(place, Ok(Cancelled::Cancelled(then))) => {
+            CallAnswer::Leased(Ok(leased)) => self.leased_late(leased).await,
+            CallAnswer::Inserted(Ok(inserted)) => self.inserted_late(&inserted).await,
+            CallAnswer::Cancelled(place, Ok(Cancelled::Cancelled(then))) => {
                 let task = self.truth_of(place).await;
                 match task {
                     // What was answered may already show the task that took its place.
@@ -305,7 +313,7 @@ impl World {
         Ok(())
     }
 
-    /// Whatever has happened to engines: some seconds later all that was due has been handed to who asks for it.
+    /// Whatever has happened to engines: some seconds later all that was due has been handed to the caller for it.
     pub(super) async fn take_over(&mut self) -> Result<(), String> {
         let Some(engine) = self.engine() else { return Ok(()) };
         if !self.is_sound() {
@@ -316,7 +324,7 @@ impl World {
         let since = self.now();
         for _ in 0..TAKE_OVER_STEPS {
             self.wait(TAKE_OVER_STEP).await;
-            self.turn().await;
+            self.run_once().await;
         }
         self.receive(ALL).await?;
         loop {
@@ -353,7 +361,7 @@ pub(super) fn request(max: usize) -> LeaseRequest {
 pub(super) fn options(name: String) -> Options {
     Options {
         name,
-        // Steps of the clock are long, and nobody waits.
+        // Steps of the clock are long, and no caller waits.
         ahead_ms: 500,
         ahead_room_min: 2,
         keep_succeeded_ms: 60_000,

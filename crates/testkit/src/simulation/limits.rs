@@ -136,7 +136,7 @@ impl World {
         }
         for _ in 0..QUIET_STEPS {
             self.wait(Duration::from_millis(QUIET_STEP_MS)).await;
-            self.turn().await;
+            self.run_once().await;
         }
         let members = self.limiter.members(Millis::MAX, 0, ALL).await.map_err(|error| error.to_string())?;
         let leased = self.truth.in_flight(None, ALL).await.map_err(|error| error.to_string())?.0;

@@ -20,9 +20,10 @@ mod world;
 
 pub use changes::run_changes;
 pub use ops::{
-    How, Op, Work, seeded, seeded_for_many, seeded_with_order, with_a_bus, with_limits, with_the_hot_set_away,
+    EngineWork, How, Op, seeded, seeded_for_many, seeded_with_order, with_a_bus, with_limits,
+    with_the_hot_set_away,
 };
-pub use order::{Order, Ready, judge};
+pub use order::{Ready, ReadyOrder, judge};
 pub use schedules::run_schedules;
 pub use workflows::run_workflows;
 pub use world::{Due, Faults, Hands, Setup, World};
@@ -31,7 +32,7 @@ pub use world::{Due, Faults, Hands, Setup, World};
 ///
 /// # Errors
 /// The first broken promise, and the step that broke it.
-pub async fn run(ops: &[Op], setup: Setup) -> Result<Order, String> {
+pub async fn run(ops: &[Op], setup: Setup) -> Result<ReadyOrder, String> {
     let mut world = World::new(setup);
     world.set_limits().await?;
     for (nth, op) in ops.iter().enumerate() {

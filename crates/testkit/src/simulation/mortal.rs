@@ -1,5 +1,5 @@
 //! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
-//! that call never happens, or happens when the process goes on. So an engine can be cut between any two of its steps.
+//! that call never happens, or happens when the process continues. So an engine can be cut between any two of its steps.
 
 use crate::decorators::{methods_of, names::*};
 use async_trait::async_trait;
@@ -9,15 +9,15 @@ use tokio::sync::Notify;
 
 /// What comes when the calls are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum LifeEnd {
     Death,
     Sleep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LifePhase {
     Awake,
-    Until { left: usize, end: End },
+    Until { left: usize, end: LifeEnd },
     Asleep,
     Dead,
 }
@@ -25,36 +25,36 @@ enum Phase {
 /// The life of one engine's process.
 #[derive(Debug)]
 pub(super) struct Life {
-    phase: Mutex<Phase>,
+    phase: Mutex<LifePhase>,
     fell_asleep: Notify,
     changed: Notify,
 }
 
 impl Life {
     pub(super) fn new() -> Arc<Self> {
-        let phase = Mutex::new(Phase::Awake);
+        let phase = Mutex::new(LifePhase::Awake);
         Arc::new(Self { phase, fell_asleep: Notify::new(), changed: Notify::new() })
     }
 
-    pub(super) fn end_after(&self, left: usize, end: End) {
-        *self.phase.lock() = Phase::Until { left, end };
+    pub(super) fn end_after(&self, left: usize, end: LifeEnd) {
+        *self.phase.lock() = LifePhase::Until { left, end };
     }
 
     pub(super) fn die(&self) {
-        self.go_to(Phase::Dead);
+        self.go_to(LifePhase::Dead);
     }
 
     pub(super) fn wake(&self) {
-        self.go_to(Phase::Awake);
+        self.go_to(LifePhase::Awake);
     }
 
-    fn go_to(&self, phase: Phase) {
+    fn go_to(&self, phase: LifePhase) {
         *self.phase.lock() = phase;
         self.changed.notify_waiters();
     }
 
     pub(super) fn is_dead(&self) -> bool {
-        *self.phase.lock() == Phase::Dead
+        *self.phase.lock() == LifePhase::Dead
     }
 
     /// Returns when a call has found that it must wait.
@@ -62,12 +62,12 @@ impl Life {
         self.fell_asleep.notified().await;
     }
 
-    fn next(&self) -> Phase {
+    fn next(&self) -> LifePhase {
         let mut phase = self.phase.lock();
         *phase = match *phase {
-            Phase::Until { left: 0, end: End::Death } => Phase::Dead,
-            Phase::Until { left: 0, end: End::Sleep } => Phase::Asleep,
-            Phase::Until { left, end } => Phase::Until { left: left - 1, end },
+            LifePhase::Until { left: 0, end: LifeEnd::Death } => LifePhase::Dead,
+            LifePhase::Until { left: 0, end: LifeEnd::Sleep } => LifePhase::Asleep,
+            LifePhase::Until { left, end } => LifePhase::Until { left: left - 1, end },
             other => other,
         };
         *phase
@@ -78,9 +78,9 @@ impl Life {
         loop {
             let changed = self.changed.notified();
             match self.next() {
-                Phase::Awake | Phase::Until { .. } => return call.await,
-                Phase::Dead => return Err(Error::did_not_happen("do anything", "the engine is dead")),
-                Phase::Asleep => {
+                LifePhase::Awake | LifePhase::Until { .. } => return call.await,
+                LifePhase::Dead => return Err(Error::did_not_happen("do anything", "the engine is dead")),
+                LifePhase::Asleep => {
                     self.fell_asleep.notify_one();
                     changed.await;
                 }
@@ -162,15 +162,15 @@ methods_of! { WorkflowStore lives Mortal<dyn WorkflowStore> {} }
 impl<B: ?Sized + fmt::Debug + Send + Sync + 'static> EvaluationStore for Mortal<B> {
     async fn begin_evaluations(
         &self,
-        _: &Turn,
+        _: &EvaluationPass,
         subjects: &[Subject],
         _: Crowd,
         _: Millis,
-    ) -> Result<Vec<Standing>, Error> {
-        Ok(subjects.iter().map(|_| Standing { is_marked: true, died: 0, at_work: 0 }).collect())
+    ) -> Result<Vec<SubjectMarks>, Error> {
+        Ok(subjects.iter().map(|_| SubjectMarks { is_marked: true, died: 0, at_work: 0 }).collect())
     }
 
-    async fn end_evaluations(&self, _: &Turn, _: &[i64]) -> Result<(), Error> {
+    async fn end_evaluations(&self, _: &EvaluationPass, _: &[i64]) -> Result<(), Error> {
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Nodes on one store, each of which dies or falls asleep at any of its calls, for the stages of schedules, of their changes and of
 //! workflows. Knows nothing of what they do.
 
-use super::mortal::{End, Life, Mortal};
+use super::mortal::{Life, LifeEnd, Mortal};
 use crate::clock::ManualClock;
 use punctual_bus::MemoryBus;
 use punctual_contract::Store;
@@ -11,7 +11,7 @@ use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::sqlite::SqliteStore;
 use std::{pin::Pin, sync::Arc};
 
-pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type NodeWork = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
@@ -33,18 +33,18 @@ pub(super) fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
 /// Of an engine on the store as its life sees it.
 type Make<P> = fn(Engine, Arc<SqliteStore>, Arc<Life>) -> P;
 
-struct Node<P> {
+struct MortalNode<P> {
     /// What works there.
     part: P,
     life: Arc<Life>,
-    asleep: Option<Work>,
+    asleep: Option<NodeWork>,
 }
 
 pub(super) struct Nodes<P> {
     store: Arc<SqliteStore>,
     clock: ManualClock,
     make: Make<P>,
-    nodes: Vec<Node<P>>,
+    nodes: Vec<MortalNode<P>>,
 }
 
 impl<P: Clone> Nodes<P> {
@@ -58,20 +58,20 @@ impl<P: Clone> Nodes<P> {
         self.nodes.len()
     }
 
-    fn begin(&self) -> Node<P> {
+    fn begin(&self) -> MortalNode<P> {
         let (life, inner) = (Life::new(), self.store.clone() as Arc<dyn Store>);
         let engine = engine_on(Arc::new(Mortal { inner, life: Arc::clone(&life) }), &self.clock);
         let part = (self.make)(engine, Arc::clone(&self.store), Arc::clone(&life));
-        Node { part, life, asleep: None }
+        MortalNode { part, life, asleep: None }
     }
 
     /// One that is awake works; with an end, at most so many calls long. Another comes in the place of one that died.
     pub(super) async fn work(
         &mut self,
         nth: usize,
-        end: Option<End>,
+        end: Option<LifeEnd>,
         calls: usize,
-        work: impl FnOnce(P) -> Work,
+        work: impl FnOnce(P) -> NodeWork,
     ) {
         let Some(node) = self.nodes.get_mut(nth).filter(|node| node.asleep.is_none()) else { return };
         let mut work = work(node.part.clone());
@@ -95,7 +95,7 @@ impl<P: Clone> Nodes<P> {
         }
     }
 
-    /// One that fell asleep goes on where it was.
+    /// One that fell asleep continues where it was.
     pub(super) async fn go_on(&mut self, nth: usize) {
         let Some(node) = self.nodes.get_mut(nth) else { return };
         if let Some(work) = node.asleep.take() {

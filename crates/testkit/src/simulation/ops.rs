@@ -79,14 +79,14 @@ pub enum Op {
     Kill {
         pick: usize,
         calls: usize,
-        work: Work,
+        work: EngineWork,
     },
     /// One engine falls asleep after so many more calls to its back ends, while it does this, and believes when it goes
     /// on that no time has passed.
     Pause {
         pick: usize,
         calls: usize,
-        work: Work,
+        work: EngineWork,
     },
     Continue {
         pick: usize,
@@ -113,7 +113,7 @@ pub enum Op {
 
 /// What an engine does when it is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum EngineWork {
     Turn,
     Lease { max: usize },
     Insert { delay_ms: i64 },
@@ -166,7 +166,7 @@ pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
 }
 
 /// Tasks of every priority, and versions of one task, that fall due within a moment, and executors that ask for one at a time:
-/// what matters is which goes first. `pause_ms`: between two of them, longer where what starts is limited.
+/// what matters is which is first. `pause_ms`: between two of them, longer where what starts is limited.
 #[must_use]
 pub fn seeded_with_order(seed: u64, moments: usize, pause_ms: i64) -> Vec<Op> {
     let mut rng = Rng::with_seed(seed);
@@ -219,7 +219,7 @@ fn tasks_of_one_moment(rng: &mut Rng, versions: &mut [i64; VERSIONED_TASKS], ops
     // Once for what is made of them ahead of their instants, and then when all have come.
     ops.extend([Op::Turn, Op::Advance { ms: last_ms }, Op::Turn]);
     if rng.bool() {
-        // Until no engine keeps any of them to itself, and all have heard of them.
+        // Until no engine keeps any of them to itself, and all have learned of them.
         ops.extend([Op::Advance { ms: 25 }, Op::Turn, Op::Turn]);
     }
 }
@@ -259,12 +259,12 @@ fn of_engines(rng: &mut Rng) -> Op {
     }
 }
 
-fn work(rng: &mut Rng) -> Work {
+fn work(rng: &mut Rng) -> EngineWork {
     match rng.u8(..8) {
-        0..=3 => Work::Turn,
-        4..=5 => Work::Lease { max: rng.usize(1..5) },
-        6 => Work::Insert { delay_ms: rng.i64(0..3_000) },
-        _ => Work::Cancel { pick: rng.usize(..1_000) },
+        0..=3 => EngineWork::Turn,
+        4..=5 => EngineWork::Lease { max: rng.usize(1..5) },
+        6 => EngineWork::Insert { delay_ms: rng.i64(0..3_000) },
+        _ => EngineWork::Cancel { pick: rng.usize(..1_000) },
     }
 }
 

@@ -1,13 +1,13 @@
-//! What goes first when an executor asks for one task. At every such call of a sound world:
+//! What is first when an executor asks for one task. At every such call of a sound world:
 //!
 //! - Within one level no task is handed over while an older one of that level waits (by due time, then id), and none while a
 //!   newer version of it waits: the newest version goes in the place of the oldest.
 //! - Which level goes the chooser decides: four in five go to the most urgent one that waits. One draw says nothing, the share
-//!   over many seeds does (`Order`). Counted where all that has fired is known to wait.
+//!   over many seeds does (`ReadyOrder`). Counted where all that has fired is known to wait.
 //! - Where nothing is limited and something waits, the executor is given something.
 //!
 //! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, each engine has taken a whole
-//! turn since, and it stands at the engine that is asked: the order is exact over what one engine has.
+//! turn since, and it is at the engine that is asked: the order is exact over what one engine has.
 //! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
 //! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the line
 //! may pass over them. Of what waits, the store says what
@@ -33,7 +33,7 @@ const ALL: usize = 10_000;
 
 /// Hand-overs of one task at which others waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct ReadyOrder {
     /// Those at which other levels waited.
     pub choices: usize,
     /// Of these, those that went to the most urgent level.
@@ -46,7 +46,7 @@ pub struct Order {
     pub leased_ahead: usize,
 }
 
-impl Order {
+impl ReadyOrder {
     pub fn add(&mut self, other: Self) {
         self.choices += other.choices;
         self.to_most_urgent += other.to_most_urgent;
@@ -147,7 +147,7 @@ impl World {
             return None;
         }
         let (mut fired, refused) = self.fired().await?;
-        // What stands at other engines they pass when nothing waits here. Some of it is of partitions of this engine.
+        // What is at other engines they pass when nothing waits here. Some of it is of partitions of this engine.
         let ids = |node: &Engine| node.served().into_iter().map(|(id, ..)| id).collect::<BTreeSet<i64>>();
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             self.nodes.iter().map(|node| &node.engine).partition(|node| node.name() == engine.name());
@@ -218,7 +218,7 @@ impl World {
         Some((fired, refused))
     }
 
-    /// Whether what was given goes first.
+    /// Whether what was given is first.
     pub(super) fn check_order(&mut self, waiting: Waiting, given: &[Assignment]) -> Result<(), String> {
         let Waiting { ready, leased_ahead, others } = waiting;
         let Some(given) = given.first() else {
@@ -246,7 +246,7 @@ impl World {
         self.order.add(if others.is_empty() {
             seen
         } else {
-            Order { choices: 0, to_most_urgent: 0, ..seen }
+            ReadyOrder { choices: 0, to_most_urgent: 0, ..seen }
         });
         Ok(())
     }
@@ -279,7 +279,7 @@ fn leave_out_limited(ready: &mut Vec<Ready>, in_flight: &[Task]) {
 ///
 /// # Errors
 /// It passes over another.
-pub fn judge(given: &Ready, all: &[Ready]) -> Result<Order, String> {
+pub fn judge(given: &Ready, all: &[Ready]) -> Result<ReadyOrder, String> {
     let mut heads = BTreeMap::<Level, &Ready>::new();
     for task in all {
         let head = heads.entry(task.level).or_insert(task);
@@ -297,7 +297,7 @@ pub fn judge(given: &Ready, all: &[Ready]) -> Result<Order, String> {
     };
     // A version that is next in two levels says nothing of the choice.
     let is_choice = heads.len() > 1 && levels.len() == 1;
-    Ok(Order {
+    Ok(ReadyOrder {
         choices: usize::from(is_choice),
         to_most_urgent: usize::from(is_choice && heads.keys().next() == Some(first)),
         by_age: usize::from(all.iter().any(|other| other.level == given.level && other.id != given.id)),

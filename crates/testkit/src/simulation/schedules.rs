@@ -1,10 +1,10 @@
 //! Several planners on one store, each of which dies or falls asleep at any of its calls, under a clock that jumps, while
 //! schedules are changed, paused and resumed: each instant runs at most once, none is forgotten, and none runs that a pause has
-//! taken back. What fires tasks is not under test here: one sound engine turns beside them.
+//! revoked. What fires tasks is not under test here: one sound engine turns beside them.
 
 use super::{
-    mortal::{End, Life, Mortal},
-    nodes::{Nodes, Work, engine_on, queue},
+    mortal::{Life, LifeEnd, Mortal},
+    nodes::{NodeWork, Nodes, engine_on, queue},
     stores,
 };
 use crate::clock::ManualClock;
@@ -39,7 +39,7 @@ const CALENDAR_STEPS: u32 = 100_000;
 /// Ids and with them partitions are the same in each run of a seed.
 pub(super) const SECRET: IdentitySecret = IdentitySecret::new([7; IdentitySecret::BYTES]);
 
-struct Stage {
+struct ScheduleStage {
     clock: ManualClock,
     rng: fastrand::Rng,
     store: Arc<SqliteStore>,
@@ -65,7 +65,7 @@ pub(super) fn planner(engine: Engine, store: Arc<SqliteStore>, life: Arc<Life>) 
     Planner::new(engine, Arc::new(Mortal { inner, life }), punctual_schedules::Options::default().in_place())
 }
 
-impl Stage {
+impl ScheduleStage {
     fn new(seed: u64) -> Self {
         let clock = ManualClock::at(START);
         let store = stores::fresh(4);
@@ -101,18 +101,19 @@ impl Stage {
     async fn plan(&mut self, nth: usize) {
         let now = self.clock.now();
         let end = match self.rng.u8(..4) {
-            0 => Some(End::Death),
-            1 => Some(End::Sleep),
+            0 => Some(LifeEnd::Death),
+            1 => Some(LifeEnd::Sleep),
             _ => None,
         };
         let calls = self.rng.usize(..12);
-        let plan = |planner: Planner| -> Work { Box::pin(async move { drop(planner.run_once(now).await) }) };
+        let plan =
+            |planner: Planner| -> NodeWork { Box::pin(async move { drop(planner.run_once(now).await) }) };
         self.nodes.work(nth, end, calls, plan).await;
     }
 
     async fn fire(&mut self) -> Result<(), String> {
         self.latest = self.latest.max(self.clock.now());
-        let _ = self.engine.turn().await;
+        let _ = self.engine.run_once().await;
         let asked = LeaseRequest {
             queue: Arc::new(queue()),
             max: 1_000,
@@ -136,7 +137,7 @@ impl Stage {
             let result = TaskResult::default();
             reports.push(OutcomeReport { place: lease.place, fence: lease.fence, report, result });
         }
-        let _ = self.engine.settle(reports, "sim").await;
+        let _ = self.engine.record_outcomes(reports, "sim").await;
         Ok(())
     }
 
@@ -238,7 +239,7 @@ impl Stage {
 
     async fn check_history(&self, nth: usize, from: Millis) -> Result<(), String> {
         let (name, runs) = (key(nth).name.as_str().to_owned(), self.history(nth).await?);
-        if let Some(open) = runs.iter().find(|run| !run.is_settled && run.execute_at < self.clock.now()) {
+        if let Some(open) = runs.iter().find(|run| !run.is_recorded && run.execute_at < self.clock.now()) {
             return Err(format!("{name} at {:?} was never made", open.key.at));
         }
         for run in
@@ -256,8 +257,8 @@ impl Stage {
         let mut next = timing.next_after(from, &mut Budget::of_steps(CALENDAR_STEPS)).map_err(unknown)?;
         while let Some(at) = next.filter(|at| at.plus(1_000) < self.clock.now()) {
             if !self.handed.contains_key(&(name.clone(), at.0)) {
-                let told: Vec<&Run> = runs.iter().filter(|run| run.key.at == at).collect();
-                return Err(format!("{name} at {at:?} did not run: {told:?}"));
+                let reported: Vec<&Run> = runs.iter().filter(|run| run.key.at == at).collect();
+                return Err(format!("{name} at {at:?} did not run: {reported:?}"));
             }
             next = timing.next_after(at, &mut Budget::of_steps(CALENDAR_STEPS)).map_err(unknown)?;
         }
@@ -273,7 +274,7 @@ impl Stage {
 /// # Errors
 /// The first promise that was broken, and the step that broke it.
 pub async fn run_schedules(seed: u64, steps: usize) -> Result<(), String> {
-    let mut stage = Stage::new(seed);
+    let mut stage = ScheduleStage::new(seed);
     stage.store.identity_secret(SECRET).await.map_err(|error| error.to_string())?;
     for nth in 0..SCHEDULES {
         let schedule = stage.schedule(Overlap::Allow);

@@ -5,12 +5,12 @@
 mod plan;
 
 use super::{
-    mortal::{End, Life, Mortal},
-    nodes::{Nodes, Work, engine_on, queue},
+    mortal::{Life, LifeEnd, Mortal},
+    nodes::{NodeWork, Nodes, engine_on, queue},
     stores,
 };
 use crate::clock::ManualClock;
-use plan::{Kind, Plan, node_name};
+use plan::{NodeKind, Plan, node_name};
 use punctual_contract::{
     Clock as _, Store as _, WorkflowStore,
     store::{Assignment, Query},
@@ -23,7 +23,7 @@ use punctual_domain::{
     time::Millis,
     workflow::{NodeKey, NodeState, Role, WorkflowState},
 };
-use punctual_engine::{Engine, LeaseRequest, OutcomeReport, Settled};
+use punctual_engine::{Engine, LeaseRequest, OutcomeReport, Reported};
 use punctual_store::sqlite::SqliteStore;
 use punctual_workflows::{Runner, Submission};
 use std::{
@@ -45,13 +45,13 @@ const QUIET_S: usize = 300;
 type Identity = (WorkflowId, String, Option<u32>, bool, u32);
 
 #[derive(Clone, Debug)]
-struct Begun {
+struct BegunWorkflow {
     plan: Plan,
     /// Somebody cancelled it, or retried it: then its end is not known before.
     is_changed: bool,
 }
 
-struct Stage {
+struct WorkflowStage {
     clock: ManualClock,
     rng: fastrand::Rng,
     store: Arc<SqliteStore>,
@@ -59,7 +59,7 @@ struct Stage {
     engine: Engine,
     asked: Runner,
     nodes: Nodes<(Engine, Runner)>,
-    begun: BTreeMap<WorkflowId, Begun>,
+    begun: BTreeMap<WorkflowId, BegunWorkflow>,
     /// By the key of its creation.
     asked_for: Vec<(String, Plan)>,
     held: Vec<Assignment>,
@@ -92,7 +92,7 @@ fn key_of(node: usize, item: Option<u32>) -> NodeKey {
     NodeKey { node: u32::try_from(node).unwrap_or(u32::MAX), item, role: Role::Action }
 }
 
-impl Stage {
+impl WorkflowStage {
     fn new(seed: u64) -> Self {
         let clock = ManualClock::at(START);
         let store = stores::fresh(4);
@@ -122,12 +122,12 @@ impl Stage {
     {
         let nth = self.rng.usize(..self.nodes.len());
         let end = match self.rng.u8(..4) {
-            0 => Some(End::Death),
-            1 => Some(End::Sleep),
+            0 => Some(LifeEnd::Death),
+            1 => Some(LifeEnd::Sleep),
             _ => None,
         };
         let calls = self.rng.usize(..14);
-        let work = |(engine, runner)| -> Work { Box::pin(work(engine, runner)) };
+        let work = |(engine, runner)| -> NodeWork { Box::pin(work(engine, runner)) };
         self.nodes.work(nth, end, calls, work).await;
     }
 
@@ -163,13 +163,13 @@ impl Stage {
                 by: "sim".to_owned(),
             };
             let (stored, _) = self.asked.create(asked).await.map_err(|error| error.to_string())?;
-            self.begun.entry(stored.id).or_insert(Begun { plan, is_changed: false });
+            self.begun.entry(stored.id).or_insert(BegunWorkflow { plan, is_changed: false });
         }
         Ok(())
     }
 
     async fn fire(&mut self) -> Result<(), String> {
-        let _ = self.engine.turn().await;
+        let _ = self.engine.run_once().await;
         let asked = LeaseRequest {
             queue: Arc::new(queue()),
             max: 1_000,
@@ -200,10 +200,10 @@ impl Stage {
         let answers = Arc::clone(&told);
         self.work(|engine, runner| async move {
             let expected = runner.expect(of.clone()).await;
-            let Ok(settled) = engine.settle(reports, "sim").await else { return };
-            let ended = of.into_iter().zip(places).zip(&settled);
+            let Ok(recorded) = engine.record_outcomes(reports, "sim").await else { return };
+            let ended = of.into_iter().zip(places).zip(&recorded);
             let ended: Vec<_> = ended
-                .filter(|pair| *pair.1 == Settled::Accepted)
+                .filter(|pair| *pair.1 == Reported::Accepted)
                 .map(|pair| (Some(pair.0.0), pair.0.1))
                 .collect();
             expected.ended(ended);
@@ -253,7 +253,7 @@ impl Stage {
     }
 
     /// As far as reports were sent.
-    fn may_hold(&self, id: WorkflowId, begun: &Begun, parent: usize) -> bool {
+    fn may_hold(&self, id: WorkflowId, begun: &BegunWorkflow, parent: usize) -> bool {
         let Some(planned) = begun.plan.nodes.get(parent) else { return false };
         let ended = |item| {
             let of_it =
@@ -261,10 +261,10 @@ impl Stage {
             self.reported.iter().any(|pair| of_it(&pair.0) && (*pair.1 || planned.goes_on))
         };
         match planned.kind {
-            Kind::Task => ended(None),
-            Kind::Each(items) => (0..items).all(|nth| ended(Some(nth))),
+            NodeKind::Task => ended(None),
+            NodeKind::Each(items) => (0..items).all(|nth| ended(Some(nth))),
             // What its executors have is not seen from here.
-            Kind::Workflow => true,
+            NodeKind::Workflow => true,
         }
     }
 
@@ -369,7 +369,7 @@ impl Stage {
             self.fire().await?;
             let held = std::mem::take(&mut self.held);
             let (reports, _) = self.reports(&held);
-            self.engine.settle(reports, "sim").await.map_err(|error| error.to_string())?;
+            self.engine.record_outcomes(reports, "sim").await.map_err(|error| error.to_string())?;
             self.asked.ended(held.iter().map(|lease| lease.place));
             self.asked.go_on().await.map_err(|error| error.to_string())?;
         }
@@ -426,7 +426,7 @@ impl Stage {
 /// # Errors
 /// The first promise that was broken, and the step that broke it.
 pub async fn run_workflows(seed: u64, steps: usize) -> Result<(), String> {
-    let mut stage = Stage::new(seed);
+    let mut stage = WorkflowStage::new(seed);
     for nth in 0..steps {
         stage.step().await.map_err(|error| format!("step {nth}: {error}"))?;
     }

@@ -3,11 +3,11 @@
 
 use super::{
     back_ends::{PARTITIONS, TrueHot, back_ends},
-    engines::Node,
+    engines::EngineProcess,
     known::Known,
     limits::Losing,
     ops::{How, Op},
-    order::Order,
+    order::ReadyOrder,
     stores,
 };
 use crate::{
@@ -30,7 +30,7 @@ use punctual_domain::{
     task::{Content, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Reported};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// Whether store and hot set fail now and then.
@@ -99,7 +99,7 @@ pub struct World {
     pub(super) ownership: Arc<MemoryOwnership>,
     pub(super) signals: SignalHub,
     owners_are_away: bool,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<EngineProcess>,
     pub(super) started: usize,
     pub(super) calls: usize,
     faults: Faults,
@@ -111,7 +111,7 @@ pub struct World {
     pub(super) uncertain_inserts: usize,
     /// When the last whole turn of all engines began, and the one before, if nothing has happened to engines or to the clock since.
     pub(super) turns: (Option<Millis>, Option<Millis>),
-    pub(super) order: Order,
+    pub(super) order: ReadyOrder,
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
@@ -157,7 +157,7 @@ impl World {
             given_up,
             uncertain_inserts: 0,
             turns: (None, None),
-            order: Order::default(),
+            order: ReadyOrder::default(),
         };
         world.dial_bus();
         (0..setup.engines).for_each(|_| world.start_engine());
@@ -232,7 +232,7 @@ impl World {
                 Ok(())
             }
             Op::Turn => {
-                self.turn().await;
+                self.run_once().await;
                 Ok(())
             }
             Op::Lease { max, lease_ms } => self.lease(*max, *lease_ms).await,
@@ -278,7 +278,7 @@ impl World {
             Op::TurnOne { pick } => {
                 self.calls = pick;
                 if let Some(engine) = self.engine() {
-                    let _ = engine.turn().await;
+                    let _ = engine.run_once().await;
                 }
             }
             Op::Kill { pick, calls, work } => return self.kill(pick, calls, work).await,
@@ -294,7 +294,7 @@ impl World {
     /// Everything that is not the store begins anew.
     fn restart(&mut self) {
         self.turns = (None, None);
-        self.nodes.drain(..).for_each(Node::die);
+        self.nodes.drain(..).for_each(EngineProcess::die);
         let seed = u64::try_from(self.started).unwrap_or(0);
         (self.faulty_store, self.true_hot, self.faulty_hot) =
             back_ends(&self.truth, (self.setup.due, self.faults), seed);
@@ -303,7 +303,7 @@ impl World {
         (0..self.setup.engines).for_each(|_| self.start_engine());
     }
 
-    /// Nothing fails any more, and whoever slept goes on.
+    /// Nothing fails any more, and whoever slept continues.
     pub(super) async fn heal(&mut self) -> Result<(), String> {
         self.faults = Faults::None;
         self.faulty_store.faults.heal();
@@ -505,18 +505,18 @@ impl World {
         }
         let held = self.held.swap_remove(pick % self.held.len());
         let now = self.now();
-        let answer = self.settle(&held, how).await;
+        let answer = self.record_outcomes(&held, how).await;
         let faulty = self.faults != Faults::None;
         let Some(known) = self.known(held.place.id) else { return Ok(()) };
         match answer {
-            Ok(Settled::Accepted) => {
+            Ok(Reported::Accepted) => {
                 if known.succeeded && !known.uncertain {
                     return Err("an outcome was accepted after a success".into());
                 }
                 known.succeeded = how == How::Succeed;
                 known.due_at = if how == How::Snooze { Some(now.plus(SNOOZE_MS)) } else { RETRY_GUESS };
             }
-            Ok(Settled::Stale | Settled::ForLater) => {}
+            Ok(Reported::Stale | Reported::ForLater) => {}
             Err(Error::Stopping) => {}
             Err(_) if faulty => known.uncertain = true,
             Err(error) => return Err(format!("an outcome failed: {error}")),
@@ -525,7 +525,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) async fn settle(&mut self, held: &Assignment, how: How) -> Result<Settled, Error> {
+    pub(super) async fn record_outcomes(&mut self, held: &Assignment, how: How) -> Result<Reported, Error> {
         let report = match how {
             How::Succeed => Report::Succeeded,
             How::Fail => Report::Failed { after_ms: None },
@@ -535,8 +535,8 @@ impl World {
         let result = TaskResult { status_msg: "said".into(), ..TaskResult::default() };
         let report = OutcomeReport { place: held.place, fence: held.fence, report, result };
         let engine = self.engine().ok_or(Error::Stopping)?;
-        let answers = engine.settle(vec![report], "executor").await?;
-        Ok(answers.first().copied().unwrap_or(Settled::Stale))
+        let answers = engine.record_outcomes(vec![report], "executor").await?;
+        Ok(answers.first().copied().unwrap_or(Reported::Stale))
     }
 
     /// Whoever was given up may be told "accepted" only while no other attempt and no end has come between.
@@ -549,15 +549,15 @@ impl World {
             self.truth.read(&[stale.place]).await.map_err(|error| error.to_string())?.pop().flatten();
         let holds = |task: &Task| task.fence == stale.fence && task.state.is_in_flight();
         let still_holds = before.as_ref().is_some_and(holds);
-        let answer = self.settle(&stale, How::Succeed).await;
+        let answer = self.record_outcomes(&stale, How::Succeed).await;
         match answer {
-            Ok(Settled::Accepted) if !still_holds => {
+            Ok(Reported::Accepted) if !still_holds => {
                 Err(format!("a stale outcome was accepted; it was {before:?}"))
             }
-            Ok(Settled::Stale) if still_holds && self.faults == Faults::None => {
+            Ok(Reported::Stale) if still_holds && self.faults == Faults::None => {
                 Err("the outcome of the attempt that holds the task was refused".into())
             }
-            Ok(Settled::Accepted) => {
+            Ok(Reported::Accepted) => {
                 if let Some(known) = self.known(stale.place.id) {
                     known.succeeded = true;
                 }

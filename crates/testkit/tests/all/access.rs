@@ -1,5 +1,5 @@
 //! Tokens, roles and the audit over the API, on both kinds of store: who may do what, in one table; what is hidden; how
-//! tokens begin and end; what the audit says. What each file was seen to fail with stands at its top.
+//! tokens begin and end; what the audit says. What each file was seen to fail with is at its top.
 
 mod audit;
 mod bulk_roles;

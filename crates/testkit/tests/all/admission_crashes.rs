@@ -1,4 +1,4 @@
-//! An engine dies after each step of an admission to a limited queue, and another one goes on: the table "Limited queues" of
+//! An engine dies after each step of an admission to a limited queue, and another one continues: the table "Limited queues" of
 //! `docs/consistency-tests.md`, a case a row, on the embedded back ends and on real MySQL and Redis. An embedded engine parks in its own
 //! memory, where nothing comes between; what does with Redis is tried with a stand-in, too. Each time the limits hold, all tasks
 //! finish, and no slot is held at the end.
@@ -16,7 +16,7 @@ use punctual_domain::{
     state::State,
     task::{Demands, NewTask},
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Reported};
 use punctual_testkit::{
     faults::{FaultyLimiter, FaultyStore, Gate, LimiterGroup, StoreGroup},
     patience::{HANG_LIMIT, until},
@@ -33,7 +33,7 @@ const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 enum After {
     Pop,
     Grant,
-    /// The slot that nobody uses is the only one.
+    /// The slot that no caller uses is the only one.
     GrantOfAll,
     Parking,
     Lease,
@@ -92,8 +92,8 @@ impl Rig {
         let in_flight = self.store.in_flight(None, 100).await.unwrap().0;
         assert!(in_flight.len() <= 1, "one of a key at a time: {in_flight:?}");
         let reports = leased.iter().map(succeeded).collect();
-        let settled = self.engine.settle(reports, "test").await.unwrap();
-        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        let recorded = self.engine.record_outcomes(reports, "test").await.unwrap();
+        assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
         !leased.is_empty()
     }
 
@@ -120,7 +120,9 @@ impl Rig {
                 }
                 let gate = self.limiter.faults.hold(LimiterGroup::GiveUp);
                 let engine = self.engine.clone();
-                callers.spawn(async move { drop(engine.settle(vec![succeeded(&lease)], "test").await) });
+                callers.spawn(
+                    async move { drop(engine.record_outcomes(vec![succeeded(&lease)], "test").await) },
+                );
                 return Some(gate);
             }
         };
@@ -142,7 +144,7 @@ fn dies(ground: &Arc<dyn Ground>, after: After) {
 
 /// Answers when the engine is gone.
 async fn die(ground: Arc<dyn Ground>, after: After) {
-    let (told, heard) = tokio::sync::oneshot::channel();
+    let (reported, heard) = tokio::sync::oneshot::channel();
     let doomed = Runtime::new().unwrap();
     doomed.spawn(async move {
         let rig = rig(&*ground).await;
@@ -155,7 +157,7 @@ async fn die(ground: Arc<dyn Ground>, after: After) {
         if let Some(gate) = rig.go(after, &mut callers).await {
             gate.reached().await;
         }
-        told.send(()).unwrap();
+        reported.send(()).unwrap();
         std::future::pending::<()>().await;
     });
     heard.await.unwrap();

@@ -9,7 +9,7 @@ mod taken_back;
 mod urgent;
 
 use crate::crash_points::{
-    Embedded, Ground, Held, OnServers, Rig, WallClock, queue, rig, rig_with, succeeded,
+    CrashPointsRig, Embedded, Ground, Held, OnServers, WallClock, queue, rig, rig_with, succeeded,
 };
 use counted::{
     what_fires_late_and_ends_at_once_says_how_late_it_fired,
@@ -29,7 +29,7 @@ use punctual_domain::{
     state::{Event, State},
     task::{NewTask, Task},
 };
-use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Running, Settled};
+use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Reported, Running};
 use punctual_testkit::{
     faults::StoreGroup,
     patience::{HANG_LIMIT, until},
@@ -47,7 +47,7 @@ fn request(wait_ms: u64) -> LeaseRequest {
 }
 
 /// An executor that waits for the next task.
-fn waits(rig: &Rig, wait_ms: u64) -> Executor {
+fn waits(rig: &CrashPointsRig, wait_ms: u64) -> Executor {
     let engine = rig.engine.clone();
     let mut executor = JoinSet::new();
     executor.spawn(async move { engine.lease(request(wait_ms)).await.unwrap() });
@@ -62,15 +62,18 @@ async fn got(mut executor: Executor) -> Vec<Assignment> {
 }
 
 /// Until every partition is somebody's work.
-async fn warm_up(rig: &Rig) {
+async fn warm_up(rig: &CrashPointsRig) {
     for _ in 0..8 {
         rig.insert(0).await;
         let lease = leased(rig).await;
-        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(
+            rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap(),
+            [Reported::Accepted]
+        );
     }
 }
 
-async fn leased(rig: &Rig) -> Assignment {
+async fn leased(rig: &CrashPointsRig) -> Assignment {
     loop {
         if let Some(lease) = rig.engine.lease(request(WAIT_MS)).await.unwrap().pop() {
             return lease;
@@ -83,12 +86,12 @@ const AHEAD_MS: i64 = 200;
 /// After an answer that took longer, nothing is leased ahead for a while.
 const TRIES: usize = 40;
 
-async fn early_rig(ground: &dyn Ground) -> Rig {
+async fn early_rig(ground: &dyn Ground) -> CrashPointsRig {
     rig_with(ground, false, |options| Options { ahead_ms: AHEAD_MS, ..options }).await
 }
 
 /// A task whose lease is made and whose instant has not come, and does not until the clock is let go. The executor that waits for it is given back too. An engine that comes too late for it tries again with the next.
-async fn leased_ahead(rig: &Rig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Executor, Held) {
+async fn leased_ahead(rig: &CrashPointsRig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Executor, Held) {
     for _ in 0..TRIES {
         let executor = waits(rig, 3_000);
         let at = rig.engine.now().plus(600);
@@ -108,14 +111,17 @@ async fn leased_ahead(rig: &Rig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Exe
             Some(lease) => lease,
             None => leased(rig).await,
         };
-        assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(
+            rig.engine.record_outcomes(vec![succeeded(&late)], "ann").await.unwrap(),
+            [Reported::Accepted]
+        );
     }
     panic!("{TRIES} times nothing was leased ahead of its instant");
 }
 
 /// What somebody does between a lease and its instant, and how it ends. A machine on which it took until the instant was
 /// there tries again with the next task: then it was not between the two.
-async fn between<T>(rig: &Rig, what: impl AsyncFn(&Task) -> T) -> (Task, Executor, Held, T) {
+async fn between<T>(rig: &CrashPointsRig, what: impl AsyncFn(&Task) -> T) -> (Task, Executor, Held, T) {
     for _ in 0..TRIES {
         let (task, executor, held) = leased_ahead(rig, |task| task).await;
         let done = what(&task).await;
@@ -128,12 +134,15 @@ async fn between<T>(rig: &Rig, what: impl AsyncFn(&Task) -> T) -> (Task, Executo
             None if rig.store_task(task.place).await.state == State::Cancelled => continue,
             None => leased(rig).await,
         };
-        assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(
+            rig.engine.record_outcomes(vec![succeeded(&late)], "ann").await.unwrap(),
+            [Reported::Accepted]
+        );
     }
     panic!("{TRIES} times it took until the instant was there");
 }
 
-impl Rig {
+impl CrashPointsRig {
     async fn store_task(&self, place: punctual_domain::place::TaskRef) -> Task {
         self.engine.read(place).await.unwrap()
     }
@@ -162,8 +171,8 @@ async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<d
         task.due_at.plus(30_000),
         "no longer than its timeout, from its instant"
     );
-    let told = || async { !rig.store_task(task.place).await.lease.unwrap().is_ahead() };
-    until("the store is told", told).await;
+    let reported = || async { !rig.store_task(task.place).await.lease.unwrap().is_ahead() };
+    until("the store is told", reported).await;
     let now = rig.store_task(task.place).await;
     let lease = now.lease.unwrap();
     assert_eq!(
@@ -173,7 +182,10 @@ async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<d
     assert_eq!(now.fired_at, Some(assignment.fired_at));
     let line = now.history.last().unwrap();
     assert_eq!((line.event, line.at), (Some(Event::Dispatch), task.due_at), "not before its instant");
-    assert_eq!(rig.engine.settle(vec![succeeded(&assignment)], "ann").await.unwrap(), [Settled::Accepted]);
+    assert_eq!(
+        rig.engine.record_outcomes(vec![succeeded(&assignment)], "ann").await.unwrap(),
+        [Reported::Accepted]
+    );
     running.stop().await;
     rig.is_whole().await;
 }
@@ -249,7 +261,7 @@ async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<d
 /// was written of it. The store takes no move until the gate opens.
 async fn fired_without_a_mark(
     ground: &dyn Ground,
-) -> (Rig, Running, Task, Arc<punctual_testkit::faults::Gate>) {
+) -> (CrashPointsRig, Running, Task, Arc<punctual_testkit::faults::Gate>) {
     let rig = rig_with(ground, false, |options| Options { ahead_room_min: 10, ..options }).await;
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
@@ -273,7 +285,10 @@ async fn what_fired_without_a_mark_is_shown_and_handed_over(ground: Arc<dyn Grou
     assert_eq!(events, [None, Some(Event::Claim), Some(Event::Fire)]);
     let lease = leased(&rig).await;
     assert_eq!((lease.place, lease.attempt), (task.place, 1));
-    assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
+    assert_eq!(
+        rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap(),
+        [Reported::Accepted]
+    );
     running.stop().await;
     rig.is_whole().await;
 }
@@ -298,12 +313,12 @@ async fn what_fired_without_a_mark_is_told_to_have_fired_and_can_be_stopped(grou
 
 /// Nobody says goodbye for the engine that fired it.
 fn fires_without_a_mark_and_dies(ground: &Arc<dyn Ground>) {
-    let (told, heard) = std::sync::mpsc::channel();
+    let (reported, heard) = std::sync::mpsc::channel();
     let doomed = Runtime::new().unwrap();
     let its = Arc::clone(ground);
     doomed.spawn(async move {
         let (_rig, _running, task, _gate) = fired_without_a_mark(&*its).await;
-        told.send(task).unwrap();
+        reported.send(task).unwrap();
         std::future::pending::<()>().await;
     });
     let task = heard.recv().unwrap();
@@ -313,7 +328,10 @@ fn fires_without_a_mark_and_dies(ground: &Arc<dyn Ground>) {
         let running = rig.engine.start().unwrap();
         let lease = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
         assert_eq!((lease.place.id, lease.attempt, lease.fence), (task.place.id, 1, task.fence + 1));
-        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(
+            rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap(),
+            [Reported::Accepted]
+        );
         assert_eq!(rig.engine.lease(request(100)).await.unwrap(), [], "it does not come twice");
         running.stop().await;
         rig.is_whole().await;
@@ -350,7 +368,7 @@ enum At {
 
 fn dies(ground: &Arc<dyn Ground>, at: At) {
     let survivor = Runtime::new().unwrap();
-    let (told, heard) = std::sync::mpsc::channel();
+    let (reported, heard) = std::sync::mpsc::channel();
     let doomed = Runtime::new().unwrap();
     let its = Arc::clone(ground);
     doomed.spawn(async move {
@@ -373,9 +391,12 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
                 break (task, Some(first), None);
             }
             // Too late for its lease, which was given back: it came the usual way.
-            assert_eq!(rig.engine.settle(vec![succeeded(&first)], "ann").await.unwrap(), [Settled::Accepted]);
+            assert_eq!(
+                rig.engine.record_outcomes(vec![succeeded(&first)], "ann").await.unwrap(),
+                [Reported::Accepted]
+            );
         };
-        told.send((task, first)).unwrap();
+        reported.send((task, first)).unwrap();
         std::future::pending::<()>().await;
     });
     let (task, first) = heard.recv().unwrap();
@@ -391,14 +412,17 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
         );
         assert!(lease.fired_at >= lease.due_at && lease.fence > task.fence, "{lease:?}");
         if let Some(first) = first {
-            let settled = rig.engine.settle(vec![succeeded(&first)], "ann").await.unwrap();
+            let recorded = rig.engine.record_outcomes(vec![succeeded(&first)], "ann").await.unwrap();
             assert_eq!(
-                settled,
-                [Settled::Stale],
+                recorded,
+                [Reported::Stale],
                 "the engine that handed it over is dead, and it was given on"
             );
         }
-        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(
+            rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap(),
+            [Reported::Accepted]
+        );
         let query = Query { limit: 20, ..Query::default() };
         let all = rig.store.list(&query).await.unwrap().tasks;
         assert!(all.iter().all(|task| task.state == State::Succeeded), "{all:?}");

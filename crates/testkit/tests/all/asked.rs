@@ -9,7 +9,7 @@ use punctual_domain::{
     outcome::Report,
     task::{NewTask, TaskResult},
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, SharedBackends};
 use punctual_hot::{RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
@@ -25,7 +25,7 @@ const SETTLED_RUNS: u64 = 6;
 const TASKS: usize = 1_000;
 const BATCH: usize = 10;
 
-struct Site {
+struct LimiterSite {
     mysql: MariaDb,
     redis: Redis,
     url: String,
@@ -36,7 +36,7 @@ struct Node {
     running: Running,
 }
 
-impl Site {
+impl LimiterSite {
     async fn new() -> Self {
         let (mysql, redis) = (MariaDb::with(&STATEMENT_LOG).await, Redis::own().await);
         let url = mysql.fresh_database().await;
@@ -55,8 +55,8 @@ impl Site {
                 (last, since) = (owned(), looks());
             }
             let are_shared = !last.contains(&0) && last.iter().sum::<usize>() == usize::from(PARTITIONS);
-            let is_settled = looks().iter().zip(&since).all(|(now, then)| *now > then + SETTLED_RUNS);
-            std::future::ready(are_shared && is_settled)
+            let is_recorded = looks().iter().zip(&since).all(|(now, then)| *now > then + SETTLED_RUNS);
+            std::future::ready(are_shared && is_recorded)
         })
         .await;
         nodes
@@ -69,7 +69,11 @@ impl Site {
         let hot = RedisHot::connect(&self.redis.url(), options).await.unwrap();
         let signals = Arc::new(hot.signals().await.unwrap());
         let backends = Backends {
-            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None }),
+            shared: Some(SharedBackends {
+                ownership: Arc::new(store.ownership()),
+                signals,
+                stored_limiter: None,
+            }),
             store,
             limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
             hot: Arc::new(hot),
@@ -129,7 +133,7 @@ impl Node {
             report: Report::Succeeded,
             result: TaskResult { status_code: 0, status_msg: String::new(), content: None },
         };
-        self.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
+        self.engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
     }
 }
 
@@ -140,7 +144,7 @@ async fn no_hand_over_is_undone_because_another_engine_owns_the_partition() {
         // Its log says of no statement what it changed.
         return;
     }
-    let site = Site::new().await;
+    let site = LimiterSite::new().await;
     let [here, owner] = site.two().await;
     let statements = site.mysql.statements().await;
     let (leased, ()) = tokio::join!(here.lease(), here.insert());
@@ -159,7 +163,7 @@ async fn what_another_engine_has_leased_is_not_locked_for_nothing() {
     if is_mysql() {
         return;
     }
-    let site = Site::new().await;
+    let site = LimiterSite::new().await;
     let [owner, there] = site.two().await;
     let (leased, ()) = tokio::join!(there.lease(), owner.insert());
     until("nothing waits", || async { there.engine.depth().await.unwrap().fired == 0 }).await;

@@ -167,7 +167,7 @@ async fn what_changed_since_the_preview_is_passed_over(rig: Rig) {
     rig.bulks.faults.heal();
     rig.engine.cancel(tasks[0].place, false, "somebody").await.unwrap();
     rig.engine.run_now(tasks[1].place, "somebody").await.unwrap();
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let ended = rig.until_the_end(id).await;
     assert_eq!(
         ended.progress.tally,
@@ -210,7 +210,7 @@ async fn an_operation_of_a_namespace_that_is_deleted_stops_and_goes_with_it(rig:
     rig.engine.delete_namespace(DEFAULT(), "ada").await.unwrap();
     for _ in 0..30 {
         rig.clock.advance_ms(1_000);
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
         rig.run().await;
     }
     let gone = rig.runner.get(&DEFAULT(), id).await;

@@ -1,15 +1,17 @@
-//! A bus that is away for a while, on the embedded back ends and on real MySQL and Redis: what it does not take is
-//! visible as `dispatch_failed`, spends no attempt, and comes when the bus is back. The bus is away by a fault around
+//! A bus that is unavailable for a while, on the embedded back ends and on real MySQL and Redis: what it does not take is
+//! visible as `dispatch_failed`, spends no attempt, and comes when the bus is back. The bus is unavailable by a fault around
 //! it, so that the hot set on the same server is not.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, delivered, queue, rig_with, succeeded};
+use crate::crash_points::{
+    CrashPointsRig, Embedded, Ground, OnServers, delivered, queue, rig_with, succeeded,
+};
 use punctual_contract::{Bus as _, Store as _, store::Query};
 use punctual_domain::{
     place::TaskRef,
     state::{Event, State},
     task::Task,
 };
-use punctual_engine::{Options, Settled};
+use punctual_engine::{Options, Reported};
 use punctual_testkit::{
     faults::{BusGroup, Dials, StoreGroup},
     patience::{HANG_LIMIT, until},
@@ -17,11 +19,11 @@ use punctual_testkit::{
 use std::collections::HashSet;
 
 /// Nothing here may end with a lease.
-async fn rig(ground: &dyn Ground) -> Rig {
+async fn rig(ground: &dyn Ground) -> CrashPointsRig {
     rig_with(ground, true, |options| Options { push_lease_ms: 60_000, ..options }).await
 }
 
-async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
+async fn all_are(rig: &CrashPointsRig, places: &[TaskRef], state: State) {
     until("all are in this state", || async {
         let tasks = rig.store.read(places).await.unwrap();
         tasks.iter().flatten().all(|task| task.state == state)
@@ -35,7 +37,7 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     // Takes its partitions over: what comes in while one is looked through may be loaded once more, after it has fired. The
     // store then refuses a second lease, but both firings are counted.
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let running = rig.engine.start().unwrap();
     let mut places = Vec::new();
     for nth in 0..TASKS {
@@ -72,8 +74,8 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
             assert!(message.fired_at >= message.due_at, "early: {message:?}");
             assert_eq!(message.attempt, 1, "what was not sent spent no attempt");
             assert!(came.insert(message.place.id), "{message:?} comes twice");
-            let settled = rig.engine.settle(vec![succeeded(&message)], "subscriber").await.unwrap();
-            assert_eq!(settled, [Settled::Accepted]);
+            let recorded = rig.engine.record_outcomes(vec![succeeded(&message)], "subscriber").await.unwrap();
+            assert_eq!(recorded, [Reported::Accepted]);
         }
     }
     assert!(rig.engine.meters().compensated_total() >= 120);
@@ -96,7 +98,7 @@ fn failed_query() -> Query {
     Query { state: Some(State::DispatchFailed), limit: 1_000, ..Query::default() }
 }
 
-/// The store is away when the failure is to be marked: the compensator marks it, and the lease need not run out.
+/// The store is unavailable when the failure is to be marked: the compensator marks it, and the lease need not run out.
 async fn a_mark_that_fails_is_made_when_the_task_is_refused_again(ground: &dyn Ground) {
     let rig = rig(ground).await;
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
@@ -120,7 +122,10 @@ async fn a_mark_that_fails_is_made_when_the_task_is_refused_again(ground: &dyn G
         (place, 1),
         "the compensator gave the attempt back, not the lease's end"
     );
-    assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "subscriber").await.unwrap(), [Settled::Accepted]);
+    assert_eq!(
+        rig.engine.record_outcomes(vec![succeeded(&lease)], "subscriber").await.unwrap(),
+        [Reported::Accepted]
+    );
     running.stop().await;
 }
 

@@ -1,29 +1,29 @@
 //! The lateness of a task is counted once, at its first firing, however it comes to fire twice. On the embedded back ends
-//! and on real MySQL and Redis; the engine is turned by hand.
+//! and on real MySQL and Redis; the engine is turned manually.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, rig};
+use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, rig};
 use punctual_domain::state::State;
 use punctual_testkit::{faults::Dials, patience::until};
 
-fn counted(rig: &Rig) -> u64 {
+fn counted(rig: &CrashPointsRig) -> u64 {
     let queues = rig.engine.meters().queues();
     queues.iter().flat_map(|queue| &queue.lateness).map(|lateness| lateness.tasks).sum()
 }
 
-/// It has fired and waits, and the store has not been told; then the hot set is away, and the store is read.
+/// It has fired and waits, and the store has not been told; then the hot set is unavailable, and the store is read.
 async fn what_fired_before_the_hot_set_was_away_does_not_fire_again(ground: &dyn Ground) {
     let rig = rig(ground, false).await;
     let place = rig.insert(0).await;
     until("it fires", || async {
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
         counted(&rig) == 1
     })
     .await;
     assert_ne!(rig.engine.read(place).await.unwrap().state, State::Ready, "nobody has told the store");
     rig.hot.faults.set_all(Dials::REFUSES);
     until("the store has been told", || async {
-        // The turn goes on to what needs the hot set.
-        drop(rig.engine.turn().await);
+        // The turn continues to what needs the hot set.
+        drop(rig.engine.run_once().await);
         rig.engine.read(place).await.unwrap().state == State::Ready
     })
     .await;

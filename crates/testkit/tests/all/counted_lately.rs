@@ -1,6 +1,6 @@
-//! What is counted for pages: beside whoever asks, once for all who ask, and as old as the caller takes it.
+//! What is counted for pages: beside a caller that asks, once for all who ask, and as old as the caller takes it.
 
-use crate::access::site::{Site, get};
+use crate::access::site::{AccessSite, get};
 use async_trait::async_trait;
 use punctual_cluster::Watcher;
 use punctual_contract::{
@@ -73,12 +73,12 @@ impl ClusterStore for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn what_falls_due_is_counted_beside_whoever_asks_and_the_last_is_told_meanwhile() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let partitions = usize::from(site.engine.store().partitions());
     let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
     let slow = Arc::new(Slow { store, let_through: Semaphore::new(0), begun: AtomicUsize::new(0) });
     let watcher = Watcher::new(site.engine.clone(), slow.clone(), punctual_cluster::Options::default());
-    // Whoever asks first goes away before it is counted.
+    // A caller that asks first goes away before it is counted.
     let gone = tokio::time::timeout(Duration::from_millis(60), watcher.due()).await;
     assert!(gone.is_err() && slow.begun.load(SeqCst) == 1);
     slow.let_through.add_permits(partitions);
@@ -104,7 +104,7 @@ async fn what_falls_due_is_counted_beside_whoever_asks_and_the_last_is_told_mean
 }
 
 /// What waits in the queue `mail`, which is all there is, as four calls tell it.
-async fn waiting(site: &Site, max_age: &str) -> Vec<i64> {
+async fn waiting(site: &AccessSite, max_age: &str) -> Vec<i64> {
     let mut tasks = Vec::new();
     for path in ["/v1/queues", "/v1/queues/mail", "/v1/namespaces/default", "/v1/stats"] {
         let body = site.admin(get(path).header("cache-control", max_age)).await.expect(200);
@@ -116,7 +116,7 @@ async fn waiting(site: &Site, max_age: &str) -> Vec<i64> {
 
 #[tokio::test(start_paused = true)]
 async fn an_account_is_as_old_as_its_caller_takes_it() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     site.insert("default", json!({"queue": "mail", "delay_ms": 60_000})).await;
     assert_eq!(waiting(&site, "max-age=10").await, [1; 4]);
     site.insert("default", json!({"queue": "mail", "delay_ms": 60_000})).await;
@@ -127,10 +127,10 @@ async fn an_account_is_as_old_as_its_caller_takes_it() {
     assert_eq!(waiting(&site, "max-age=10").await, [3; 4], "it is old");
 }
 
-/// Nothing else goes on meanwhile: the clock stands but where it is moved here.
+/// Nothing else continues meanwhile: the clock stands but where it is moved here.
 #[tokio::test(start_paused = true)]
 async fn an_account_that_takes_long_is_read_beside_whoever_takes_an_older_one() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let (ms, ten_seconds) = (Duration::from_millis, Duration::from_secs(10));
     let held = async |gate: &Gate| {
         while gate.came() == 0 {
@@ -165,7 +165,7 @@ async fn an_account_that_takes_long_is_read_beside_whoever_takes_an_older_one() 
 
 #[tokio::test]
 async fn who_says_nothing_is_told_what_is_there_on_both_kinds_of_store() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         for count in 1..=3 {
             site.insert("default", json!({"queue": "mail", "delay_ms": 60_000})).await;
             assert_eq!(waiting(&site, "").await, [count; 4]);

@@ -1,4 +1,4 @@
-//! An engine dies at each step of a task's path, and another one goes on: the table of `docs/consistency-tests.md`, a case a
+//! An engine dies at each step of a task's path, and another one continues: the table of `docs/consistency-tests.md`, a case a
 //! row, on the embedded back ends and on real MySQL and Redis. The dying engine has a runtime of its own, which is
 //! thrown away at the gate: nothing of it runs on, nothing says goodbye.
 
@@ -23,7 +23,7 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Reported, SharedBackends};
 use punctual_hot::{NoHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
@@ -104,7 +104,7 @@ pub(crate) struct Stand {
     pub(crate) hot: Arc<dyn Hot>,
     pub(crate) limiter: Arc<dyn punctual_contract::Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) shared: Option<Shared>,
+    pub(crate) shared: Option<SharedBackends>,
 }
 
 /// The hot set and the bus go down with their process.
@@ -192,14 +192,15 @@ impl Ground for OnServers {
         let consumer = format!("{:08x}", fastrand::u32(..));
         let options = RedisBusOptions { prefix, consumer, ..RedisBusOptions::default() };
         let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
-        let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None });
+        let shared =
+            Some(SharedBackends { ownership: Arc::new(store.ownership()), signals, stored_limiter: None });
         let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
         let hot = Arc::new(hot);
         Stand { store, hot, limiter, bus: Arc::new(bus), shared }
     }
 }
 
-pub(crate) struct Rig {
+pub(crate) struct CrashPointsRig {
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) hot: Arc<FaultyHot>,
     pub(crate) bus: Arc<FaultyBus>,
@@ -207,11 +208,15 @@ pub(crate) struct Rig {
     pub(crate) clock: HeldClock,
 }
 
-pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
+pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> CrashPointsRig {
     rig_with(ground, push, |options| options).await
 }
 
-pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(Options) -> Options) -> Rig {
+pub(crate) async fn rig_with(
+    ground: &dyn Ground,
+    push: bool,
+    set: impl FnOnce(Options) -> Options,
+) -> CrashPointsRig {
     let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
@@ -235,12 +240,12 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
         compensate_interval_ms: 1_000,
         ..Options::default()
     };
-    Rig { store, hot, bus, engine: Engine::new(backends, set(options)), clock }
+    CrashPointsRig { store, hot, bus, engine: Engine::new(backends, set(options)), clock }
 }
 
 /// Of an engine that dies: what it had handed over is free again soon.
 const LEASE_MS: i64 = 1_500;
-/// Of the engine that goes on: no lease ends before its outcome is reported.
+/// Of the engine that continues: no lease ends before its outcome is reported.
 const LONG_LEASE_MS: i64 = 3_600_000;
 /// As long as a test may hang.
 const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
@@ -263,7 +268,7 @@ pub(crate) fn succeeded(lease: &Assignment) -> OutcomeReport {
     }
 }
 
-impl Rig {
+impl CrashPointsRig {
     pub(crate) async fn insert(&self, delay_ms: i64) -> TaskRef {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
         self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
@@ -276,8 +281,8 @@ impl Rig {
             let lease = leased(self).await;
             assert_eq!(lease.place, place);
             assert_eq!(
-                self.engine.settle(vec![succeeded(&lease)], "test").await.unwrap(),
-                [Settled::Accepted]
+                self.engine.record_outcomes(vec![succeeded(&lease)], "test").await.unwrap(),
+                [Reported::Accepted]
             );
         }
     }
@@ -295,7 +300,7 @@ enum At {
     ReadAhead,
     /// It has fired, the store knows it as ready, and no executor has asked.
     Ready,
-    /// The lease is committed, and its executor has not heard of it.
+    /// The lease is committed, and its executor has not learned of it.
     Leased,
     /// In the table, and the store is asked for the mark.
     Claim,
@@ -330,7 +335,7 @@ impl At {
 }
 
 /// None: it dies by itself there, without a call.
-fn gate(rig: &Rig, at: At) -> Option<Arc<Gate>> {
+fn gate(rig: &CrashPointsRig, at: At) -> Option<Arc<Gate>> {
     match at {
         At::Store(group) => Some(rig.store.faults.hold(group)),
         At::Hot(group) => Some(rig.hot.faults.hold(group)),
@@ -349,7 +354,7 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
 
 /// Answers when the engine is gone. Its last insert is committed, whether it was answered or not.
 async fn die(ground: Arc<dyn Ground>, at: At) {
-    let (told, heard) = tokio::sync::oneshot::channel();
+    let (reported, heard) = tokio::sync::oneshot::channel();
     let doomed = Runtime::new().unwrap();
     doomed.spawn(async move {
         let push = at.is_pushed();
@@ -383,7 +388,9 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
                 let leased = in_hand.await.unwrap();
                 gate = self::gate(&rig, at);
                 let engine = rig.engine.clone();
-                callers.spawn(async move { drop(engine.settle(vec![succeeded(&leased[0])], "test").await) });
+                callers.spawn(async move {
+                    drop(engine.record_outcomes(vec![succeeded(&leased[0])], "test").await)
+                });
             }
         }
         match &gate {
@@ -408,14 +415,14 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         }
         // The gate may have been reached by a service that knew nothing of the task.
         until("it was accepted", || async { rig.store.books().await.unwrap().accepted >= accepted }).await;
-        told.send(()).unwrap();
+        reported.send(()).unwrap();
         std::future::pending::<()>().await;
     });
     heard.await.unwrap();
     doomed.shutdown_background();
 }
 
-async fn is_in(rig: &Rig, state: State) {
+async fn is_in(rig: &CrashPointsRig, state: State) {
     let query = Query { state: Some(state), limit: 1, ..Query::default() };
     let is_known = || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() };
     until(&format!("the store knows it as {state:?}"), is_known).await;
@@ -431,8 +438,8 @@ async fn live_on(ground: &dyn Ground, at: At) {
     };
     assert!(lease.fired_at >= lease.due_at, "early: {lease:?}");
     let report = succeeded(&lease);
-    let settled = rig.engine.settle(vec![report.clone(), report], "test").await.unwrap();
-    assert_eq!(settled, [Settled::Accepted, Settled::Stale]);
+    let recorded = rig.engine.record_outcomes(vec![report.clone(), report], "test").await.unwrap();
+    assert_eq!(recorded, [Reported::Accepted, Reported::Stale]);
     assert_eq!(rig.engine.read(lease.place).await.unwrap().state, State::Succeeded);
     assert_eq!(rig.engine.lease(request(100, LONG_LEASE_MS)).await.unwrap(), [], "it does not come twice");
     let books = rig.store.books().await.unwrap();
@@ -440,13 +447,13 @@ async fn live_on(ground: &dyn Ground, at: At) {
     running.stop().await;
 }
 
-async fn leased(rig: &Rig) -> Assignment {
+async fn leased(rig: &CrashPointsRig) -> Assignment {
     let mut leased = rig.engine.lease(request(WAIT_MS, LONG_LEASE_MS)).await.unwrap();
     leased.pop().expect("a task that is due comes")
 }
 
 /// From the bus; what the dead engine had published and an executor has not taken comes too, and is refused as stale.
-pub(crate) async fn delivered(rig: &Rig) -> Assignment {
+pub(crate) async fn delivered(rig: &CrashPointsRig) -> Assignment {
     loop {
         let received = rig.bus.receive(&queue(), 10, HANG_LIMIT, rig.engine.now()).await.unwrap();
         assert!(!received.is_empty(), "nothing comes over the bus");

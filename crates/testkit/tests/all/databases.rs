@@ -10,16 +10,16 @@ mod site;
 use punctual_contract::{Store, store::Query};
 use punctual_domain::state::State;
 use punctual_testkit::{patience::until, servers::Way};
-use site::Site;
+use site::ShardedSite;
 
 /// So many of the other database's tasks come before the first is back.
 const MEANWHILE: usize = 60;
 
 async fn goes_on(engines: usize, way: Way) {
-    goes_on_at(Site::new(engines).await, way).await;
+    goes_on_at(ShardedSite::new(engines).await, way).await;
 }
 
-async fn goes_on_at(site: Site, way: Way) {
+async fn goes_on_at(site: ShardedSite, way: Way) {
     let engines = site.nodes.len();
     site.insert(400, 1_500..11_500).await;
     site.have_come(40).await;
@@ -65,19 +65,19 @@ async fn two_engines_go_on_while_the_second_database_is_silent() {
 /// Each executor is handed what fires while it waits: those that get a task of the silent database do not wait for that alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn executors_go_on_with_the_others_tasks_before_a_silent_database_is_known_to_be_silent() {
-    goes_on_at(Site::without_leases_ahead().await, Way::Silent).await;
+    goes_on_at(ShardedSite::without_leases_ahead().await, Way::Silent).await;
 }
 
 /// Leases whose answer is lost on the way: their attempts are given back, and the only attempt of each is still there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_attempt_is_spent_by_a_lease_whose_answer_was_lost() {
-    let site = Site::new(1).await;
+    let site = ShardedSite::new(1).await;
     site.insert(400, 1_000..5_000).await;
     for _ in 0..6 {
         let come = site.come();
         site.have_come(come + 20).await;
         site.second.set_open(Way::AnswersLost);
-        // The first database goes on, so executors ask for more meanwhile.
+        // The first database continues, so executors ask for more meanwhile.
         site.have_come(site.come() + 5).await;
         site.second.set_open(Way::Cut);
     }
@@ -85,7 +85,7 @@ async fn no_attempt_is_spent_by_a_lease_whose_answer_was_lost() {
 }
 
 async fn is_repaired(way: Way) {
-    let site = Site::new(1).await;
+    let site = ShardedSite::new(1).await;
     let held = site.leased_by_one_who_dies(40).await;
     let first: Vec<_> = held.into_iter().filter(|place| site.is_in_first(*place)).collect();
     assert!(first.len() > 5, "{}", first.len());
@@ -119,7 +119,7 @@ async fn leases_end_and_rows_are_swept_while_the_second_database_is_silent() {
 /// A batch over both: each task has an answer of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_a_batch_what_the_first_database_has_stored_is_said() {
-    let site = Site::new(1).await;
+    let site = ShardedSite::new(1).await;
     site.second.set(Way::Cut);
     let answers = site.insert_each(60).await;
     let stored: Vec<_> = answers.iter().flatten().map(|answer| answer.task.place).collect();
@@ -128,10 +128,10 @@ async fn of_a_batch_what_the_first_database_has_stored_is_said() {
     site.second.set(Way::Open);
 }
 
-/// Whoever asks for all hears of all, or that it cannot be known; what is in the first database alone can be.
+/// A caller that asks for all learns of all, or that it cannot be known; what is in the first database alone can be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_would_be_incomplete_is_an_error() {
-    let site = Site::new(1).await;
+    let site = ShardedSite::new(1).await;
     let inserted = site.insert_each(60).await.into_iter().map(|result| result.unwrap().task.place);
     let (first, second): (Vec<_>, Vec<_>) = inserted.partition(|place| site.is_in_first(*place));
     assert!(!first.is_empty() && !second.is_empty());

@@ -14,7 +14,7 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Reported};
 use punctual_hot::NoHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -54,18 +54,18 @@ pub(crate) fn slow_repair() -> Options {
     Options { sweep_interval_ms: HOUR_MS, ..Options::default() }
 }
 
-struct Rig {
+struct EngineRig {
     store: Arc<FaultyStore>,
     bus: Arc<FaultyBus>,
     engine: Engine,
 }
 
-fn rig(options: Options) -> Rig {
+fn rig(options: Options) -> EngineRig {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     rig_on(truth, options)
 }
 
-fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
+fn rig_on(truth: Arc<dyn Store>, options: Options) -> EngineRig {
     let store = Arc::new(FaultyStore::new(truth, 1));
     let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
     let hot = Arc::new(NoHot);
@@ -79,10 +79,10 @@ fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
         blobs: None,
         shared: None,
     };
-    Rig { store, bus, engine: Engine::new(backends, options) }
+    EngineRig { store, bus, engine: Engine::new(backends, options) }
 }
 
-impl Rig {
+impl EngineRig {
     async fn insert(&self, delay_ms: i64) -> TaskRef {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
         self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
@@ -173,7 +173,7 @@ async fn a_lease_that_nobody_heard_of_is_given_back_with_its_attempt() {
     running.stop().await;
 }
 
-/// On one thread: what is not awaited here goes on only where something else is.
+/// On one thread: what is not awaited here continues only where something else is.
 #[tokio::test]
 async fn a_lease_that_was_answered_and_never_looked_at_is_given_back_with_its_attempt() {
     let rig = rig(slow_repair());
@@ -207,8 +207,9 @@ async fn a_service_that_panics_runs_again_and_is_counted() {
     rig.store.faults.panic_once(StoreGroup::Leases);
     let second = rig.lease(10_000).await.remove(0);
     assert_eq!((first.attempt, second.attempt), (1, 2));
-    let stale = rig.engine.settle(vec![succeeded(&first), succeeded(&second)], "test").await.unwrap();
-    assert_eq!(stale, [Settled::Stale, Settled::Accepted]);
+    let stale =
+        rig.engine.record_outcomes(vec![succeeded(&first), succeeded(&second)], "test").await.unwrap();
+    assert_eq!(stale, [Reported::Stale, Reported::Accepted]);
     let panics: u64 = rig.engine.meters().services().iter().map(|service| service.panics).sum();
     assert_eq!(panics, 1);
     running.stop().await;
@@ -245,8 +246,9 @@ async fn a_push_queue_publishes_and_what_cannot_be_published_keeps_its_attempt()
     rig.bus.faults.heal();
     let delivered = rig.bus.receive(&queue(), 1, HANG_LIMIT, rig.engine.now()).await.unwrap().remove(0);
     assert_eq!((delivered.message.place, delivered.message.attempt), (place, 1));
-    let settled = rig.engine.settle(vec![succeeded(&delivered.message)], "subscriber").await.unwrap();
-    assert_eq!(settled, [Settled::Accepted]);
+    let recorded =
+        rig.engine.record_outcomes(vec![succeeded(&delivered.message)], "subscriber").await.unwrap();
+    assert_eq!(recorded, [Reported::Accepted]);
     rig.bus.acknowledge(&queue(), &[delivered.id]).await.unwrap();
     assert_eq!(rig.state(place).await, State::Succeeded);
     running.stop().await;

@@ -1,5 +1,5 @@
 //! What an engine has died of is not evaluated a third time, by any engine: schedules, workflows, bulk operations. An engine
-//! dies here as a process does: nothing of it goes on from the instant at which it evaluates the poison, and what it had marked
+//! dies here as a process does: nothing of it continues from the instant at which it evaluates the poison, and what it had marked
 //! stays.
 
 use futures_util::FutureExt as _;
@@ -8,7 +8,7 @@ use punctual_bulk::Runner as Bulks;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
     BulkStore, EvaluationStore, Hot, ScheduleStore, Store, WorkflowStore,
-    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, Standing, Subject, Turn},
+    evaluations::{Crowd, DEATHS_MAX, EvaluationKind, EvaluationPass, Subject, SubjectMarks},
     ownership::{Ownership as _, Says},
     schedules::{RunQuery, ScheduleKey},
     workflows::WorkflowId,
@@ -42,7 +42,7 @@ fn acme(text: &str) -> ScheduleKey {
 }
 
 /// What is there whatever engines come and go.
-struct World {
+struct EvaluationsWorld {
     clock: ManualClock,
     store: Arc<dyn Store>,
     schedules: Arc<dyn ScheduleStore>,
@@ -71,12 +71,12 @@ macro_rules! on_both {
         mod $case {
             #[tokio::test]
             async fn on_sqlite() {
-                super::$case(super::World::sqlite()).await;
+                super::$case(super::EvaluationsWorld::sqlite()).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
             async fn on_mysql() {
-                super::$case(super::World::mysql().await).await;
+                super::$case(super::EvaluationsWorld::mysql().await).await;
             }
         }
     )*};
@@ -94,7 +94,7 @@ on_both!(
     without_marks_every_engine_dies_and_nothing_behind_the_poison_runs,
 );
 
-impl World {
+impl EvaluationsWorld {
     fn sqlite() -> Self {
         Self::over(Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap()))
     }
@@ -188,12 +188,12 @@ impl World {
         let stored = self.schedules.schedule(key).await.unwrap().unwrap();
         let query = RunQuery { schedule: stored.id, from: START, before: Millis(i64::MAX), limit: 1_000 };
         let runs = self.schedules.runs(&query).await.unwrap();
-        runs.iter().filter(|run| run.outcome == Outcome::Created && run.is_settled).count()
+        runs.iter().filter(|run| run.outcome == Outcome::Created && run.is_recorded).count()
     }
 }
 
 impl Process {
-    /// Everything once. None: it died, and nothing of it goes on.
+    /// Everything once. None: it died, and nothing of it continues.
     async fn lives(&self) -> Option<()> {
         let now = self.engine.now();
         let all = async {
@@ -223,7 +223,7 @@ fn every_minute() -> Schedule {
     Schedule { cron: vec!["* * * * *".to_owned()], ..Schedule::new(task) }
 }
 
-async fn a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on(world: World) {
+async fn a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on(world: EvaluationsWorld) {
     let first = world.begins();
     let others =
         ["a", "m", "z"].map(|text| ScheduleKey { namespace: name(&format!("t{text}")), name: name(text) });
@@ -256,7 +256,7 @@ async fn a_schedule_that_kills_is_evaluated_twice_and_all_others_run_on(world: W
     process.engine.alerts().await.unwrap();
 }
 
-async fn a_schedule_whose_planning_panics_is_planned_twice_and_all_others_each_time(world: World) {
+async fn a_schedule_whose_planning_panics_is_planned_twice_and_all_others_each_time(world: EvaluationsWorld) {
     let process = world.begins();
     let others = ["a", "m", "z"].map(acme);
     for key in others.iter().chain([&acme("poison")]) {
@@ -290,7 +290,7 @@ async fn a_schedule_whose_planning_panics_is_planned_twice_and_all_others_each_t
 }
 
 /// What the other tests would find if nothing were marked: the marks are thrown away after each death.
-async fn without_marks_every_engine_dies_and_nothing_behind_the_poison_runs(world: World) {
+async fn without_marks_every_engine_dies_and_nothing_behind_the_poison_runs(world: EvaluationsWorld) {
     let first = world.begins();
     let poison = first.planner.put(&acme("poison"), every_minute(), "ada", |_| true).await.unwrap();
     world.clock.advance_ms(1);
@@ -305,7 +305,7 @@ async fn without_marks_every_engine_dies_and_nothing_behind_the_poison_runs(worl
     assert_eq!(world.created_runs(&acme("z")).await, 0);
 }
 
-async fn what_was_only_in_flight_with_a_poison_is_cleared(world: World) {
+async fn what_was_only_in_flight_with_a_poison_is_cleared(world: EvaluationsWorld) {
     let first = world.begins();
     for nth in 0..6 {
         first.planner.put(&acme(&format!("s{nth}")), every_minute(), "ada", |_| true).await.unwrap();
@@ -352,7 +352,7 @@ async fn has_begun(process: &Process, namespace: &str, id: WorkflowId) -> bool {
     view.nodes.iter().any(|node| node.task_ref.is_some())
 }
 
-async fn a_workflow_that_kills_is_evaluated_twice_and_all_others_run_on(world: World) {
+async fn a_workflow_that_kills_is_evaluated_twice_and_all_others_run_on(world: EvaluationsWorld) {
     let first = world.begins();
     // The next one gets the next id: the first evaluation is that of its creation, and it kills.
     let before = first.workflows.create(with_expression("other")).await.unwrap().0.id;
@@ -383,7 +383,7 @@ async fn a_workflow_that_kills_is_evaluated_twice_and_all_others_run_on(world: W
     assert_eq!(cancelled.before, WorkflowState::Running);
 }
 
-async fn a_bulk_operation_that_kills_is_carried_on_twice_and_all_others_go_on(world: World) {
+async fn a_bulk_operation_that_kills_is_carried_on_twice_and_all_others_go_on(world: EvaluationsWorld) {
     let first = world.begins();
     let mut all = Vec::new();
     for queue in ["q1", "q2", "q3"] {
@@ -419,7 +419,7 @@ async fn a_bulk_operation_that_kills_is_carried_on_twice_and_all_others_go_on(wo
     assert!(process.bulks.set_aside().await.unwrap().is_empty());
 }
 
-async fn an_error_and_a_caller_that_goes_away_are_no_deaths(world: World) {
+async fn an_error_and_a_caller_that_goes_away_are_no_deaths(world: EvaluationsWorld) {
     let process = world.begins();
     // No array: an answer, and the end of its node.
     let mut asked = with_expression("acme");
@@ -434,10 +434,10 @@ async fn an_error_and_a_caller_that_goes_away_are_no_deaths(world: World) {
     world.is_mended();
     process.lives().await.unwrap();
     process.planner.leave().await.unwrap();
-    let turn = Turn { kind: EvaluationKind::Schedule, engine: "after".to_owned(), number: 1 };
+    let pass = EvaluationPass { kind: EvaluationKind::Schedule, engine: "after".to_owned(), number: 1 };
     let subject = Subject { id: 1, namespace: name("acme"), name: "s".to_owned() };
-    let marked = world.schedules.begin_evaluations(&turn, &[subject], Crowd::Together, START).await.unwrap();
-    assert_eq!(marked, [Standing { is_marked: true, died: 0, at_work: 0 }]);
+    let marked = world.schedules.begin_evaluations(&pass, &[subject], Crowd::Together, START).await.unwrap();
+    assert_eq!(marked, [SubjectMarks { is_marked: true, died: 0, at_work: 0 }]);
     assert!(world.schedules.set_aside("after", 10).await.unwrap().is_empty());
 }
 
@@ -451,25 +451,25 @@ async fn a_mark_of_an_engine_that_gives_signs_of_life_is_no_death() {
         ownership.beat(engine, long, &Says::default()).await.unwrap();
     }
     let begun = async |engine: &str, number: i64, crowd: Crowd| {
-        let turn = Turn { kind: EvaluationKind::Workflow, engine: engine.to_owned(), number };
+        let pass = EvaluationPass { kind: EvaluationKind::Workflow, engine: engine.to_owned(), number };
         let subject = Subject { id: 9, namespace: name("acme"), name: "w9".to_owned() };
-        store.begin_evaluations(&turn, &[subject], crowd, START).await.unwrap()[0]
+        store.begin_evaluations(&pass, &[subject], crowd, START).await.unwrap()[0]
     };
-    let standing = |is_marked, died, at_work| Standing { is_marked, died, at_work };
-    assert_eq!(begun("a", 1, Crowd::Together).await, standing(true, 0, 0));
-    assert_eq!(begun("b", 1, Crowd::Together).await, standing(false, 0, 1));
-    assert_eq!(begun("b", 2, Crowd::Alone).await, standing(true, 0, 1));
-    assert_eq!(begun("c", 1, Crowd::Alone).await, standing(false, 0, 2), "it could be the third");
+    let marks_of_subject = |is_marked, died, at_work| SubjectMarks { is_marked, died, at_work };
+    assert_eq!(begun("a", 1, Crowd::Together).await, marks_of_subject(true, 0, 0));
+    assert_eq!(begun("b", 1, Crowd::Together).await, marks_of_subject(false, 0, 1));
+    assert_eq!(begun("b", 2, Crowd::Alone).await, marks_of_subject(true, 0, 1));
+    assert_eq!(begun("c", 1, Crowd::Alone).await, marks_of_subject(false, 0, 2), "it could be the third");
     assert!(store.set_aside("c", 10).await.unwrap().is_empty());
     assert_eq!(store.release_evaluations(EvaluationKind::Workflow, &[9], "c").await.unwrap(), 0);
     // One falls silent: its mark is a death, that of the other is not.
     ownership.leave("a").await.unwrap();
-    assert_eq!(begun("c", 2, Crowd::Alone).await, standing(false, 1, 1));
-    let turn = Turn { kind: EvaluationKind::Workflow, engine: "b".to_owned(), number: 2 };
-    store.end_evaluations(&turn, &[9]).await.unwrap();
-    assert_eq!(begun("c", 3, Crowd::Alone).await, standing(true, 1, 0));
+    assert_eq!(begun("c", 2, Crowd::Alone).await, marks_of_subject(false, 1, 1));
+    let pass = EvaluationPass { kind: EvaluationKind::Workflow, engine: "b".to_owned(), number: 2 };
+    store.end_evaluations(&pass, &[9]).await.unwrap();
+    assert_eq!(begun("c", 3, Crowd::Alone).await, marks_of_subject(true, 1, 0));
     ownership.leave("c").await.unwrap();
-    assert_eq!(begun("d", 1, Crowd::Alone).await, standing(false, 2, 0));
+    assert_eq!(begun("d", 1, Crowd::Alone).await, marks_of_subject(false, 2, 0));
     assert_eq!(store.set_aside("d", 10).await.unwrap().len(), 1);
     store.close().await;
 }

@@ -2,7 +2,7 @@
 //! read for the next attempt. What may have changed meanwhile is not said, and then the row is looked at. On the embedded back
 //! ends and on real MySQL and Redis.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, succeeded};
+use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, queue, rig, succeeded};
 use punctual_contract::{
     Store as _,
     store::{Applied, Assignment, Beat, Change, Step},
@@ -16,7 +16,7 @@ use punctual_domain::{
     state::{Event, State},
     task::{NewTask, TaskResult},
 };
-use punctual_engine::{LeaseRequest, OutcomeReport, Settled};
+use punctual_engine::{LeaseRequest, OutcomeReport, Reported};
 use punctual_testkit::{
     faults::{Dials, Said, StoreGroup},
     patience::{HANG_LIMIT, until},
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 const LEASE_MS: i64 = 10 * 60_000;
 
-async fn leased(rig: &Rig) -> Assignment {
+async fn leased(rig: &CrashPointsRig) -> Assignment {
     let wait_ms = u64::try_from(HANG_LIMIT.as_millis()).unwrap();
     let executor = "ann".to_owned();
     let (queue, lease_ms) = (Arc::new(queue()), LEASE_MS);
@@ -38,17 +38,17 @@ async fn leased(rig: &Rig) -> Assignment {
     }
 }
 
-async fn accepted(rig: &Rig, report: OutcomeReport) {
-    assert_eq!(rig.engine.settle(vec![report], "ann").await.unwrap(), [Settled::Accepted]);
+async fn accepted(rig: &CrashPointsRig, report: OutcomeReport) {
+    assert_eq!(rig.engine.record_outcomes(vec![report], "ann").await.unwrap(), [Reported::Accepted]);
 }
 
-async fn is_balanced(rig: &Rig) {
+async fn is_balanced(rig: &CrashPointsRig) {
     let books = rig.store.books().await.unwrap();
     assert_eq!((books.unaccounted(), &books), (0, &rig.store.audit().await.unwrap()));
 }
 
 /// The state that the last move left.
-async fn last_move(rig: &Rig, place: TaskRef) -> (Option<Event>, Option<State>) {
+async fn last_move(rig: &CrashPointsRig, place: TaskRef) -> (Option<Event>, Option<State>) {
     let task = rig.store.read(&[place]).await.unwrap().remove(0).unwrap();
     let last = task.history.last().unwrap();
     (last.event, last.from)
@@ -93,7 +93,7 @@ async fn a_sign_of_life_ends_what_is_known_of_an_attempt(ground: Arc<dyn Ground>
     is_balanced(&rig).await;
 }
 
-/// It has begun, and this engine has not heard of it: the sign of life came to another one.
+/// It has begun, and this engine has not learned of it: the heartbeat came to another one.
 async fn an_attempt_that_began_elsewhere_ends_all_the_same(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
@@ -163,7 +163,7 @@ async fn what_was_marked_as_ready_is_looked_at(ground: Arc<dyn Ground>) {
     is_balanced(&rig).await;
 }
 
-/// It was made, and nobody has heard of it; then it is given back and comes again.
+/// It was made, and nobody has learned of it; then it is given back and comes again.
 async fn a_hand_over_whose_answer_is_lost_leaves_nothing_known(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();

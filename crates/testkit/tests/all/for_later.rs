@@ -8,7 +8,7 @@ use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock, queue, 
 use async_trait::async_trait;
 use punctual_contract::{
     Journal, Limiter, Store,
-    journal::{AttemptKey, JournalError, JournalSize, Kept, KeptRecord, NewRecord},
+    journal::{AppendResult, AttemptKey, JournalError, JournalSize, KeptRecord, NewRecord},
     store::{Assignment, Beat, Change, Step},
 };
 use punctual_domain::{
@@ -21,7 +21,7 @@ use punctual_domain::{
     task::{NewTask, Task},
 };
 use punctual_engine::{
-    Backends, Engine, JournalNumbers, LeaseRequest, Options, OutcomeReport, Running, Settled, Submission,
+    Backends, Engine, JournalNumbers, LeaseRequest, Options, OutcomeReport, Reported, Running, Submission,
 };
 use punctual_store::{FileJournal, JournalOptions};
 use punctual_testkit::{
@@ -51,7 +51,7 @@ struct Hiding {
 
 #[async_trait]
 impl Journal for Hiding {
-    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<Kept>, JournalError> {
+    async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<AppendResult>, JournalError> {
         let kept = self.journal.keep(records).await;
         if self.is_silent.load(SeqCst) {
             std::future::pending::<()>().await;
@@ -80,7 +80,7 @@ impl Journal for Hiding {
     }
 }
 
-struct Rig {
+struct ForLaterRig {
     truth: Arc<dyn Store>,
     limiter: Arc<dyn Limiter>,
     store: Arc<FaultyStore>,
@@ -98,11 +98,11 @@ fn opened(options: JournalOptions) -> Arc<Hiding> {
     Arc::new(Hiding { journal, hides: AtomicBool::default(), is_silent: AtomicBool::default() })
 }
 
-async fn rig(ground: &dyn Ground, directory: &Path) -> Rig {
+async fn rig(ground: &dyn Ground, directory: &Path) -> ForLaterRig {
     rig_with(ground, journal(directory, 1 << 20)).await
 }
 
-async fn rig_with(ground: &dyn Ground, journal: Arc<Hiding>) -> Rig {
+async fn rig_with(ground: &dyn Ground, journal: Arc<Hiding>) -> ForLaterRig {
     let Stand { store: truth, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(Arc::clone(&truth), 1));
     let backends = Backends {
@@ -118,10 +118,10 @@ async fn rig_with(ground: &dyn Ground, journal: Arc<Hiding>) -> Rig {
     let engine = Engine::new(backends, Options { name, ..Options::default() });
     assert!(engine.keep_outcomes_in(journal.clone()));
     let running = engine.start().unwrap();
-    Rig { truth, limiter, store, journal, engine, running }
+    ForLaterRig { truth, limiter, store, journal, engine, running }
 }
 
-impl Rig {
+impl ForLaterRig {
     async fn leased(&self, lease_ms: i64) -> Assignment {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now());
         let place = self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place;
@@ -152,8 +152,8 @@ impl Rig {
         }
     }
 
-    async fn settle(&self, report: OutcomeReport) -> Settled {
-        self.engine.settle(vec![report], "ann").await.unwrap().remove(0)
+    async fn record_outcomes(&self, report: OutcomeReport) -> Reported {
+        self.engine.record_outcomes(vec![report], "ann").await.unwrap().remove(0)
     }
 
     /// How often one of the engine's services has come to its end.
@@ -186,8 +186,8 @@ impl Rig {
 
     /// Its outcome is taken, perhaps for later: the engine may not have noticed yet that its database is back.
     async fn ends_well(&self, lease: &Assignment) {
-        let settled = self.settle(succeeded(lease)).await;
-        assert!(matches!(settled, Settled::Accepted | Settled::ForLater), "{settled:?}");
+        let recorded = self.record_outcomes(succeeded(lease)).await;
+        assert!(matches!(recorded, Reported::Accepted | Reported::ForLater), "{recorded:?}");
         until("the database has the outcome", || async { self.task(lease).await.state == State::Succeeded })
             .await;
     }
@@ -209,14 +209,14 @@ async fn it_is_acknowledged_and_applied_when_the_database_is_back(ground: Arc<dy
     let (first, second, third) =
         (rig.leased(LONG_MS).await, rig.leased(LONG_MS).await, rig.leased(LONG_MS).await);
     rig.goes_away();
-    assert_eq!(rig.settle(succeeded(&first)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&first)).await, Reported::ForLater);
     let failed = OutcomeReport { report: Report::Failed { after_ms: Some(LONG_MS) }, ..succeeded(&second) };
-    assert_eq!(rig.settle(failed.clone()).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(failed.clone()).await, Reported::ForLater);
     assert_eq!(rig.task(&first).await.state, State::Dispatched);
     let waiting = rig.numbers().waiting;
     // Who did not hear the answer reports again; who says something else now is too late.
-    assert_eq!(rig.settle(succeeded(&first)).await, Settled::ForLater);
-    assert_eq!(rig.settle(succeeded(&second)).await, Settled::Stale);
+    assert_eq!(rig.record_outcomes(succeeded(&first)).await, Reported::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&second)).await, Reported::Stale);
     assert_eq!((rig.numbers().waiting, rig.numbers().kept), (waiting, 2));
     rig.store.faults.heal();
     rig.has_ended_well(&first).await;
@@ -224,7 +224,7 @@ async fn it_is_acknowledged_and_applied_when_the_database_is_back(ground: Arc<dy
     assert_eq!((retried.state, retried.attempt), (State::Retrying, 1));
     assert_eq!((rig.numbers().applied, rig.numbers().stale), (2, 0));
     rig.ends_well(&third).await;
-    assert_eq!(rig.settle(failed).await, Settled::Stale);
+    assert_eq!(rig.record_outcomes(failed).await, Reported::Stale);
     rig.stop().await;
 }
 
@@ -234,7 +234,7 @@ async fn what_the_store_had_written_all_the_same_counts_once(ground: Arc<dyn Gro
     let rig = rig(&*ground, directory.path()).await;
     let lease = rig.leased(LONG_MS).await;
     rig.store.faults.set(StoreGroup::Apply, Dials::ANSWERS_LOST);
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     rig.store.faults.heal();
     rig.has_ended_well(&lease).await;
     assert_eq!((rig.numbers().applied, rig.numbers().stale), (0, 1));
@@ -247,7 +247,7 @@ async fn what_does_not_fit_is_refused_and_its_task_runs_again(ground: Arc<dyn Gr
     let rig = rig_with(&*ground, journal(directory.path(), 64)).await;
     let lease = rig.leased(SHORT_MS).await;
     rig.goes_away();
-    let refused = rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap_err().to_string();
+    let refused = rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap_err().to_string();
     assert!(refused.contains("journal.max_mib") && refused.contains("report again"), "{refused}");
     assert_eq!((rig.numbers().refused, rig.numbers().waiting.records), (1, 0));
     rig.store.faults.heal();
@@ -263,7 +263,7 @@ async fn no_lease_ends_of_what_waits(ground: Arc<dyn Ground>) {
     let reported = rig.leased(SHORT_MS).await;
     rig.journal.hides.store(true, SeqCst);
     rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
-    assert_eq!(rig.settle(succeeded(&reported)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&reported)).await, Reported::ForLater);
     rig.store.faults.heal();
     let silent = rig.leased(SHORT_MS).await;
     let again = rig.lease(LONG_MS).await;
@@ -287,7 +287,7 @@ async fn what_waits_for_a_database_that_only_reads_keeps_its_lease(ground: Arc<d
     let rig = rig(&*ground, directory.path()).await;
     let reported = rig.leased(SHORT_MS).await;
     rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
-    assert_eq!(rig.settle(succeeded(&reported)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&reported)).await, Reported::ForLater);
     let failed = || rig.store.faults.counts(StoreGroup::Apply).failed();
     let before = failed();
     until("it was tried again and again", || async { failed() > before + 20 }).await;
@@ -312,7 +312,7 @@ async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) 
     let rig = rig(&*ground, directory.path()).await;
     let lease = rig.leased(LONG_MS).await;
     rig.goes_away();
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     let change = Change::Retry { due_at: lease.due_at.plus(-86_400_000), result: None };
     let (place, fence, note) = (lease.place, Some(lease.fence), Note::default());
     let step = Step { place, fence, change, note, fired_at: None, known: None };
@@ -351,8 +351,11 @@ async fn what_is_said_with_it_is_heard_and_a_token_reaches_no_further(ground: Ar
         ..succeeded(&reached).into()
     };
     let odd = Submission { within: within("another"), ..succeeded(&beyond).into() };
-    let settled = rig.engine.settle_submitted(vec![said, odd], "ann").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled.as_ref().unwrap() == Settled::ForLater), "{settled:?}");
+    let recorded = rig.engine.record_submitted(vec![said, odd], "ann").await.unwrap();
+    assert!(
+        recorded.iter().all(|recorded| *recorded.as_ref().unwrap() == Reported::ForLater),
+        "{recorded:?}"
+    );
     rig.store.faults.heal();
     rig.has_ended_well(&reached).await;
     assert!(format!("{:?}", rig.task(&reached).await).contains("the last words"));
@@ -378,7 +381,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
         let rig = rig(&**ground, directory.path()).await;
         let lease = rig.leased(SHORT_MS).await;
         rig.goes_away();
-        assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
         if dies == Dies::Applied {
             // The database is back, and the engine hears no answer to what it applies, and tries again and again.
             rig.store.faults.set(StoreGroup::Read, Dials::SOUND);

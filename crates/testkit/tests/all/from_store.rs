@@ -1,4 +1,4 @@
-//! Firing from the store, a run at a time, by an engine that is turned by hand: what a hot set that hangs, and a backlog that takes
+//! Firing from the store, a run at a time, by an engine that is turned manually: what a hot set that hangs, and a backlog that takes
 //! several runs, must not keep from firing.
 
 use crate::limits::set_queue;
@@ -9,7 +9,7 @@ use punctual_domain::{
     task::NewTask,
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, SharedBackends};
 use punctual_hot::MemoryLimiter;
 use punctual_store::{SqliteStore, sqlite};
 use punctual_testkit::{
@@ -26,7 +26,7 @@ const BACKLOG: i64 = 10_500;
 const BATCH: i64 = 500;
 
 /// What engines share.
-struct Ends {
+struct EndedLeases {
     store: Arc<SqliteStore>,
     hot: Arc<SharedHot>,
     clock: ManualClock,
@@ -34,7 +34,7 @@ struct Ends {
     signals: SignalHub,
 }
 
-impl Ends {
+impl EndedLeases {
     fn new(partitions: u16) -> Self {
         let options = sqlite::Options { partitions, ..sqlite::Options::default() };
         let clock = ManualClock::at(Millis(1_700_000_000_000));
@@ -48,7 +48,7 @@ impl Ends {
     }
 
     /// An engine with a way of its own to the hot set.
-    fn rig(&self, name: &str) -> Rig {
+    fn rig(&self, name: &str) -> FromStoreRig {
         let hot = Arc::new(FaultyHot::new(self.hot.clone(), 1));
         let limiter = Arc::new(FaultyLimiter::new(Arc::new(MemoryLimiter::default()), 1));
         let (ownership, signals) = (self.ownership.clone(), self.signals.join());
@@ -59,26 +59,26 @@ impl Ends {
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(self.clock.clone()),
             blobs: None,
-            shared: Some(Shared { ownership, signals, stored_limiter: None }),
+            shared: Some(SharedBackends { ownership, signals, stored_limiter: None }),
         };
         let options = Options { name: name.to_owned(), ..Options::default() };
-        Rig { engine: Engine::new(backends, options), hot, limiter, clock: self.clock.clone() }
+        FromStoreRig { engine: Engine::new(backends, options), hot, limiter, clock: self.clock.clone() }
     }
 }
 
-struct Rig {
+struct FromStoreRig {
     engine: Engine,
     hot: Arc<FaultyHot>,
     limiter: Arc<FaultyLimiter>,
     clock: ManualClock,
 }
 
-impl Rig {
+impl FromStoreRig {
     /// One partition.
     async fn well() -> Self {
-        let rig = Ends::new(1).rig("one");
+        let rig = EndedLeases::new(1).rig("one");
         until("it owns its partition", || async {
-            drop(rig.engine.turn().await);
+            drop(rig.engine.run_once().await);
             rig.engine.owned() > 0
         })
         .await;
@@ -94,13 +94,13 @@ impl Rig {
 
     async fn loses_hot(&self) {
         self.hot.faults.set_all(Dials::REFUSES);
-        self.turn().await;
+        self.run_once().await;
         assert!(self.engine.hot_is_away());
     }
 
     /// What needs the hot set fails at the end of it.
-    async fn turn(&self) {
-        drop(self.engine.turn().await);
+    async fn run_once(&self) {
+        drop(self.engine.run_once().await);
     }
 
     /// A task that has fired, of a queue with a limit.
@@ -111,7 +111,7 @@ impl Rig {
         let task = NewTask::new(queue("q"), Name::new("k").unwrap(), due_at);
         self.engine.insert(vec![task], "test").await.unwrap();
         self.clock.advance_ms(50);
-        self.turn().await;
+        self.run_once().await;
     }
 
     fn fired(&self) -> u64 {
@@ -138,34 +138,34 @@ fn asking(queue: &QueueKey, max: usize, wait_ms: u64) -> LeaseRequest {
 
 #[tokio::test]
 async fn a_backlog_that_takes_several_runs_keeps_no_new_task_waiting() {
-    let rig = Rig::away().await;
+    let rig = FromStoreRig::away().await;
     for batch in 0..BACKLOG / BATCH {
         rig.insert(&queue("slow"), BATCH, batch * BATCH).await;
     }
     rig.clock.advance_ms(60_000);
     let backlog = u64::try_from(BACKLOG).unwrap();
     until("all of it has fired", || async {
-        rig.turn().await;
+        rig.run_once().await;
         rig.fired() == backlog
     })
     .await;
     // Another pass begins with the next run, and ends with the one after it.
     rig.insert(&queue("quick"), 1, 1).await;
     rig.clock.advance_ms(1);
-    rig.turn().await;
+    rig.run_once().await;
     assert_eq!(rig.fired(), backlog + 1, "it has fired in the first run");
     assert_eq!(rig.engine.lease(asking(&queue("quick"), 1, 0)).await.unwrap().len(), 1);
 }
 
-/// Time goes on only while everything waits: whether the look has ended by then is no matter of speed.
+/// Time continues only while everything waits: whether the look has ended by then is no matter of speed.
 #[tokio::test(start_paused = true)]
 async fn a_hot_set_that_hangs_keeps_no_task_from_firing() {
-    let rig = Rig::away().await;
+    let rig = FromStoreRig::away().await;
     rig.insert(&queue("q"), 1, 0).await;
     let gate = rig.hot.faults.hold(HotGroup::Look);
     let engine = rig.engine.clone();
     let mut turn = JoinSet::new();
-    turn.spawn(async move { drop(engine.turn().await) });
+    turn.spawn(async move { drop(engine.run_once().await) });
     gate.reached().await;
     until("it fires", || async { rig.fired() == 1 }).await;
     assert!(turn.try_join_next().is_none() && gate.came() == 0, "the first look is still waited for");
@@ -177,21 +177,21 @@ async fn a_hot_set_that_hangs_keeps_no_task_from_firing() {
 /// believes, and executors have the task from the table.
 #[tokio::test]
 async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_away() {
-    let rig = Rig::well().await;
+    let rig = FromStoreRig::well().await;
     let due_at = rig.engine.now().plus(50);
     let task = NewTask::new(queue("q"), Name::new("k").unwrap(), due_at);
     rig.engine.insert(vec![task], "test").await.unwrap();
     rig.clock.advance_ms(50);
     let (drains, mut draining, mut looking) =
         (rig.hot.faults.hold(HotGroup::Drain), JoinSet::new(), JoinSet::new());
-    let turn = || {
+    let run_once = || {
         let engine = rig.engine.clone();
-        async move { drop(engine.turn().await) }
+        async move { drop(engine.run_once().await) }
     };
-    draining.spawn(turn());
+    draining.spawn(run_once());
     drains.reached().await;
     let looks = rig.hot.faults.hold(HotGroup::Look);
-    looking.spawn(turn());
+    looking.spawn(run_once());
     looks.reached().await;
     let ended = timeout(HANG_LIMIT, draining.join_next()).await;
     assert!(ended.is_ok() && rig.engine.hot_is_away(), "the drain is still waited for");
@@ -202,17 +202,17 @@ async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_aw
     looking.join_all().await;
     // What the hot set has of it by now is refused by the store.
     until("the hot set is back", || async {
-        rig.turn().await;
+        rig.run_once().await;
         !rig.engine.hot_is_away()
     })
     .await;
     assert!(rig.engine.lease(asking(&queue("q"), 1, 0)).await.unwrap().is_empty());
 }
 
-/// An error would send it to another engine, and what this one fires would wait for whoever asks here next.
+/// An error would send it to another engine, and what this one fires would wait for a caller that asks here next.
 #[tokio::test]
 async fn an_executor_that_waits_is_not_sent_away_by_a_limiter_that_fails() {
-    let rig = Rig::well().await;
+    let rig = FromStoreRig::well().await;
     rig.has_one_of_a_limited_queue().await;
     rig.limiter.faults.set_all(Dials::REFUSES);
     let (engine, mut asking_now) = (rig.engine.clone(), JoinSet::new());
@@ -229,7 +229,7 @@ async fn an_executor_that_waits_is_not_sent_away_by_a_limiter_that_fails() {
 /// then believes.
 #[tokio::test]
 async fn a_call_that_the_limiter_never_answers_ends_when_the_hot_set_is_believed_to_be_away() {
-    let rig = Rig::well().await;
+    let rig = FromStoreRig::well().await;
     rig.has_one_of_a_limited_queue().await;
     let gate = rig.limiter.faults.hold(LimiterGroup::Look);
     let (engine, mut asking_now) = (rig.engine.clone(), JoinSet::new());
@@ -247,19 +247,19 @@ async fn a_call_that_the_limiter_never_answers_ends_when_the_hot_set_is_believed
 #[tokio::test]
 async fn an_engine_that_has_the_hot_set_hands_over_what_one_fires_that_has_lost_it() {
     const TASKS: usize = 40;
-    let ends = Ends::new(8);
+    let ends = EndedLeases::new(8);
     let (cut, well) = (ends.rig("cut"), ends.rig("well"));
     until("both own partitions", || async {
         for rig in [&cut, &well] {
-            rig.turn().await;
+            rig.run_once().await;
         }
         cut.engine.owned() > 0 && well.engine.owned() > 0 && cut.engine.owned() + well.engine.owned() == 8
     })
     .await;
     cut.loses_hot().await;
     // It says so, and is heard.
-    cut.turn().await;
-    well.turn().await;
+    cut.run_once().await;
+    well.run_once().await;
     assert!(!well.engine.hot_is_away());
     let asked = || well.engine.lease(asking(&queue("q"), TASKS, 0));
     assert!(asked().await.unwrap().is_empty());
@@ -270,8 +270,8 @@ async fn an_engine_that_has_the_hot_set_hands_over_what_one_fires_that_has_lost_
     for step_ms in [50, 100, 100, 100] {
         ends.clock.advance_ms(step_ms);
         late_ms = well.engine.now().since(due_at);
-        cut.turn().await;
-        well.turn().await;
+        cut.run_once().await;
+        well.run_once().await;
         came += asked().await.unwrap().len();
     }
     assert_eq!(came, TASKS, "within {late_ms} ms");

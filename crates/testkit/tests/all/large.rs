@@ -1,5 +1,5 @@
 //! Long payloads and results, which are kept outside of the store (A4), through the API: they come back byte for byte, they
-//! are gone when nothing refers to them, and while their objects are away nothing is lost. On both back ends.
+//! are gone when nothing refers to them, and while their objects are unavailable nothing is lost. On both back ends.
 
 mod crashing;
 mod elsewhere;
@@ -9,12 +9,12 @@ mod owning;
 mod rig;
 
 use punctual_testkit::patience::until;
-use rig::{DAY_MS, Rig, bytes, on_each_store, text};
+use rig::{DAY_MS, LargeRig, bytes, on_each_store, text};
 use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;
 
-async fn a_task_has_its_long_payload_and_its_long_result(rig: Rig) {
+async fn a_task_has_its_long_payload_and_its_long_result(rig: LargeRig) {
     let (payload, result) = (bytes(MIB, 1), bytes(3 * MIB, 2));
     let asked = json!({"queue": "q", "task_id": 7, "delay_ms": 1_000, "payload_base64": text(&payload)});
     let inserted = rig.post("/v1/tasks", &asked).await.expect(201);
@@ -43,7 +43,7 @@ async fn a_task_has_its_long_payload_and_its_long_result(rig: Rig) {
     assert_eq!(rig.objects().await, [""; 0], "both are gone with the task");
 }
 
-async fn a_long_error_is_kept_whole_outside_of_the_row(rig: Rig) {
+async fn a_long_error_is_kept_whole_outside_of_the_row(rig: LargeRig) {
     let asked = json!({"queue": "q", "retry": {"strategy": "fixed", "delay_ms": 1_000}, "max_attempts": 2});
     let inserted = rig.post("/v1/tasks", &asked).await.expect(201);
     let path = format!("/v1/tasks/{}", inserted["ref"].as_str().unwrap());
@@ -67,7 +67,7 @@ async fn a_long_error_is_kept_whole_outside_of_the_row(rig: Rig) {
     assert_eq!(rig.get(&path).await["state"], "dead");
 }
 
-async fn an_outcome_is_not_refused_for_its_long_error_and_keeps_a_result_of_its_own(rig: Rig) {
+async fn an_outcome_is_not_refused_for_its_long_error_and_keeps_a_result_of_its_own(rig: LargeRig) {
     let long = "x".repeat(100_000);
     for id in [1, 2, 3] {
         rig.post("/v1/tasks", &json!({"queue": "q", "task_id": id})).await.expect(201);
@@ -92,7 +92,7 @@ async fn an_outcome_is_not_refused_for_its_long_error_and_keeps_a_result_of_its_
     assert_eq!(rig.objects().await, [""; 0]);
 }
 
-async fn json_comes_back_letter_for_letter(rig: Rig) {
+async fn json_comes_back_letter_for_letter(rig: LargeRig) {
     let letters = "x".repeat(MIB);
     let payload = format!(r#"{{ "b": 1.50,  "a": "{letters}" }}"#);
     let body = format!(r#"{{"queue": "q", "delay_ms": 0, "payload": {payload}}}"#);
@@ -103,7 +103,7 @@ async fn json_comes_back_letter_for_letter(rig: Rig) {
     assert!(leased.text().contains(&payload), "as it was sent");
 }
 
-async fn what_is_short_stays_in_the_store(rig: Rig) {
+async fn what_is_short_stays_in_the_store(rig: LargeRig) {
     let payload = bytes(rig::INLINE_MAX_BYTES, 3);
     let asked = json!({"queue": "q", "delay_ms": 9_000, "payload_base64": text(&payload)});
     let inserted = rig.post("/v1/tasks", &asked).await.expect(201);
@@ -112,7 +112,7 @@ async fn what_is_short_stays_in_the_store(rig: Rig) {
     assert_eq!(rig.objects().await, [""; 0]);
 }
 
-async fn a_payload_that_is_replaced_goes_and_a_refused_one_is_never_kept(rig: Rig) {
+async fn a_payload_that_is_replaced_goes_and_a_refused_one_is_never_kept(rig: LargeRig) {
     let asked = |seed| json!({"queue": "q", "task_id": 1, "delay_ms": 5_000, "payload_base64": text(&bytes(MIB, seed))});
     let first = rig.post("/v1/tasks", &asked(1)).await.expect(201);
     let path = format!("/v1/tasks/{}", first["ref"].as_str().unwrap());
@@ -153,7 +153,7 @@ async fn a_payload_that_is_replaced_goes_and_a_refused_one_is_never_kept(rig: Ri
     assert_eq!(rig.get(&path).await["payload_base64"], text(&bytes(MIB, 3)));
 }
 
-async fn a_cancelled_task_keeps_its_payload_until_it_is_forgotten(rig: Rig) {
+async fn a_cancelled_task_keeps_its_payload_until_it_is_forgotten(rig: LargeRig) {
     let asked = json!({"queue": "q", "delay_ms": 5_000, "payload_base64": text(&bytes(MIB, 1))});
     let path =
         format!("/v1/tasks/{}", rig.post("/v1/tasks", &asked).await.expect(201)["ref"].as_str().unwrap());
@@ -165,7 +165,7 @@ async fn a_cancelled_task_keeps_its_payload_until_it_is_forgotten(rig: Rig) {
     assert_eq!(rig.objects().await, [""; 0]);
 }
 
-async fn while_its_object_is_away_a_task_waits_with_its_attempt_and_says_why(rig: Rig) {
+async fn while_its_object_is_away_a_task_waits_with_its_attempt_and_says_why(rig: LargeRig) {
     let asked =
         json!({"queue": "q", "delay_ms": 0, "max_attempts": 1, "payload_base64": text(&bytes(MIB, 1))});
     let path =
@@ -197,12 +197,12 @@ async fn while_its_object_is_away_a_task_waits_with_its_attempt_and_says_why(rig
     assert_eq!((&back[0]["attempt"], &back[0]["payload_base64"]), (&json!(1), &json!(text(&bytes(MIB, 1)))));
 }
 
-async fn a_repetition_under_one_key_is_the_same_task(rig: Rig) {
+async fn a_repetition_under_one_key_is_the_same_task(rig: LargeRig) {
     let asked = |seed| json!({"queue": "q", "delay_ms": 5_000, "payload_base64": text(&bytes(MIB, seed))});
     let first = rig.post_with_key("k1", &asked(1)).await.expect(201);
     let again = rig.post_with_key("k1", &asked(1)).await;
     assert_eq!(again.body["ref"], first["ref"], "{}", again.text());
-    // The answer is not kept any more: what stands in the store is compared, from outside.
+    // The answer is not kept any more: what is in the store is compared, from outside.
     rig.advance(2 * DAY_MS).await;
     let again = rig.post_with_key("k1", &asked(1)).await;
     assert_eq!((again.status, &again.body["ref"]), (200, &first["ref"]), "{}", again.text());

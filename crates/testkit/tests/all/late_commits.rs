@@ -15,7 +15,7 @@ use punctual_contract::{
     store::{Assignment, Inserted},
 };
 use punctual_domain::{name::Name, task::NewTask, time::Millis};
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, SharedBackends};
 use punctual_hot::NoHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -83,8 +83,11 @@ impl Edge {
                 None => Arc::new(NoHot),
             };
             let hot = Arc::new(FaultyHot::new(hot, seed));
-            let shared =
-                Shared { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
+            let shared = SharedBackends {
+                ownership: ownership.clone(),
+                signals: signals.join(),
+                stored_limiter: None,
+            };
             let shared = engines.map(|_| shared);
             let (bus, clock) = (Arc::new(MemoryBus::default()), Arc::new(clock.clone()));
             let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
@@ -167,7 +170,7 @@ impl Edge {
         let node = &self.nodes[self.rng.usize(..self.nodes.len())];
         let loading = node.hot.faults.hold(HotGroup::Load);
         let engine = node.engine.clone();
-        let mut turn = tokio::spawn(async move { engine.turn().await.unwrap() });
+        let mut turn = tokio::spawn(async move { engine.run_once().await.unwrap() });
         let is_loading = tokio::select! {
             biased;
             () = loading.reached() => true,
@@ -184,13 +187,13 @@ impl Edge {
             turn.await.unwrap();
         }
         self.commit(late).await;
-        self.turn().await;
+        self.run_once().await;
     }
 
     /// The load that follows the commit is lost, as when the engine dies between the two. What lies within the overlap of
     /// the preloader's windows is found by its next one.
     async fn commit_without_a_load(&mut self) {
-        self.turn().await;
+        self.run_once().await;
         let frontier = self.now().plus(self.horizon_ms);
         let kind = Name::new("k").unwrap();
         let task = NewTask::new(queue(), kind, frontier.plus(self.rng.i64(-8_000..0)));
@@ -213,12 +216,12 @@ impl Edge {
             let late = self.late.swap_remove(nth);
             self.commit(late).await;
         }
-        self.turn().await;
+        self.run_once().await;
     }
 
-    async fn turn(&mut self) {
+    async fn run_once(&mut self) {
         for node in &self.nodes {
-            node.engine.turn().await.unwrap();
+            node.engine.run_once().await.unwrap();
         }
         let executor = "test".to_owned();
         let queue = Arc::new(queue());
@@ -253,7 +256,7 @@ fn run_seeds(engines: Option<usize>) {
         let run = std::panic::AssertUnwindSafe(|| {
             runtime.block_on(async {
                 let mut edge = Edge::new(seed, engines);
-                edge.turn().await;
+                edge.run_once().await;
                 for _ in 0..STEPS {
                     edge.step().await;
                 }

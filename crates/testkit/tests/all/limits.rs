@@ -1,4 +1,4 @@
-//! Limits, rates, handler versions and choices through a whole engine: turned by hand under a manual clock, and with
+//! Limits, rates, handler versions and choices through a whole engine: turned manually under a manual clock, and with
 //! executors that crash, on the embedded back ends and on real MySQL and Redis.
 
 use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock};
@@ -20,7 +20,7 @@ use punctual_domain::{
     task::{Demands, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Reported};
 use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -66,15 +66,15 @@ pub(crate) async fn set_queue(engine: &Engine, queue: &QueueKey, settings: Queue
     set(engine, Scope::Queue(queue.clone()), Setting::Queue(Box::new(settings))).await;
 }
 
-/// One embedded engine that is turned by hand.
-struct Rig {
+/// One embedded engine that is turned manually.
+struct LimitsRig {
     clock: ManualClock,
     store: Arc<dyn Store>,
     limiter: Arc<MemoryLimiter>,
     engine: Engine,
 }
 
-impl Rig {
+impl LimitsRig {
     async fn new(settings: QueueSettings) -> Self {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
@@ -90,22 +90,22 @@ impl Rig {
         };
         let rig = Self { engine: Engine::new(backends, Options::default()), clock, store, limiter };
         set_queue(&rig.engine, &queue(), settings).await;
-        rig.turn().await;
+        rig.run_once().await;
         rig
     }
 
-    async fn turn(&self) {
-        self.engine.turn().await.unwrap();
+    async fn run_once(&self) {
+        self.engine.run_once().await.unwrap();
     }
 
     async fn pass(&self, ms: u64) {
         self.clock.advance_ms(ms);
-        self.turn().await;
+        self.run_once().await;
     }
 
     async fn insert(&self, tasks: Vec<NewTask>) -> Vec<TaskRef> {
         let inserted = self.engine.insert(tasks, "test").await.unwrap();
-        self.turn().await;
+        self.run_once().await;
         inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
@@ -122,8 +122,8 @@ impl Rig {
 
     async fn end(&self, attempts: &[Assignment], how: Report) {
         let reports = attempts.iter().map(|attempt| report(attempt, how)).collect();
-        let settled = self.engine.settle(reports, "test").await.unwrap();
-        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        let recorded = self.engine.record_outcomes(reports, "test").await.unwrap();
+        assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
     }
 
     async fn task(&self, place: TaskRef) -> Task {
@@ -135,7 +135,7 @@ impl Rig {
     }
 }
 
-fn now(rig: &Rig) -> Millis {
+fn now(rig: &LimitsRig) -> Millis {
     rig.clock.now()
 }
 
@@ -164,7 +164,7 @@ async fn waits<T>(mut call: Pin<&mut impl Future<Output = T>>) {
 async fn is_woken<T>(call: impl Future<Output = T>) -> T {
     let (mut call, hangs_at) = (pin!(call), WallClock.now().plus(HANG_LIMIT_MS));
     tokio::time::pause();
-    // Never idle: a clock that is paused goes on where nothing else can.
+    // Never idle: a clock that is paused continues where nothing else can.
     let answer = loop {
         if let Poll::Ready(answer) = poll_once(call.as_mut()).await {
             break answer;
@@ -179,7 +179,7 @@ const HANG_LIMIT_MS: i64 = HANG_LIMIT.as_secs().cast_signed() * 1_000;
 
 #[tokio::test]
 async fn a_slot_is_free_as_soon_as_an_outcome_a_give_back_or_a_leases_end_says_so() {
-    let rig = Rig::new(QueueSettings { concurrency: Some(2), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { concurrency: Some(2), ..QueueSettings::default() }).await;
     rig.insert((0..6).map(|_| task(now(&rig))).collect()).await;
     let first = rig.lease(10).await;
     assert_eq!((first.len(), rig.lease(10).await.len()), (2, 0));
@@ -195,7 +195,7 @@ async fn a_slot_is_free_as_soon_as_an_outcome_a_give_back_or_a_leases_end_says_s
 
 #[tokio::test]
 async fn limits_of_the_namespace_and_of_everything_count_for_all_their_queues() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let three = ScopeSettings { concurrency: Some(3), ..ScopeSettings::default() };
     set(&rig.engine, Scope::Namespace(Name::default_namespace()), Setting::Scope(three)).await;
     rig.insert((0..6).map(|_| task(now(&rig))).collect()).await;
@@ -210,7 +210,7 @@ async fn limits_of_the_namespace_and_of_everything_count_for_all_their_queues() 
 
 #[tokio::test]
 async fn a_saturated_key_does_not_hold_up_others_and_its_own_go_on_one_by_one() {
-    let rig = Rig::new(QueueSettings { key_concurrency: Some(1), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { key_concurrency: Some(1), ..QueueSettings::default() }).await;
     rig.insert((0..40).map(|_| keyed(now(&rig), "a")).collect()).await;
     rig.clock.advance_ms(5);
     let others = (0..3).map(|_| keyed(now(&rig), "b")).chain((0..5).map(|_| task(now(&rig))));
@@ -235,7 +235,7 @@ async fn a_rate_bounds_the_starts_of_a_queue_and_of_a_key() {
     let rate = Rate { limit: 10, period_ms: 1_000, burst: 2 };
     let key_rate = Rate { limit: 1, period_ms: 1_000, burst: 1 };
     let settings = QueueSettings { rate: Some(rate), key_rate: Some(key_rate), ..QueueSettings::default() };
-    let rig = Rig::new(settings).await;
+    let rig = LimitsRig::new(settings).await;
     let of = |nth: i64| if nth % 2 == 0 { keyed(now(&rig), "a") } else { task(now(&rig)) };
     rig.insert((0..60).map(of).collect()).await;
     let (mut started, mut of_key) = (Vec::new(), 0);
@@ -254,7 +254,7 @@ async fn a_rate_bounds_the_starts_of_a_queue_and_of_a_key() {
 
 #[tokio::test]
 async fn a_rate_of_the_namespace_bounds_the_starts_of_all_its_queues_together() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let rate = Some(Rate { limit: 10, period_ms: 1_000, burst: 2 });
     let of_namespace = ScopeSettings { rate, ..ScopeSettings::default() };
     set(&rig.engine, Scope::Namespace(Name::default_namespace()), Setting::Scope(of_namespace)).await;
@@ -283,7 +283,7 @@ async fn a_rate_of_the_namespace_bounds_the_starts_of_all_its_queues_together() 
 
 #[tokio::test]
 async fn a_task_waits_for_an_executor_with_a_version_that_it_demands_and_spends_no_attempt() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let demands = Demands { handler_versions: Some(">=2, <3".to_owned()), ..Demands::default() };
     let demanding = rig.insert(vec![NewTask { demands, ..task(now(&rig)) }]).await[0];
     rig.clock.advance_ms(1);
@@ -302,7 +302,8 @@ async fn a_task_waits_for_an_executor_with_a_version_that_it_demands_and_spends_
 
 #[tokio::test]
 async fn what_waits_too_long_is_dead_without_anyone_asking() {
-    let rig = Rig::new(QueueSettings { pending_timeout_ms: Some(30_000), ..QueueSettings::default() }).await;
+    let rig =
+        LimitsRig::new(QueueSettings { pending_timeout_ms: Some(30_000), ..QueueSettings::default() }).await;
     let pending = rig.insert(vec![task(now(&rig))]).await[0];
     let deadline = rig.insert(vec![NewTask { deadline_ms: Some(5_000), ..task(now(&rig)) }]).await[0];
     rig.pass(4_500).await;
@@ -322,7 +323,7 @@ async fn what_waits_too_long_is_dead_without_anyone_asking() {
 async fn why_says_which_limit_and_who_holds_it() {
     let rate = Rate { limit: 1, period_ms: 60_000, burst: 2 };
     let settings = QueueSettings { concurrency: Some(1), rate: Some(rate), ..QueueSettings::default() };
-    let rig = Rig::new(settings).await;
+    let rig = LimitsRig::new(settings).await;
     let places = rig.insert((0..4).map(|_| task(now(&rig))).collect()).await;
     let first = rig.lease(9).await;
     let waiting = places.iter().find(|place| place.id != first[0].place.id).copied().unwrap();
@@ -341,7 +342,7 @@ async fn why_says_which_limit_and_who_holds_it() {
 /// Of 3,000 tasks handed over while all priorities wait, four of five are of the highest and one of the lowest.
 #[tokio::test]
 async fn under_a_flood_each_priority_gets_the_share_that_is_set() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let of = |level: u8| NewTask { priority: Priority::new(level).unwrap(), ..task(now(&rig)) };
     for _ in 0..6 {
         rig.insert((0..1_000).map(|nth| of(if nth % 3 == 0 { 5 } else { 1 })).collect()).await;
@@ -364,7 +365,7 @@ async fn under_a_flood_each_priority_gets_the_share_that_is_set() {
 #[tokio::test]
 async fn a_storm_of_retries_with_a_share_of_its_own_does_not_delay_new_work() {
     let retries = Retries { share_percent: Some(20), ..Retries::default() };
-    let rig = Rig::new(QueueSettings { retries, ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { retries, ..QueueSettings::default() }).await;
     let retry = RetryPolicy::Exponential { delay_ms: 100, factor: 2.0, max_delay_ms: 2_000, jitter: 0.5 };
     let bad = |_| NewTask { retry: retry.clone(), max_attempts: 50, ..task(now(&rig)) };
     let mut failing = HashSet::new();
@@ -396,7 +397,7 @@ async fn a_storm_of_retries_with_a_share_of_its_own_does_not_delay_new_work() {
 
 /// What executors do at the same time, by their own clocks.
 #[derive(Debug, Default)]
-struct Watch {
+struct SlotWatch {
     running: HashSet<(i64, i64)>,
     most: usize,
     done: HashSet<i64>,
@@ -407,7 +408,7 @@ const LIMIT: u32 = 10;
 /// One of the executors that share a limit.
 struct Executor {
     engine: Engine,
-    watch: Arc<Mutex<Watch>>,
+    watch: Arc<Mutex<SlotWatch>>,
     name: String,
 }
 
@@ -429,8 +430,8 @@ impl Executor {
 
     async fn succeed(&self, leased: &[Assignment]) {
         let reports = leased.iter().map(|lease| report(lease, Report::Succeeded)).collect();
-        let settled = self.engine.settle(reports, "test").await.unwrap_or_default();
-        let accepted = leased.iter().zip(settled).filter(|pair| pair.1 == Settled::Accepted);
+        let recorded = self.engine.record_outcomes(reports, "test").await.unwrap_or_default();
+        let accepted = leased.iter().zip(recorded).filter(|pair| pair.1 == Reported::Accepted);
         self.watch.lock().unwrap().done.extend(accepted.map(|pair| pair.0.place.id));
     }
 
@@ -485,7 +486,7 @@ async fn never_above(ground: Arc<dyn Ground>, engines: usize, tasks: usize) {
         let new = |_| NewTask { max_attempts: 1_000, retry: patient.clone(), ..task(engine.now()) };
         engine.insert((0..100).map(new).collect(), "test").await.unwrap();
     }
-    let watch = Arc::new(Mutex::new(Watch::default()));
+    let watch = Arc::new(Mutex::new(SlotWatch::default()));
     let (mut executors, full) = (JoinSet::new(), Arc::new(Barrier::new(4)));
     for seed in 0..4_u64 {
         let engine = all[usize::try_from(seed).unwrap() % engines].0.clone();
@@ -531,7 +532,7 @@ async fn never_more_in_flight_than_the_limit_while_executors_crash_on_servers() 
 /// The limiter is flushed while tasks run: nothing starts until it has been rebuilt from the leases, and no limit breaks.
 #[tokio::test]
 async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
-    let rig = Rig::new(QueueSettings { concurrency: Some(3), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { concurrency: Some(3), ..QueueSettings::default() }).await;
     rig.insert((0..6).map(|_| task(now(&rig))).collect()).await;
     let running = rig.lease(2).await;
     assert_eq!(running.len(), 2);
@@ -546,9 +547,9 @@ async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
         blobs: None,
         shared: None,
     };
-    let rig = Rig { engine: Engine::new(backends, Options::default()), limiter, ..rig };
+    let rig = LimitsRig { engine: Engine::new(backends, Options::default()), limiter, ..rig };
     assert_eq!(rig.lease(9).await, [], "not before it is whole");
-    rig.turn().await;
+    rig.run_once().await;
     assert_eq!(rig.held(LimitScope::Queue(queue())).await, 2);
     assert_eq!(rig.lease(9).await.len(), 1);
     rig.end(&running, Report::Succeeded).await;
@@ -558,7 +559,7 @@ async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
 /// A granted slot whose engine died before the lease is freed by the reconciler, and not while the lease may still come.
 #[tokio::test]
 async fn a_slot_that_no_lease_follows_is_freed_and_not_too_soon() {
-    let rig = Rig::new(QueueSettings { concurrency: Some(1), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { concurrency: Some(1), ..QueueSettings::default() }).await;
     let place = rig.insert(vec![task(now(&rig)), task(now(&rig))]).await[0];
     let ghost = Held {
         member: Member { id: place.id, fence: 77 },
@@ -578,7 +579,7 @@ async fn a_slot_that_no_lease_follows_is_freed_and_not_too_soon() {
 /// An attempt has ended and its slot was not given up: no lease with its fence can come any more, so nothing is waited for.
 #[tokio::test]
 async fn a_slot_of_an_attempt_that_has_ended_is_freed_at_the_next_look_at_it() {
-    let rig = Rig::new(QueueSettings { concurrency: Some(1), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { concurrency: Some(1), ..QueueSettings::default() }).await;
     rig.insert(vec![task(now(&rig)), task(now(&rig))]).await;
     let first = rig.lease(1).await;
     let member = Member { id: first[0].place.id, fence: first[0].fence };
@@ -587,7 +588,7 @@ async fn a_slot_of_an_attempt_that_has_ended_is_freed_at_the_next_look_at_it() {
     let until = now(&rig);
     rig.limiter.restore(left.into_iter().map(|held| Held { until, ..held }).collect()).await.unwrap();
     assert_eq!(rig.held(LimitScope::Queue(queue())).await, 1);
-    rig.turn().await;
+    rig.run_once().await;
     assert_eq!(rig.held(LimitScope::Queue(queue())).await, 0);
     assert_eq!(rig.lease(9).await.len(), 1);
 }

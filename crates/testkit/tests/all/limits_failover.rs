@@ -11,7 +11,7 @@ use punctual_contract::{Limiter, Store, store::Query};
 use punctual_domain::{
     limits::Scope, name::Name, retry::RetryPolicy, settings::QueueSettings, state::State, task::NewTask,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Reported, Running};
 use punctual_testkit::{
     patience::{HANG_LIMIT, a_moment, until},
     servers::{Redis, Sentinels},
@@ -39,7 +39,7 @@ enum Work {
 
 /// What executors do at the same time, by their own account.
 #[derive(Debug, Default)]
-struct Watch {
+struct FailoverWatch {
     running: HashSet<(i64, i64)>,
     long: usize,
     /// How often they have asked for a task and were answered.
@@ -48,28 +48,28 @@ struct Watch {
     done: HashSet<i64>,
 }
 
-struct Site {
+struct LimitsFailoverSite {
     engines: Vec<(Engine, Running)>,
     limiter: Arc<dyn Limiter>,
     store: Arc<dyn Store>,
     executors: JoinSet<()>,
-    watch: Arc<Mutex<Watch>>,
+    watch: Arc<Mutex<FailoverWatch>>,
     work: watch::Sender<Work>,
 }
 
-impl Site {
+impl LimitsFailoverSite {
     async fn new(ground: &OnServers) -> Self {
-        let (mut engines, mut stands) = (Vec::new(), Vec::new());
+        let (mut engines, mut current) = (Vec::new(), Vec::new());
         for nth in 0..ENGINES {
             let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
-            stands.push((store.clone(), limiter.clone()));
+            current.push((store.clone(), limiter.clone()));
             let backends =
                 Backends { store, hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared };
             let engine = Engine::new(backends, Options { name: format!("n{nth}"), ..Options::default() });
             let running = engine.start().unwrap();
             engines.push((engine, running));
         }
-        let (store, limiter) = stands.remove(0);
+        let (store, limiter) = current.remove(0);
         let (watch, work) = (Arc::default(), watch::channel(Work::Briefly).0);
         Self { engines, limiter, store, executors: JoinSet::new(), watch, work }
     }
@@ -94,11 +94,11 @@ impl Site {
         }
     }
 
-    async fn until(&self, what: &str, holds: impl Fn(&Watch) -> bool) {
+    async fn until(&self, what: &str, holds: impl Fn(&FailoverWatch) -> bool) {
         until(what, || async { holds(&self.watch.lock()) }).await;
     }
 
-    /// While Redis is away nobody can say.
+    /// While Redis is unavailable nobody can say.
     async fn until_slots_are(&self, held: usize) {
         until(&format!("{held} slots are held"), || async {
             let holders = self.limiter.holders(&Scope::Queue(queue()), 0).await;
@@ -129,7 +129,12 @@ impl Site {
 }
 
 /// Takes tasks one at a time, and now and then forgets what it has, as one that is killed does.
-async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Receiver<Work>, seed: usize) {
+async fn executor(
+    engine: Engine,
+    watch: Arc<Mutex<FailoverWatch>>,
+    mut work: watch::Receiver<Work>,
+    seed: usize,
+) {
     let mut rng = fastrand::Rng::with_seed(u64::try_from(seed).unwrap());
     while watch.lock().done.len() < TASKS {
         let is_long = *work.borrow_and_update() == Work::Long;
@@ -160,13 +165,13 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
         if !is_long && rng.u8(..15) == 0 {
             continue;
         }
-        let settled = loop {
-            match engine.settle(vec![succeeded(lease)], "test").await {
-                Ok(settled) => break settled,
+        let recorded = loop {
+            match engine.record_outcomes(vec![succeeded(lease)], "test").await {
+                Ok(recorded) => break recorded,
                 Err(_) => a_moment().await,
             }
         };
-        if settled == [Settled::Accepted] {
+        if recorded == [Reported::Accepted] {
             watch.lock().done.insert(lease.place.id);
         }
     }
@@ -193,7 +198,7 @@ async fn cut_replication(sentinels: &Sentinels) {
 async fn master_dies(is_lossy: bool) {
     let sentinels = Sentinels::own().await;
     let ground = OnServers::at(sentinels.url()).await;
-    let mut site = Site::new(&ground).await;
+    let mut site = LimitsFailoverSite::new(&ground).await;
     site.begin().await;
     site.until("a third is done", |watch| watch.done.len() >= TASKS / 3).await;
     if is_lossy {
@@ -216,7 +221,7 @@ async fn master_dies(is_lossy: bool) {
     let promoted = killed.elapsed();
     site.until_slots_are(LIMIT).await;
     let whole = killed.elapsed();
-    // Whoever waits is granted what there is not, if there is any.
+    // A caller that waits is granted what there is not, if there is any.
     let asked = site.watch.lock().asked;
     site.until("all have asked again", |watch| watch.asked > asked + 4 * EXECUTORS).await;
     let done = site.watch.lock().done.len();

@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
     Clock as _, Hot, Limiter, Store,
-    limiter::{Answer, Limit},
+    limiter::{Limit, Verdict},
     store::Assignment,
 };
 use punctual_domain::{limits::Scope, name::Name, settings::QueueSettings, task::NewTask};
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, SharedBackends};
 use punctual_hot::MemoryLimiter;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -31,7 +31,7 @@ const TURNS: usize = 4;
 
 /// What engines share.
 #[async_trait]
-trait Site: Send + Sync {
+trait LimitsFreshSite: Send + Sync {
     async fn stand(&self) -> Stand;
     /// The limiter has no members any more, and knows it.
     async fn lose(&mut self);
@@ -46,10 +46,13 @@ struct InMemory {
 }
 
 #[async_trait]
-impl Site for InMemory {
+impl LimitsFreshSite for InMemory {
     async fn stand(&self) -> Stand {
-        let shared =
-            Shared { ownership: self.ownership.clone(), signals: self.signals.join(), stored_limiter: None };
+        let shared = SharedBackends {
+            ownership: self.ownership.clone(),
+            signals: self.signals.join(),
+            stored_limiter: None,
+        };
         Stand {
             store: self.store.clone(),
             hot: self.hot.clone(),
@@ -64,7 +67,7 @@ impl Site for InMemory {
     }
 }
 
-fn in_memory(clock: &ManualClock) -> Box<dyn Site> {
+fn in_memory(clock: &ManualClock) -> Box<dyn LimitsFreshSite> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     Box::new(InMemory {
         hot: Arc::new(SharedHot::new(store.partitions())),
@@ -76,7 +79,7 @@ fn in_memory(clock: &ManualClock) -> Box<dyn Site> {
 }
 
 #[async_trait]
-impl Site for OnServers {
+impl LimitsFreshSite for OnServers {
     async fn stand(&self) -> Stand {
         crate::crash_points::Ground::stand(self).await
     }
@@ -89,26 +92,26 @@ impl Site for OnServers {
     }
 }
 
-async fn on_servers() -> Box<dyn Site> {
+async fn on_servers() -> Box<dyn LimitsFreshSite> {
     Box::new(OnServers::at(servers::redis().await.url()).await)
 }
 
-struct Rig {
-    site: Box<dyn Site>,
+struct LimitsFreshRig {
+    site: Box<dyn LimitsFreshSite>,
     clock: ManualClock,
     limiter: Arc<dyn Limiter>,
     engine: Engine,
 }
 
-impl Rig {
-    async fn new(site: Box<dyn Site>, clock: ManualClock) -> Self {
+impl LimitsFreshRig {
+    async fn new(site: Box<dyn LimitsFreshSite>, clock: ManualClock) -> Self {
         let (engine, limiter) = engine(&*site, &clock).await;
         Self { site, clock, limiter, engine }
     }
 
-    async fn turn(&self) {
+    async fn run_once(&self) {
         for _ in 0..TURNS {
-            self.engine.turn().await.unwrap();
+            self.engine.run_once().await.unwrap();
         }
     }
 
@@ -126,7 +129,7 @@ impl Rig {
     async fn insert(&self) {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now());
         self.engine.insert(vec![task], "test").await.unwrap();
-        self.turn().await;
+        self.run_once().await;
     }
 
     async fn lease(&self) -> Vec<Assignment> {
@@ -146,7 +149,7 @@ impl Rig {
     }
 }
 
-async fn engine(site: &dyn Site, clock: &ManualClock) -> (Engine, Arc<dyn Limiter>) {
+async fn engine(site: &dyn LimitsFreshSite, clock: &ManualClock) -> (Engine, Arc<dyn Limiter>) {
     let Stand { store, hot, limiter, bus, shared } = site.stand().await;
     let backends = Backends {
         store,
@@ -163,32 +166,32 @@ async fn engine(site: &dyn Site, clock: &ManualClock) -> (Engine, Arc<dyn Limite
     (engine, limiter)
 }
 
-async fn where_nothing_waits_it_is_whole_at_once(rig: Rig) {
+async fn where_nothing_waits_it_is_whole_at_once(rig: LimitsFreshRig) {
     assert!(!rig.is_whole().await);
-    rig.turn().await;
+    rig.run_once().await;
     assert!(rig.is_whole().await);
     rig.insert().await;
     assert_eq!(rig.lease().await.len(), 1);
 }
 
-async fn what_waits_may_have_been_granted_a_place_and_is_waited_for(mut rig: Rig) {
-    rig.turn().await;
+async fn what_waits_may_have_been_granted_a_place_and_is_waited_for(mut rig: LimitsFreshRig) {
+    rig.run_once().await;
     rig.insert().await;
     rig.begin_anew_after_a_loss().await;
-    rig.turn().await;
+    rig.run_once().await;
     assert!(!rig.is_whole().await, "whoever was granted a place for it may be about to lease it");
     assert_eq!(rig.lease().await.len(), 0);
     let limit = Limit { scope: Scope::Queue(queue()), most: 1 };
     let room = rig.limiter.room(&[limit], &[], rig.clock.now()).await.unwrap();
-    assert_eq!(room.bound, Some(Answer::NotWhole));
+    assert_eq!(room.bound, Some(Verdict::NotWhole));
     rig.clock.advance_ms(LOSS_IS_OLD_AFTER_MS);
-    rig.turn().await;
+    rig.run_once().await;
     assert!(rig.is_whole().await);
     assert_eq!(rig.lease().await.len(), 1);
 }
 
-async fn what_is_in_flight_has_its_place_before_anybody_gets_one(mut rig: Rig) {
-    rig.turn().await;
+async fn what_is_in_flight_has_its_place_before_anybody_gets_one(mut rig: LimitsFreshRig) {
+    rig.run_once().await;
     rig.insert().await;
     let leased = rig.lease().await;
     assert_eq!(leased.len(), 1);
@@ -197,13 +200,13 @@ async fn what_is_in_flight_has_its_place_before_anybody_gets_one(mut rig: Rig) {
     // Not one more: later looks at all leases would give it its place, too.
     while !rig.is_whole().await {
         assert!(turns < TURNS, "nothing else waits");
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
         turns += 1;
     }
     assert_eq!(rig.held().await, 1);
     rig.insert().await;
     assert_eq!(rig.lease().await.len(), 0, "its place is taken");
-    rig.engine.settle(vec![succeeded(&leased[0])], "e").await.unwrap();
+    rig.engine.record_outcomes(vec![succeeded(&leased[0])], "e").await.unwrap();
     assert_eq!(rig.lease().await.len(), 1);
 }
 
@@ -214,7 +217,7 @@ macro_rules! on_both {
             $(#[tokio::test]
             async fn $case() {
                 let clock = ManualClock::at(WallClock.now());
-                super::$case(Rig::new(in_memory(&clock), clock).await).await;
+                super::$case(LimitsFreshRig::new(in_memory(&clock), clock).await).await;
             })*
         }
 
@@ -223,7 +226,7 @@ macro_rules! on_both {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
                 let clock = ManualClock::at(WallClock.now());
-                super::$case(Rig::new(on_servers().await, clock).await).await;
+                super::$case(LimitsFreshRig::new(on_servers().await, clock).await).await;
             })*
         }
     };

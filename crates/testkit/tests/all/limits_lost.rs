@@ -1,6 +1,6 @@
 //! A flush of Redis, or of the limiter's keys, while engines lease tasks of a limited queue: the limiter is whole again after a moment,
 //! and no attempt is handed over on a slot that was lost before the store had its lease. And calls to the limiter that fail: a slot that
-//! nobody uses is free as soon as it answers. On real MySQL and Redis. Seen to fail: with the wait of seconds (first and second), without
+//! no caller uses is free as soon as it answers. On real MySQL and Redis. Seen to fail: with the wait of seconds (first and second), without
 //! the question whether a slot is still there (second), with that question always answered no (third), where no reconciler repeats what
 //! failed (fourth and fifth).
 
@@ -17,7 +17,7 @@ use punctual_domain::{
     state::State,
     task::{NewTask, Priority},
 };
-use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, Settled};
+use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, Reported};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyLimiter, FaultyStore, LimiterGroup, StoreGroup},
@@ -50,10 +50,10 @@ fn task(engine: &Engine) -> NewTask {
     NewTask::new(queue(), Name::new("k").unwrap(), engine.now())
 }
 
-async fn settle(engine: &Engine, leased: &[Assignment]) {
+async fn record_outcomes(engine: &Engine, leased: &[Assignment]) {
     let reports: Vec<_> = leased.iter().map(succeeded).collect();
-    let settled = engine.settle(reports, "e").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(reports, "e").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
 /// Of a partition of this engine.
@@ -100,11 +100,11 @@ async fn when_redis_is_flushed_limited_queues_go_on_before_the_next_look_of_the_
     redis.command(&["FLUSHALL"]).await;
     assert!(!limiter.is_whole().await.unwrap());
     let done = Cell::new(first.len());
-    settle(&engine, &first).await;
+    record_outcomes(&engine, &first).await;
     until("all the others come", || async {
         let leased = engine.lease(request(2, 500)).await.unwrap_or_default();
         assert!(leased.len() <= 2, "the limit");
-        settle(&engine, &leased).await;
+        record_outcomes(&engine, &leased).await;
         done.update(|done| done + leased.len());
         done.get() == 6
     })
@@ -114,8 +114,8 @@ async fn when_redis_is_flushed_limited_queues_go_on_before_the_next_look_of_the_
     }
 }
 
-/// Engines that are turned by hand: one whose lease of a task is under way, and one that goes on meanwhile.
-struct Rig {
+/// Engines that are turned manually: one whose lease of a task is under way, and one that continues meanwhile.
+struct LimitsLostRig {
     ground: OnServers,
     clock: ManualClock,
     slow: (Engine, Arc<FaultyStore>, Arc<FaultyLimiter>),
@@ -125,31 +125,31 @@ struct Rig {
     first: TaskRef,
 }
 
-impl Rig {
+impl LimitsLostRig {
     /// Of one slot, and one task that waits.
     async fn new() -> Self {
         let ground = OnServers::at(servers::redis().await.url()).await;
         let clock = ManualClock::at(WallClock.now());
-        let (mut engines, mut stands) = (Vec::new(), Vec::new());
+        let (mut engines, mut current) = (Vec::new(), Vec::new());
         for name in ["slow", "other"] {
             let Stand { store, hot, limiter, bus, shared } =
                 crate::crash_points::Ground::stand(&ground).await;
             let faulty = Arc::new(FaultyStore::new(store.clone(), 1));
             let between = Arc::new(FaultyLimiter::new(limiter.clone(), 1));
-            stands.push((store, limiter, faulty.clone(), between.clone()));
+            current.push((store, limiter, faulty.clone(), between.clone()));
             let limiter = between;
             let clock = Arc::new(clock.clone());
             let backends = Backends { store: faulty, hot, limiter, bus, clock, blobs: None, shared };
             engines.push(Engine::new(backends, Options { name: name.to_owned(), ..Options::default() }));
         }
-        let (store, limiter, faulty, between) = stands.remove(0);
+        let (store, limiter, faulty, between) = current.remove(0);
         let (slow, other) = (engines.remove(0), engines.remove(0));
         set_queue(&slow, &queue(), limited(1)).await;
         let at = TaskRef { partition: punctual_domain::place::Partition(0), due_at: clock.now(), id: 0 };
         let mut rig = Self { ground, clock, slow: (slow, faulty, between), other, limiter, store, first: at };
-        rig.turn().await;
+        rig.run_once().await;
         rig.first = insert_owned(&rig.slow.0, &task(&rig.slow.0)).await;
-        rig.turn().await;
+        rig.run_once().await;
         rig
     }
 
@@ -159,7 +159,7 @@ impl Rig {
         until("the other engine has something", || async {
             let some = self.other.lease(request(max, 0)).await.unwrap();
             if some.is_empty() {
-                self.turn().await;
+                self.run_once().await;
                 return false;
             }
             leased.lock().await.extend(some);
@@ -169,10 +169,10 @@ impl Rig {
         leased.into_inner()
     }
 
-    async fn turn(&self) {
+    async fn run_once(&self) {
         for _ in 0..TURNS {
-            self.slow.0.turn().await.unwrap();
-            self.other.turn().await.unwrap();
+            self.slow.0.run_once().await.unwrap();
+            self.other.run_once().await.unwrap();
         }
     }
 
@@ -203,20 +203,20 @@ impl Rig {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_whose_slot_was_lost_before_the_store_had_it_goes_to_no_executor() {
-    let rig = Rig::new().await;
+    let rig = LimitsLostRig::new().await;
     let mut others = Vec::new();
     let leased = rig
         .leased_slowly(async || {
             rig.lose_the_limiter().await;
-            rig.turn().await;
+            rig.run_once().await;
             assert!(!rig.limiter.is_whole().await.unwrap(), "what was granted may be leased unasked");
             rig.clock.advance_ms(LOSS_IS_OLD_AFTER_MS);
-            rig.turn().await;
+            rig.run_once().await;
             assert!(rig.limiter.is_whole().await.unwrap(), "that is over");
             // It goes before the task whose lease is under way.
             let urgent = NewTask { priority: Priority::new(URGENT).unwrap(), ..task(&rig.other) };
             insert_owned(&rig.other, &urgent).await;
-            rig.turn().await;
+            rig.run_once().await;
             others = rig.other_leases(1).await;
         })
         .await;
@@ -228,14 +228,14 @@ async fn a_lease_whose_slot_was_lost_before_the_store_had_it_goes_to_no_executor
     })
     .await;
     assert_eq!(rig.held().await, 1);
-    settle(&rig.other, &others).await;
-    rig.turn().await;
+    record_outcomes(&rig.other, &others).await;
+    rig.run_once().await;
     assert_eq!(places(&rig.other_leases(1).await), [(rig.first, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_takes_long_is_handed_over_when_its_slot_is_there() {
-    let rig = Rig::new().await;
+    let rig = LimitsLostRig::new().await;
     let leased = rig.leased_slowly(async || rig.clock.advance_ms(ASKED_AFTER_MS)).await;
     assert_eq!(places(&leased), [(rig.first, 1)]);
     assert_eq!(rig.held().await, 1);
@@ -244,18 +244,18 @@ async fn a_lease_that_takes_long_is_handed_over_when_its_slot_is_there() {
 /// The clock stands: the reconciler frees nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_could_not_be_given_up_is_free_as_soon_as_the_limiter_answers() {
-    let rig = Rig::new().await;
+    let rig = LimitsLostRig::new().await;
     let (engine, _, limiter) = &rig.slow;
     insert_owned(engine, &task(engine)).await;
-    rig.turn().await;
+    rig.run_once().await;
     let leased = engine.lease(request(2, 0)).await.unwrap();
     assert_eq!((leased.len(), rig.held().await), (1, 1));
     limiter.faults.set(LimiterGroup::GiveUp, Dials::REFUSES);
-    settle(engine, &leased).await;
+    record_outcomes(engine, &leased).await;
     assert_eq!(rig.held().await, 1, "it could not be given up");
     limiter.faults.heal();
     until("the slot is free", || async {
-        rig.turn().await;
+        rig.run_once().await;
         rig.held().await == 0
     })
     .await;
@@ -264,7 +264,7 @@ async fn a_slot_that_could_not_be_given_up_is_free_as_soon_as_the_limiter_answer
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_whose_grant_nobody_heard_of_is_free_as_soon_as_the_limiter_answers() {
-    let rig = Rig::new().await;
+    let rig = LimitsLostRig::new().await;
     let (engine, _, limiter) = &rig.slow;
     limiter.faults.set(LimiterGroup::Grant, Dials::ANSWERS_LOST);
     limiter.faults.set(LimiterGroup::GiveUp, Dials::REFUSES);
@@ -272,7 +272,7 @@ async fn a_slot_whose_grant_nobody_heard_of_is_free_as_soon_as_the_limiter_answe
     assert_eq!(rig.held().await, 1, "it was granted");
     limiter.faults.heal();
     until("the slot is free", || async {
-        rig.turn().await;
+        rig.run_once().await;
         rig.held().await == 0
     })
     .await;
@@ -281,7 +281,7 @@ async fn a_slot_whose_grant_nobody_heard_of_is_free_as_soon_as_the_limiter_answe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_whose_lease_is_in_doubt_goes_again_on_its_own_slot() {
-    let rig = Rig::new().await;
+    let rig = LimitsLostRig::new().await;
     let (engine, store, _) = &rig.slow;
     store.faults.set_once(StoreGroup::Dispatch, Dials::SILENT);
     assert!(engine.lease(request(1, 0)).await.is_err());

@@ -1,4 +1,4 @@
-//! The connection on which an engine hears the others goes silent, and nobody is told: whoever waits there for a task gets it
+//! The connection on which an engine hears the others goes silent, and nobody is told: a caller that waits there for a task gets it
 //! by the safety net, and the engine finds out that it is deaf.
 #![expect(
     clippy::disallowed_methods,
@@ -71,7 +71,7 @@ impl Way {
         });
         let (mut buffer, mut is_silent) = (vec![0; 65_536], false);
         while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
-            // Once silent it stays so: whoever connects anew is heard.
+            // Once silent it stays so: the client that connects anew is heard.
             is_silent |= listens.load(SeqCst) && self.is_mute.load(SeqCst);
             if is_silent {
                 self.swallowed.fetch_add(count, SeqCst);
@@ -106,7 +106,7 @@ async fn latest(engine: &Engine, count: usize) -> i64 {
         let leased = leased.unwrap_or_else(|_| panic!("{left} of {count} did not come")).unwrap();
         latest = leased.iter().map(|lease| engine.now().since(lease.due_at)).max().unwrap_or(0).max(latest);
         left -= leased.len();
-        engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
+        engine.record_outcomes(leased.iter().map(succeeded).collect(), "test").await.unwrap();
     }
     latest
 }
@@ -125,7 +125,7 @@ async fn deaf_beside_another() -> (Arc<Way>, (Engine, Running), (Engine, Running
     (way, (speaks, running), (listens, also_running))
 }
 
-/// One of those who wait looks again for all of them. That the next one takes its place at once, and not when it looks itself,
+/// One of the waiters looks again for all of them. That the next one takes its place at once, and not when it looks itself,
 /// is tested in `engine::arrivals::looker`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_one_that_looks_for_all_hangs_up_another_does() {

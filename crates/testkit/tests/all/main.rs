@@ -4,11 +4,11 @@
 mod access;
 mod admission_crashes;
 mod ahead;
+mod archive_storage;
 mod asked;
 mod bulk;
 mod bus_away;
 mod clocks;
-mod cold;
 mod conformance;
 mod console;
 mod counted;

@@ -235,7 +235,7 @@ async fn a_bucket_stays_while_retention_has_not_stopped_a_success_or_too_many_ta
     assert_eq!(shard.rows().await[0], 100);
 }
 
-/// Every engine that looks goes on with what another began.
+/// Every engine that looks continues with what another began.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_carrying_that_is_cut_off_anywhere_loses_and_doubles_nothing() {
     let shard = Shard::with_buckets_since(6).await;
@@ -256,10 +256,10 @@ async fn a_carrying_that_is_cut_off_anywhere_loses_and_doubles_nothing() {
         let ids = "SELECT COUNT(*), COUNT(DISTINCT id) FROM (SELECT id FROM task WHERE state IN (1, 9)
             UNION ALL SELECT id FROM task_gone WHERE state IN (1, 9)) AS here";
         assert_eq!(shard.sql(ids).await, "90\t90", "turn {turn}");
-        let told = "SELECT COUNT(*) FROM task LEFT JOIN moved USING (partition_no, id)
+        let reported = "SELECT COUNT(*) FROM task LEFT JOIN moved USING (partition_no, id)
             WHERE task.due_at <> task.place_due_at AND task.id > 900 AND task.due_at > 1795000000000
                 AND COALESCE(moved.due_at, 0) <> task.due_at";
-        assert_eq!(shard.sql(told).await, "0", "every reference finds its task, turn {turn}");
+        assert_eq!(shard.sql(reported).await, "0", "every reference finds its task, turn {turn}");
         if forgotten == 900 {
             break;
         }
@@ -403,15 +403,15 @@ async fn a_large_bucket_leaves_the_table_in_no_time() {
     assert_eq!(shard.rows().await[0], 0, "though its tasks are not settled yet");
     shard.is_accounted_for().await;
 
-    let by_hand = Shard::with_buckets_since(6).await;
-    by_hand.put(1, 50_000, TODAY - 6 * DAY, 11, "1").await;
+    let manual = Shard::with_buckets_since(6).await;
+    manual.put(1, 50_000, TODAY - 6 * DAY, 11, "1").await;
     assert!(
-        by_hand.rows_touched("ALTER TABLE task FORCE, ALGORITHM = COPY").await >= 50_000,
+        manual.rows_touched("ALTER TABLE task FORCE, ALGORITHM = COPY").await >= 50_000,
         "a look would be seen"
     );
-    let bucket = by_hand.buckets().await.remove(0);
-    assert!(by_hand.rows_touched(&swap(&bucket)).await < 10);
-    assert_eq!(by_hand.rows().await[0], 0);
+    let bucket = manual.buckets().await.remove(0);
+    assert!(manual.rows_touched(&swap(&bucket)).await < 10);
+    assert_eq!(manual.rows().await[0], 0);
 }
 
 /// To drop a bucket where it stands would wait for the server's purge, with the table locked.

@@ -110,7 +110,7 @@ async fn engines_that_fight_for_the_same_partitions_never_share_a_term() {
     assert!(owner_of.len() > 24, "they did fight: {}", owner_of.len());
 }
 
-/// On the catalog, everything else that an engine asks of it waits; signs of life have connections of their own.
+/// On the catalog, everything else that an engine asks of it waits; heartbeats have connections of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_crowd_that_reads_settings_keeps_no_engine_from_its_signs_of_life() {
     let catalog = Catalog::fresh().await;

@@ -565,7 +565,7 @@ async fn check_search(database: &Filled, name: &str, values: &[String], most: u6
     assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
 }
 
-/// Upward along all ids, and what stands under a few ids of callers.
+/// Upward along all ids, and what is stored under a few ids of callers.
 async fn check_oldest_first(database: &Filled) {
     let text = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
     let (walked, unset) = (["1100001", "1080001"], ["NULL"; 10]);

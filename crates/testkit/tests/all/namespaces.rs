@@ -1,7 +1,7 @@
-//! The deletion of a namespace by engines at work: one dies in the middle and another goes on, embedded and on real MySQL and
-//! Redis; and a database that is away keeps only what is in it.
+//! The deletion of a namespace by engines at work: one dies in the middle and another continues, embedded and on real MySQL and
+//! Redis; and a database that is unavailable keeps only what is in it.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, WallClock, rig};
+use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, WallClock, rig};
 use punctual_bus::MemoryBus;
 use punctual_contract::Store;
 use punctual_domain::{
@@ -33,7 +33,7 @@ fn tasks(namespace: &str, count: i64, execute_at: Millis) -> Vec<NewTask> {
 async fn left(store: &dyn Store, namespace: &str) -> i64 {
     let books = store.books().await.unwrap();
     books
-        .standing
+        .tallies
         .iter()
         .filter(|tally| tally.queue.namespace == name(namespace))
         .map(|tally| tally.tasks)
@@ -48,10 +48,10 @@ const TASKS: i64 = 1_500;
 
 /// The engine is gone with its runtime when some batches are committed.
 async fn die(ground: Arc<dyn Ground>) {
-    let (told, heard) = tokio::sync::oneshot::channel();
+    let (reported, heard) = tokio::sync::oneshot::channel();
     let doomed = Runtime::new().unwrap();
     doomed.spawn(async move {
-        let Rig { engine, store, .. } = rig(&*ground, false).await;
+        let CrashPointsRig { engine, store, .. } = rig(&*ground, false).await;
         let _running = engine.start().unwrap();
         let hour = engine.now().plus(3_600_000);
         for namespace in ["gone", "kept"] {
@@ -64,7 +64,7 @@ async fn die(ground: Arc<dyn Ground>) {
         let gate = store.faults.hold(StoreGroup::Namespaces);
         gate.reached().await;
         assert!(left(&*store, "gone").await > 0, "it dies in the middle");
-        told.send(()).unwrap();
+        reported.send(()).unwrap();
         std::future::pending::<()>().await;
     });
     heard.await.unwrap();
@@ -72,7 +72,7 @@ async fn die(ground: Arc<dyn Ground>) {
 }
 
 async fn live_on(ground: &dyn Ground) {
-    let Rig { engine, store, .. } = rig(ground, false).await;
+    let CrashPointsRig { engine, store, .. } = rig(ground, false).await;
     let running = engine.start().unwrap();
     until("it knows of the deletion", || async { engine.closed(&name("gone")).is_some() }).await;
     assert_eq!(engine.closed(&name("gone")), Some(Closed::Deleting));
@@ -103,7 +103,7 @@ fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_on_servers() 
 /// Whoever asked for work before the deletion began is handed nothing of it, although it falls due while it is still there.
 /// Where the tasks were due before the deletion had begun, they are given more time, in other namespaces.
 async fn hands_nothing_over(ground: &dyn Ground) {
-    let Rig { engine, store, .. } = rig(ground, false).await;
+    let CrashPointsRig { engine, store, .. } = rig(ground, false).await;
     let running = engine.start().unwrap();
     for (gone, kept, delay_ms) in
         [("gone", "kept", 5_000), ("gone-2", "kept-2", 15_000), ("gone-3", "kept-3", 45_000)]

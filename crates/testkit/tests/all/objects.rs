@@ -13,8 +13,8 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_store::{
-    ArchiveOptions, BucketOptions, ColdOptions, ColdStorage, MysqlOptions, MysqlStore, ObjectBlobs,
-    SqliteStore,
+    ArchiveOptions, ArchiveStorage, ArchiveStorageOptions, BucketOptions, MysqlOptions, MysqlStore,
+    ObjectBlobs, SqliteStore,
 };
 use punctual_testkit::servers::{self, ObjectServer, Proxy, Way, object_variables};
 use std::sync::Arc;
@@ -28,13 +28,13 @@ const NOW: Millis = Millis(THEN.0 + 10 * DAY);
 const TASKS: i64 = 250;
 
 /// An object store and the way to it.
-struct Site {
+struct ObjectStoreSite {
     server: ObjectServer,
     way: Proxy,
     key: (String, String),
 }
 
-impl Site {
+impl ObjectStoreSite {
     async fn new() -> Self {
         let server = ObjectServer::open().await;
         server.make_bucket(BUCKET).await;
@@ -76,16 +76,16 @@ impl Site {
         self.place_of(BUCKET, &self.key)
     }
 
-    async fn cold_of(&self, bucket: &str, key: &(String, String)) -> Result<ColdStorage, String> {
+    async fn cold_of(&self, bucket: &str, key: &(String, String)) -> Result<ArchiveStorage, String> {
         let variables = object_variables(self.way.port(), &key.0, &key.1);
         let variables: Vec<(&str, &str)> =
             variables.iter().map(|variable| (variable.0, variable.1.as_str())).collect();
-        let options = ColdOptions { tasks_per_archive: 100, ..ColdOptions::default() };
-        let opened = ColdStorage::open_with(&format!("s3://{bucket}/archive"), &variables, options).await;
+        let options = ArchiveStorageOptions { tasks_per_archive: 100, ..ArchiveStorageOptions::default() };
+        let opened = ArchiveStorage::open_with(&format!("s3://{bucket}/archive"), &variables, options).await;
         opened.map_err(|error| said(&error))
     }
 
-    async fn cold(&self) -> Arc<ColdStorage> {
+    async fn archive_storage(&self) -> Arc<ArchiveStorage> {
         Arc::new(self.cold_of(BUCKET, &self.key).await.unwrap())
     }
 }
@@ -102,7 +102,7 @@ fn a_file() -> SqliteStore {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_contents_are_put_read_listed_and_deleted() {
-    let site = Site::new().await;
+    let site = ObjectStoreSite::new().await;
     let place = a_file().own_payloads(site.place(), true).await.unwrap();
     assert!(place.is_own().await.unwrap());
     let long: Vec<u8> = (0..12 << 20).map(|nth: u32| nth.to_le_bytes()[0] ^ nth.to_le_bytes()[2]).collect();
@@ -125,18 +125,18 @@ async fn long_contents_are_put_read_listed_and_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_that_of_one_store() {
-    let site = Site::new().await;
+    let site = ObjectStoreSite::new().await;
     a_file().own_payloads(site.place(), true).await.unwrap();
     let refused = said(&a_file().own_payloads(site.place(), true).await.unwrap_err());
     assert!(refused.contains("it has those of store"), "{refused}");
-    a_file().with_archive(site.cold().await).await.unwrap();
-    let refused = said(&a_file().with_archive(site.cold().await).await.unwrap_err());
+    a_file().with_archive(site.archive_storage().await).await.unwrap();
+    let refused = said(&a_file().with_archive(site.archive_storage().await).await.unwrap_err());
     assert!(refused.contains("it has those of store"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_goes_away_says_so_and_nothing_counts_as_lost() {
-    let site = Site::new().await;
+    let site = ObjectStoreSite::new().await;
     let place = a_file().own_payloads(site.place(), true).await.unwrap();
     place.put("d/n-a/1.0.5.9", b"long".to_vec()).await.unwrap();
     site.way.set(Way::Cut);
@@ -157,7 +157,7 @@ async fn a_server_that_goes_away_says_so_and_nothing_counts_as_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_that_does_not_exist_is_said_to_be_none() {
-    let site = Site::new().await;
+    let site = ObjectStoreSite::new().await;
     let refused = said(&a_file().own_payloads(site.place_of("nowhere", &site.key), false).await.unwrap_err());
     assert!(refused.contains("NoSuchBucket") || refused.contains("bucket does not exist"), "{refused}");
     let refused = site.cold_of("nowhere", &site.key).await.unwrap_err();
@@ -166,10 +166,10 @@ async fn a_bucket_that_does_not_exist_is_said_to_be_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_are_wrong_are_refused_and_those_that_are_right_are_not() {
-    let site = Site::that_looks_at_keys().await;
+    let site = ObjectStoreSite::that_looks_at_keys().await;
     let place = a_file().own_payloads(site.place(), true).await.unwrap();
     place.put("d/n-a/1.0.5.9", b"long".to_vec()).await.unwrap();
-    site.cold().await;
+    site.archive_storage().await;
     let (key, secret) = site.key.clone();
     for (wrong, reason) in [
         ((key, "wrong".to_owned()), "SignatureDoesNotMatch"),
@@ -184,13 +184,13 @@ async fn keys_that_are_wrong_are_refused_and_those_that_are_right_are_not() {
 }
 
 /// A store with archives, and tasks that are over.
-struct World {
-    kept: Kept,
+struct ObjectsWorld {
+    kept: KeptObjects,
     tasks: Vec<Task>,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum KeptObjects {
     Sqlite(SqliteStore),
     Mysql(MysqlStore),
 }
@@ -207,15 +207,15 @@ const BUCKETS: BucketOptions = BucketOptions {
     cut_rows: 10_000,
 };
 
-impl Kept {
-    async fn sqlite(site: &Site) -> Self {
-        Self::Sqlite(a_file().with_archive(site.cold().await).await.unwrap())
+impl KeptObjects {
+    async fn sqlite(site: &ObjectStoreSite) -> Self {
+        Self::Sqlite(a_file().with_archive(site.archive_storage().await).await.unwrap())
     }
 
-    async fn mysql(site: &Site) -> Self {
+    async fn mysql(site: &ObjectStoreSite) -> Self {
         let url = servers::migrated_database().await;
         let store = MysqlStore::open(&[url], MysqlOptions::default()).await.unwrap();
-        let store = store.with_archive(site.cold().await).await.unwrap();
+        let store = store.with_archive(site.archive_storage().await).await.unwrap();
         store.buckets(BUCKETS).run_once(THEN).await.unwrap();
         Self::Mysql(store)
     }
@@ -245,8 +245,8 @@ impl Kept {
     }
 }
 
-impl World {
-    async fn over(kept: Kept) -> Self {
+impl ObjectsWorld {
+    async fn over(kept: KeptObjects) -> Self {
         let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
         let ask = |nth: i64| NewTask {
             task_id: Some(5_000 + nth),
@@ -278,8 +278,8 @@ impl World {
     }
 }
 
-async fn archives_are_in_the_bucket_and_read_from_it(site: &Site, kept: Kept) {
-    let world = World::over(kept).await;
+async fn archives_are_in_the_bucket_and_read_from_it(site: &ObjectStoreSite, kept: KeptObjects) {
+    let world = ObjectsWorld::over(kept).await;
     world.has_everything("before").await;
     let tasks = TASKS.unsigned_abs();
     assert_eq!(world.kept.archive().await, Ok((tasks, tasks)));
@@ -293,8 +293,8 @@ async fn archives_are_in_the_bucket_and_read_from_it(site: &Site, kept: Kept) {
     assert_eq!((books.unaccounted(), books.deleted), (0, TASKS));
 }
 
-async fn what_cannot_be_archived_stays_and_is_archived_later(site: &Site, kept: Kept) {
-    let world = World::over(kept).await;
+async fn what_cannot_be_archived_stays_and_is_archived_later(site: &ObjectStoreSite, kept: KeptObjects) {
+    let world = ObjectsWorld::over(kept).await;
     site.way.set(Way::Cut);
     let failed = world.kept.archive().await;
     let is_said = |text: &String| text.contains("127.0.0.1") || text == "1 databases were not archived";
@@ -314,24 +314,24 @@ async fn what_cannot_be_archived_stays_and_is_archived_later(site: &Site, kept: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn archives_of_a_file_are_in_the_bucket() {
-    let site = Site::new().await;
-    archives_are_in_the_bucket_and_read_from_it(&site, Kept::sqlite(&site).await).await;
+    let site = ObjectStoreSite::new().await;
+    archives_are_in_the_bucket_and_read_from_it(&site, KeptObjects::sqlite(&site).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn archives_of_a_database_are_in_the_bucket() {
-    let site = Site::new().await;
-    archives_are_in_the_bucket_and_read_from_it(&site, Kept::mysql(&site).await).await;
+    let site = ObjectStoreSite::new().await;
+    archives_are_in_the_bucket_and_read_from_it(&site, KeptObjects::mysql(&site).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_keeps_what_cannot_be_archived() {
-    let site = Site::new().await;
-    what_cannot_be_archived_stays_and_is_archived_later(&site, Kept::sqlite(&site).await).await;
+    let site = ObjectStoreSite::new().await;
+    what_cannot_be_archived_stays_and_is_archived_later(&site, KeptObjects::sqlite(&site).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_keeps_what_cannot_be_archived() {
-    let site = Site::new().await;
-    what_cannot_be_archived_stays_and_is_archived_later(&site, Kept::mysql(&site).await).await;
+    let site = ObjectStoreSite::new().await;
+    what_cannot_be_archived_stays_and_is_archived_later(&site, KeptObjects::mysql(&site).await).await;
 }

@@ -12,7 +12,7 @@ mod start;
 mod stranger;
 mod without;
 
-use site::Site;
+use site::OutagesSite;
 
 /// Each case with one engine, which has no other to turn to, and with three.
 macro_rules! by_engines {
@@ -47,7 +47,7 @@ const SOME: usize = 150;
 const MEANWHILE: usize = 150;
 
 async fn redis_is_flushed_while_thousands_wait_and_some_fire(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
     crew.insert(1_600, 14_000..24_000).await;
     // From now on all of it is in Redis, and no preloader will come upon it again.
@@ -64,7 +64,7 @@ async fn redis_is_flushed_while_thousands_wait_and_some_fire(engines: usize) {
 }
 
 async fn redis_dies_and_starts_again_empty(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
     crew.insert(1_600, 14_000..24_000).await;
     crew.preloads_again(2).await;
@@ -82,7 +82,7 @@ async fn redis_dies_and_starts_again_empty(engines: usize) {
 
 /// The notes that partitions are whole are in the old copy, too.
 async fn redis_dies_and_starts_again_as_it_was_a_while_ago(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
     crew.preloads_again(1).await;
     site.redis.command(&["SAVE"]).await;
@@ -101,7 +101,7 @@ async fn redis_dies_and_starts_again_as_it_was_a_while_ago(engines: usize) {
 }
 
 async fn redis_is_away_for_long_and_firing_goes_on(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
     crew.insert(2_400, 14_000..34_000).await;
     crew.preloads_again(2).await;
@@ -115,9 +115,9 @@ async fn redis_is_away_for_long_and_firing_goes_on(engines: usize) {
     crew.finish(&format!("Redis away, {engines} engines"), 2_600).await;
 }
 
-/// Connections stay open, and nothing answers: what was on its way ends when engines believe that Redis is away.
+/// Connections stay open, and nothing answers: what was on its way ends when engines believe that Redis is unavailable.
 async fn redis_freezes_and_firing_goes_on(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
     crew.insert(1_600, 1_500..15_000).await;
     crew.have_come(SOME).await;
@@ -129,7 +129,7 @@ async fn redis_freezes_and_firing_goes_on(engines: usize) {
 
 /// Nothing can be handed over without a lease in the store; what has fired waits, and so do outcomes.
 async fn mysql_is_stopped_while_tasks_fall_due(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
     crew.insert(1_600, 1_500..9_500).await;
     crew.have_come(SOME).await;

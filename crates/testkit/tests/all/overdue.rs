@@ -1,4 +1,4 @@
-//! What should have fired and has not is said, whoever owns it and whatever it hides behind: a hot set that says it has
+//! What should have fired and has not is said, whichever engine owns it and whatever it hides behind: a hot set that says it has
 //! what it has not, on both back ends.
 
 use crate::{
@@ -13,7 +13,7 @@ use punctual_domain::{
     state::State,
     task::NewTask,
 };
-use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, SharedBackends};
 use punctual_hot::{MemoryLimiter, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
@@ -122,7 +122,11 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
         let hot = Arc::new(FaultyHot::new(Arc::new(hot) as Arc<dyn Hot>, 1));
         let backends = Backends {
             blobs: None,
-            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None }),
+            shared: Some(SharedBackends {
+                ownership: Arc::new(store.ownership()),
+                signals,
+                stored_limiter: None,
+            }),
             store: Arc::new(store),
             limiter,
             hot: hot.clone(),

@@ -4,7 +4,7 @@
 use crate::engine::{WallClock, queue};
 use punctual_contract::{Clock, Store, store::Assignment};
 use punctual_domain::{name::Name, task::NewTask, time::Millis};
-use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, SharedBackends};
 use punctual_hot::MemoryLimiter;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -46,13 +46,18 @@ impl Clock for Trap {
     }
 }
 
-struct Node {
+struct PartsFailNode {
     engine: Engine,
     store: Arc<FaultyStore>,
     trap: Arc<Trap>,
 }
 
-fn node(truth: Arc<dyn Store>, hot: Arc<SharedHot>, shared: Option<Shared>, options: Options) -> Node {
+fn node(
+    truth: Arc<dyn Store>,
+    hot: Arc<SharedHot>,
+    shared: Option<SharedBackends>,
+    options: Options,
+) -> PartsFailNode {
     let (store, trap) = (Arc::new(FaultyStore::new(truth, 1)), Arc::new(Trap::default()));
     let backends = Backends {
         store: store.clone(),
@@ -63,17 +68,17 @@ fn node(truth: Arc<dyn Store>, hot: Arc<SharedHot>, shared: Option<Shared>, opti
         blobs: None,
         shared,
     };
-    Node { engine: Engine::new(backends, options), store, trap }
+    PartsFailNode { engine: Engine::new(backends, options), store, trap }
 }
 
-fn alone() -> Node {
+fn alone() -> PartsFailNode {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let hot = Arc::new(SharedHot::new(truth.partitions()));
     // Nothing but the wheel fires.
     node(truth, hot, None, Options { sweep_interval_ms: HOUR_MS, ..Options::default() })
 }
 
-impl Node {
+impl PartsFailNode {
     async fn insert(&self, delay_ms: i64) {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
         self.engine.insert(vec![task], "test").await.unwrap();
@@ -147,7 +152,7 @@ async fn writers_that_cannot_write_are_said_until_they_can() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_shares_with_nobody_keeps_its_partitions_while_it_cannot_fire() {
-    /// Each half a second; after three seconds a wheel that stands still makes its engine unfit.
+    /// Each half a second; after three seconds a wheel that stands still makes its engine unhealthy.
     const LOOKS: u64 = 12;
     let node = alone();
     let partitions = usize::from(node.store.partitions());
@@ -183,7 +188,8 @@ async fn an_engine_that_cannot_fire_leaves_its_partitions_to_one_that_can_until_
     let ownership = Arc::new(MemoryOwnership::new(Arc::new(WallClock)));
     let signals = SignalHub::default();
     let joins = |name: &str| {
-        let shared = Shared { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
+        let shared =
+            SharedBackends { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
         let options = Options { name: name.to_owned(), ..Options::default() };
         node(Arc::clone(&truth), Arc::clone(&hot), Some(shared), options)
     };

@@ -1,4 +1,4 @@
-//! A pause that really pauses: nothing starts after its answer, also at an engine that has not heard of it, and whatever
+//! A pause that really pauses: nothing starts after its answer, also at an engine that has not learned of it, and whatever
 //! becomes of whoever paused between two of its steps. On the embedded store, and on two MariaDB databases.
 
 use crate::engine::{WallClock, queue};
@@ -14,7 +14,7 @@ use punctual_domain::{
     task::{NewTask, Task},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, SharedBackends};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{Dials, FaultyStore, StoreGroup},
@@ -49,7 +49,8 @@ fn two(stores: [Arc<dyn Store>; 2]) -> Two {
     let [one, other] = stores;
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let engine = |store: Arc<dyn Store>, name: &str| {
-        let shared = Shared { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
+        let shared =
+            SharedBackends { ownership: ownership.clone(), signals: signals.join(), stored_limiter: None };
         let backends = Backends {
             store,
             hot: hot.clone(),
@@ -74,7 +75,7 @@ fn request(wait_ms: u64) -> LeaseRequest {
 async fn nothing_starts_after_the_answer(stores: [Arc<dyn Store>; 2]) {
     let Two { knows, deaf, way } = two(stores);
     let running = [knows.start().unwrap(), deaf.start().unwrap()];
-    // It has loaded what is set, which is nothing, and hears of nothing more.
+    // It has loaded what is set, which is nothing, and learns of nothing more.
     deaf.lease(request(0)).await.unwrap();
     way.faults.set(StoreGroup::Settings, Dials::REFUSES);
     let now = knows.now();
@@ -99,7 +100,7 @@ async fn nothing_starts_after_the_answer(stores: [Arc<dyn Store>; 2]) {
     }
     let started = || async {
         let books = knows.store().books().await.unwrap();
-        books.standing.iter().filter(|tally| tally.state.is_in_flight()).map(|tally| tally.tasks).sum::<i64>()
+        books.tallies.iter().filter(|tally| tally.state.is_in_flight()).map(|tally| tally.tasks).sum::<i64>()
     };
     until("some have started", || async { started().await >= 20 }).await;
     knows.pause(queue(), Some("a test".to_owned()), "ann").await.unwrap();

@@ -16,4 +16,5 @@ mod structure;
 mod tasks;
 mod time;
 mod tree;
+mod vocabulary;
 mod words;

@@ -166,7 +166,7 @@ async fn an_error_says_whether_it_may_have_happened() {
     redis.command(&["SET", MAIL, "not a stream"]).await;
     assert_eq!(publish(&bus, 5).await, Err(Happened::No), "refused");
     redis.kill();
-    assert!(matches!(RedisBus::connect(&redis.url(), options).await, Err(Error::Connect(_))));
+    assert!(matches!(RedisBus::connect(&redis.url(), options).await, Err(Error::Redis(_))));
 }
 
 #[tokio::test]

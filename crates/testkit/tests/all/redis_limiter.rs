@@ -2,7 +2,7 @@
 
 use punctual_contract::{
     Limiter,
-    limiter::{Answer, Flowing, Limit, Member, Wish},
+    limiter::{Flowing, Limit, Member, SlotRequest, Verdict},
 };
 use punctual_domain::{
     limits::Scope,
@@ -77,14 +77,14 @@ async fn a_rate_runs_on_one_clock_whatever_the_engines_say() {
     for id in 0..60_i64 {
         let engine = &engines[usize::try_from(id % 3).unwrap()];
         let now = Millis([0, 1_000, id * 86_400_000][usize::try_from(id % 3).unwrap()]);
-        let wish = Wish {
+        let request = SlotRequest {
             member: Member { id, fence: 1 },
             place: TaskRef { partition: Partition(0), due_at: Millis(0), id },
             until: now,
             limits: Vec::new(),
             rates: vec![Flowing { scope: Scope::Everything, rate }],
         };
-        granted += i32::from(engine.grant(vec![wish], now).await.unwrap() == [Answer::Granted]);
+        granted += i32::from(engine.grant(vec![request], now).await.unwrap() == [Verdict::Granted]);
     }
     assert_eq!(granted, 5, "an hour brings one more");
 }
@@ -109,19 +109,19 @@ async fn another_server_with_the_same_keys_is_not_whole_and_neither_is_the_old_o
     replica.command(&["REPLICAOF", "NO", "ONE"]).await;
     let second = of(replica.url()).await;
     let limits = vec![Limit { scope: Scope::Everything, most: 9 }];
-    let wish = Wish {
+    let request = SlotRequest {
         member: Member { id: 1, fence: 1 },
         place: TaskRef { partition: Partition(0), due_at: Millis(0), id: 1 },
         until: Millis(1),
         limits: limits.clone(),
         rates: Vec::new(),
     };
-    let wish = || vec![wish.clone()];
-    assert_eq!(second.grant(wish(), Millis(1)).await.unwrap(), [Answer::NotWhole]);
+    let request = || vec![request.clone()];
+    assert_eq!(second.grant(request(), Millis(1)).await.unwrap(), [Verdict::NotWhole]);
     let room = second.room(&limits, &[], Millis(1)).await.unwrap();
-    assert_eq!((room.free, room.bound), (0, Some(Answer::NotWhole)));
+    assert_eq!((room.free, room.bound), (0, Some(Verdict::NotWhole)));
     assert!(!second.is_whole().await.unwrap());
-    assert_eq!(first.grant(wish(), Millis(1)).await.unwrap(), [Answer::Granted]);
+    assert_eq!(first.grant(request(), Millis(1)).await.unwrap(), [Verdict::Granted]);
     // The old one becomes the master again with what the other has, which lacks what it granted meanwhile.
     master.command(&["REPLICAOF", "127.0.0.1", &replica.port().to_string()]).await;
     until_answered(master, &["EXISTS", "t:{limits}:whole"], "0").await;

@@ -16,7 +16,7 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, Options, OutcomeReport, Running};
 use punctual_hot::NoHot;
 use punctual_sdk::{
-    Call, CancellationToken, Client, Failure, Reply, Task, Transport, Worked, Worker, bus::BusSource,
+    CancellationToken, Client, Failure, HttpRequest, Reply, Task, Transport, Worked, Worker, bus::BusSource,
 };
 use punctual_server::ServerOptions;
 use punctual_store::{ObjectBlobs, SqliteStore};
@@ -44,7 +44,7 @@ struct InProcess {
 }
 
 impl Transport for InProcess {
-    fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
+    fn send(&self, call: HttpRequest) -> BoxFuture<'_, Result<Reply, Failure>> {
         let router = self.router.clone();
         Box::pin(async move {
             let mut request =
@@ -63,7 +63,7 @@ impl Transport for InProcess {
 }
 
 /// An engine that publishes queue `q` to Redis.
-struct Rig<'r> {
+struct RedisWorkerRig<'r> {
     redis: &'r Redis,
     prefix: String,
     engine: Engine,
@@ -71,13 +71,13 @@ struct Rig<'r> {
     client: Client,
 }
 
-impl Rig<'static> {
+impl RedisWorkerRig<'static> {
     async fn start(push_lease_ms: i64) -> Self {
-        Rig::start_on(servers::redis().await, push_lease_ms).await
+        RedisWorkerRig::start_on(servers::redis().await, push_lease_ms).await
     }
 }
 
-impl<'r> Rig<'r> {
+impl<'r> RedisWorkerRig<'r> {
     async fn start_on(redis: &'r Redis, push_lease_ms: i64) -> Self {
         let prefix = redis.fresh_prefix();
         let bus = Arc::new(bus(redis, &prefix, "engine").await);
@@ -140,7 +140,7 @@ impl<'r> Rig<'r> {
             .from_bus(source)
     }
 
-    /// The one message that comes next, taken by hand.
+    /// The one message that comes next, taken manually.
     async fn receive(&self, bus: &RedisBus) -> Delivery {
         let mut got = bus.receive(&queue(), 1, HANG_LIMIT, WallClock.now()).await.unwrap();
         got.pop().expect("a message comes")
@@ -203,7 +203,7 @@ async fn publish(bus: &RedisBus, message: &Assignment) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_go_over_the_bus_to_workers_and_succeed() {
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let mut workers = Vec::new();
     for name in ["w-1", "w-2"] {
         let source = rig.source(name).await.guard(rig.guard(name).await);
@@ -227,15 +227,15 @@ async fn tasks_go_over_the_bus_to_workers_and_succeed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_attempt_that_is_delivered_twice_is_executed_once() {
-    let rig = Rig::start(LEASE_MS).await;
-    let by_hand = rig.bus("hand").await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
+    let manual = rig.bus("hand").await;
     let ran = Arc::new(AtomicUsize::new(0));
     let places = rig.insert(20).await;
     for _ in 0..20 {
-        let delivery = rig.receive(&by_hand).await;
-        publish(&by_hand, &delivery.message).await;
-        publish(&by_hand, &delivery.message).await;
-        by_hand.acknowledge(&queue(), &[delivery.id]).await.unwrap();
+        let delivery = rig.receive(&manual).await;
+        publish(&manual, &delivery.message).await;
+        publish(&manual, &delivery.message).await;
+        manual.acknowledge(&queue(), &[delivery.id]).await.unwrap();
     }
     let mut workers = Vec::new();
     for name in ["w-1", "w-2"] {
@@ -252,16 +252,16 @@ async fn an_attempt_that_is_delivered_twice_is_executed_once() {
     rig.running.stop().await;
 }
 
-/// Its outcome is known, and then the message comes again.
+/// Its outcome is known, and then the message is delivered again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stale_message_is_not_executed_and_leaves_the_bus() {
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let dead = rig.bus("dead").await;
     let place = rig.insert(1).await[0];
     let message = rig.receive(&dead).await.message;
     let (fence, result) = (message.fence, TaskResult::default());
     let outcome = OutcomeReport { place, fence, report: Report::Succeeded, result };
-    rig.engine.settle(vec![outcome], "dead").await.unwrap();
+    rig.engine.record_outcomes(vec![outcome], "dead").await.unwrap();
     drop(dead);
     let ran = Arc::new(AtomicUsize::new(0));
     let source = rig.source("w-1").await;
@@ -274,7 +274,7 @@ async fn a_stale_message_is_not_executed_and_leaves_the_bus() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_a_dead_worker_had_received_runs_in_another_before_its_lease_ends() {
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let dead = rig.bus("dead").await;
     let place = rig.insert(1).await[0];
     rig.receive(&dead).await;
@@ -291,7 +291,7 @@ async fn what_a_dead_worker_had_received_runs_in_another_before_its_lease_ends()
 /// The message comes with 2 s of lease left; the worker's leases last 30 s. Only a heartbeat can have extended it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_is_nearly_over_is_extended_before_the_task_runs() {
-    let rig = Rig::start(2_000).await;
+    let rig = RedisWorkerRig::start(2_000).await;
     let engine = rig.engine.clone();
     let source = rig.source("w-1").await;
     let worker = rig.worker("w-1", source).handle_any(move |task: Task| {
@@ -312,24 +312,24 @@ async fn a_lease_that_is_nearly_over_is_extended_before_the_task_runs() {
     rig.running.stop().await;
 }
 
-/// Redis goes away under a worker that waits; afterwards it works again.
+/// Redis becomes unavailable under a worker that waits; afterwards it works again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_worker_outlives_its_bus() {
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let own = Redis::own().await;
     let elsewhere = Arc::new(bus(&own, "own", "w-1").await);
     let ran = Arc::new(AtomicUsize::new(0));
     let source = BusSource::new(Arc::clone(&elsewhere) as Arc<dyn Bus>);
     let working = Working::start([counting(rig.worker("w-1", source), &ran)]);
-    let by_hand = rig.bus("hand").await;
+    let manual = rig.bus("hand").await;
     let mut pulled = 0;
     for round in 1..=2 {
-        // While its bus is away the worker pulls (C5), and may lease a task before the engine publishes it. Then the next one is
+        // While its bus is unavailable the worker pulls (C5), and may lease a task before the engine publishes it. Then the next one is
         // tried: the worker listens to its bus again when that answers.
         let (place, delivery) = loop {
             let place = rig.insert(1).await[0];
             tokio::select! {
-                delivery = rig.receive(&by_hand) => break (place, delivery),
+                delivery = rig.receive(&manual) => break (place, delivery),
                 () = rig.until_in_state(place, State::Succeeded) => pulled += 1,
             }
         };
@@ -349,7 +349,7 @@ async fn a_worker_outlives_its_bus() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
     const LEN: usize = 3 << 20;
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let letters = |letter: char| serde_json::to_string(&letter.to_string().repeat(LEN)).unwrap();
     let worker = rig.worker("w-1", rig.source("w-1").await).handle("k", |task: Task| async move {
         let sent: String = task.payload()?;
@@ -379,12 +379,12 @@ async fn guarded(redis: &Redis) -> usize {
     redis.command(&["KEYS", "*:guard"]).await.lines().filter(|line| line.ends_with(":guard")).count()
 }
 
-/// Pull works when the bus does not (C5): what fires while Redis is away runs all the same, and afterwards tasks come over the
+/// Pull works when the bus does not (C5): what fires while Redis is unavailable runs all the same, and afterwards tasks come over the
 /// bus again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn while_the_bus_is_away_a_worker_asks_the_server_and_returns() {
     let own = Redis::own().await;
-    let rig = Rig::start_on(&own, LEASE_MS).await;
+    let rig = RedisWorkerRig::start_on(&own, LEASE_MS).await;
     let elsewhere = bus(&own, &rig.prefix, "w-1").await;
     let ran = Arc::new(AtomicUsize::new(0));
     let source = BusSource::new(Arc::new(elsewhere)).guard(rig.guard("w-1").await);
@@ -411,10 +411,10 @@ async fn while_the_bus_is_away_a_worker_asks_the_server_and_returns() {
     rig.running.stop().await;
 }
 
-/// A worker that pulls, with a guard: an attempt that somebody else has begun is not begun again.
+/// A worker that pulls, with a guard: an attempt that another has begun is not begun again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_worker_that_pulls_asks_its_guard_and_runs_where_that_does_not_answer() {
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let own = Redis::own().await;
     let guard = |name: &str| {
         let options = GuardOptions { holder: name.to_owned(), ..GuardOptions::default() };
@@ -438,10 +438,10 @@ async fn a_worker_that_pulls_asks_its_guard_and_runs_where_that_does_not_answer(
     rig.running.stop().await;
 }
 
-/// The same attempt, which somebody else was handed too and has begun: what is not begun here is not answered for either.
+/// The same attempt, which another was handed too and has begun: what is not begun here is not answered for either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_worker_that_pulls_does_not_run_what_another_has_begun() {
-    let rig = Rig::start(LEASE_MS).await;
+    let rig = RedisWorkerRig::start(LEASE_MS).await;
     let held = rig.insert_into("pulled").await;
     let (other, fence) = (rig.guard("other").await, rig.engine.read(held).await.unwrap().fence);
     for fence in fence + 1..fence + 4 {

@@ -1,5 +1,5 @@
 //! What a process keeps in its own memory is bounded (D7, N10): tasks that do not fit wait in the store and fire on time, and
-//! names of queues that nobody uses any more are forgotten.
+//! names of queues that no caller uses any more are forgotten.
 
 use crate::engine::queue;
 use punctual_bus::MemoryBus;
@@ -23,12 +23,12 @@ use std::sync::Arc;
 const START: Millis = Millis(1_767_225_600_000);
 const MINUTE_MS: i64 = 60_000;
 
-struct Rig {
+struct RoomRig {
     clock: ManualClock,
     engine: Engine,
 }
 
-impl Rig {
+impl RoomRig {
     /// Embedded.
     fn new() -> Self {
         Self::with(Options::default())
@@ -71,7 +71,7 @@ impl Rig {
             report: Report::Succeeded,
             result: TaskResult::default(),
         };
-        self.engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
+        self.engine.record_outcomes(leased.iter().map(succeeded).collect(), "test").await.unwrap();
     }
 }
 
@@ -89,7 +89,7 @@ async fn what_does_not_fit_into_a_hot_set_waits_in_the_store_and_is_on_time() {
     const PAGES: usize = 3_000;
     let partitions = SqliteStore::in_memory(&Default::default()).unwrap().partitions();
     let hot = SharedHot::new(partitions).with_memory_max(ENTRY_BYTES * u64::try_from(ROOM).unwrap());
-    let most = all_are_on_time(Rig::over(Arc::new(hot), Options::default()), ROOM + PAGES).await;
+    let most = all_are_on_time(RoomRig::over(Arc::new(hot), Options::default()), ROOM + PAGES).await;
     assert!((ROOM / 2..=ROOM).contains(&most), "{most} in memory");
 }
 
@@ -98,12 +98,12 @@ async fn what_does_not_fit_into_a_hot_set_waits_in_the_store_and_is_on_time() {
 async fn only_what_is_due_within_seconds_is_in_the_memory_of_an_embedded_engine() {
     // Of ten seconds, and a few that have the same instant.
     let near = usize::try_from(TASKS * 10_000 / (40 * MINUTE_MS)).unwrap() + 20;
-    assert_eq!(all_are_on_time(Rig::new(), near).await, 0, "none of it was near");
+    assert_eq!(all_are_on_time(RoomRig::new(), near).await, 0, "none of it was near");
 }
 
 /// Tasks over 40 minutes, of which no more than `due_max` are in memory ahead of their instants. How many were after the inserts.
-async fn all_are_on_time(rig: Rig, due_max: usize) -> usize {
-    rig.engine.turn().await.unwrap();
+async fn all_are_on_time(rig: RoomRig, due_max: usize) -> usize {
+    rig.engine.run_once().await.unwrap();
     let mut most = 0;
     for batch in 0..20 {
         // Spread over 40 minutes, all within the horizon of an hour, and each batch over all of them.
@@ -115,7 +115,7 @@ async fn all_are_on_time(rig: Rig, due_max: usize) -> usize {
     let (mut came, mut latest_ms) = (0, 0);
     for _ in 0..46 * MINUTE_MS / STEP_MS {
         rig.clock.advance_ms(u64::try_from(STEP_MS).unwrap());
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
         let due = rig.due().await;
         assert!(due <= due_max, "{due}: what was left in the store came too early");
         let leased = rig.lease(&queue()).await;
@@ -131,12 +131,12 @@ async fn all_are_on_time(rig: Rig, due_max: usize) -> usize {
 /// What was set for a file by an older build, and for a bus that nobody can reach: its tasks wait for whoever pulls.
 #[tokio::test]
 async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
-    let rig = Rig::with(Options { can_push: false, ..Options::default() });
+    let rig = RoomRig::with(Options { can_push: false, ..Options::default() });
     let push = QueueSettings { mode: Some(Mode::Push), ..QueueSettings::default() };
     rig.engine.put_queue(queue(), push, None, "test", |_| true).await.unwrap();
     rig.engine.insert(vec![task(&queue(), START)], "test").await.unwrap();
-    rig.engine.turn().await.unwrap();
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let leased = rig.lease(&queue()).await;
     assert_eq!(leased.iter().map(|lease| lease.attempt).collect::<Vec<_>>(), [1]);
 }
@@ -144,13 +144,13 @@ async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
 #[tokio::test]
 async fn names_of_queues_that_nobody_uses_any_more_are_forgotten() {
     const QUEUES: usize = 200;
-    let rig = Rig::new();
-    rig.engine.turn().await.unwrap();
+    let rig = RoomRig::new();
+    rig.engine.run_once().await.unwrap();
     let name = |nth: usize| QueueKey { queue: Name::new(&format!("customer-{nth}")).unwrap(), ..queue() };
     for nth in 0..QUEUES {
         rig.engine.insert(vec![task(&name(nth), rig.engine.now())], "test").await.unwrap();
     }
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     for nth in 0..QUEUES {
         let leased = rig.lease(&name(nth)).await;
         assert_eq!(leased.len(), 1, "{nth}");
@@ -161,7 +161,7 @@ async fn names_of_queues_that_nobody_uses_any_more_are_forgotten() {
     for _ in 0..26 {
         rig.clock.advance_ms(3_600_000);
         rig.engine.insert(vec![task(&name(0), rig.engine.now())], "test").await.unwrap();
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
         rig.succeed(&rig.lease(&name(0)).await).await;
     }
     let held = rig.engine.queues_held();

@@ -1,4 +1,4 @@
-//! Queues whose due tasks are scanned for in the store (F1): engines that are turned by hand, on SQLite and the hot set in memory.
+//! Queues whose due tasks are scanned for in the store (F1): engines that are turned manually, on SQLite and the hot set in memory.
 //! On MySQL, with Redis and without: `outages::scanned`.
 
 mod watched;
@@ -16,7 +16,8 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{
-    AlertKind, Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, ScanByHand, Settled, Shared,
+    AlertKind, Backends, Cancelled, Engine, LeaseRequest, ManualScanResult, Options, OutcomeReport, Reported,
+    SharedBackends,
 };
 use punctual_hot::MemoryLimiter;
 use punctual_store::SqliteStore;
@@ -50,8 +51,8 @@ fn scanned(interval_ms: i64, most: u32) -> QueueSettings {
     }
 }
 
-/// What engines share. Their hot set and the limiter beside it write down who asks for them.
-struct Site {
+/// What engines share. Their hot set and the limiter beside it write down the caller for them.
+struct ScanSite {
     clock: ManualClock,
     truth: Arc<dyn Store>,
     hot: Arc<dyn Hot>,
@@ -60,15 +61,15 @@ struct Site {
     ownership: Arc<MemoryOwnership>,
     signals: SignalHub,
     calls: Calls,
-    nodes: Vec<Node>,
+    nodes: Vec<ScanNode>,
 }
 
-struct Node {
+struct ScanNode {
     store: Arc<FaultyStore>,
     engine: Engine,
 }
 
-impl Site {
+impl ScanSite {
     async fn new(engines: &[&str], settings: QueueSettings) -> Self {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let options = punctual_store::sqlite::Options { partitions: 4, ..Default::default() };
@@ -97,7 +98,7 @@ impl Site {
 
     fn begin(&mut self, name: &str) {
         let store = Arc::new(FaultyStore::new(Arc::clone(&self.truth), 1));
-        let shared = Shared {
+        let shared = SharedBackends {
             ownership: self.ownership.clone(),
             signals: self.signals.join(),
             stored_limiter: Some(Arc::clone(&self.stored_limiter)),
@@ -112,7 +113,7 @@ impl Site {
             shared: Some(shared),
         };
         let engine = Engine::new(backends, Options { name: name.to_owned(), ..Options::default() });
-        self.nodes.push(Node { store, engine });
+        self.nodes.push(ScanNode { store, engine });
     }
 
     fn engine(&self) -> &Engine {
@@ -124,22 +125,22 @@ impl Site {
     }
 
     /// What a store refuses is part of some tests.
-    async fn turn(&self) {
+    async fn run_once(&self) {
         for node in &self.nodes {
-            drop(node.engine.turn().await);
+            drop(node.engine.run_once().await);
         }
     }
 
     async fn turns(&self, count: usize) {
         for _ in 0..count {
             self.clock.advance_ms(TURN_MS);
-            self.turn().await;
+            self.run_once().await;
         }
     }
 
     async fn pass(&self, ms: i64) {
         self.clock.advance_ms(u64::try_from(ms).unwrap());
-        self.turn().await;
+        self.run_once().await;
     }
 
     async fn insert(&self, after_ms: impl IntoIterator<Item = i64>) -> Vec<TaskRef> {
@@ -148,7 +149,7 @@ impl Site {
         inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
-    async fn by_hand(&self) -> ScanByHand {
+    async fn manual(&self) -> ManualScanResult {
         self.engine().scan_queue(queue()).await.unwrap().unwrap()
     }
 
@@ -180,14 +181,14 @@ async fn end(engine: &Engine, leased: &[Assignment], report: Report) {
         report,
         result: TaskResult::default(),
     };
-    let settled = engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
 /// A whole life of tasks: inserted near and far, overdue, failed and tried again, cancelled, given back; and what is looked at.
 #[tokio::test]
 async fn nothing_of_a_queue_that_is_scanned_comes_to_the_hot_set_or_its_limiter() {
-    let site = Site::new(&["a", "b"], scanned(1_000, 3)).await;
+    let site = ScanSite::new(&["a", "b"], scanned(1_000, 3)).await;
     site.calls.take();
     let places = site.insert([-60_000, 0, 400, 700, 5_000, 30_000, 1_800_000]).await;
     site.turns(TURNS).await;
@@ -218,16 +219,16 @@ async fn nothing_of_a_queue_that_is_scanned_comes_to_the_hot_set_or_its_limiter(
 
 #[tokio::test]
 async fn a_scan_by_hand_answers_what_it_found_and_executors_have_so_many_at_a_time() {
-    let site = Site::new(&["a", "b", "c"], scanned(HOUR_MS, 2)).await;
+    let site = ScanSite::new(&["a", "b", "c"], scanned(HOUR_MS, 2)).await;
     let places = site.insert([0, 1, 2, 3, 4, 60_000]).await;
     site.turns(TURNS).await;
     for place in &places[..5] {
         assert_eq!(site.state(*place).await, State::Scheduled, "the next scan is in an hour");
     }
-    let report = site.by_hand().await;
+    let report = site.manual().await;
     assert_eq!((report.found, report.handed_over, report.failed), (5, 5, 0));
     assert!(report.is_complete);
-    assert_eq!((site.by_hand().await.found, site.by_hand().await.handed_over), (5, 0), "they wait");
+    assert_eq!((site.manual().await.found, site.manual().await.handed_over), (5, 0), "they wait");
     let mut order = Vec::new();
     for _ in 0..5 {
         // Wherever they are asked for.
@@ -255,7 +256,7 @@ async fn a_scan_by_hand_answers_what_it_found_and_executors_have_so_many_at_a_ti
 /// A database that hangs is not waited for once a partition, and whoever has started the scan is told what to do.
 #[tokio::test]
 async fn a_scan_by_hand_ends_with_what_to_do_while_the_database_hangs() {
-    let site = Site::new(&["a"], scanned(HOUR_MS, 9)).await;
+    let site = ScanSite::new(&["a"], scanned(HOUR_MS, 9)).await;
     let places = site.insert([0, 1]).await;
     site.pass(500).await;
     let gate = site.nodes[0].store.faults.hold(StoreGroup::Scan);
@@ -263,16 +264,16 @@ async fn a_scan_by_hand_ends_with_what_to_do_while_the_database_hangs() {
     assert!(hung.contains("punctual doctor") && hung.contains("scan again"), "{hung}");
     assert_eq!(gate.came(), 1, "the other partitions are not asked while it hangs");
     gate.open();
-    assert_eq!(site.by_hand().await.found, 2);
+    assert_eq!(site.manual().await.found, 2);
     assert_eq!(site.state(places[0]).await, State::Ready);
 }
 
 #[tokio::test]
 async fn one_engine_leases_in_the_order_of_time() {
-    let site = Site::new(&["a"], scanned(HOUR_MS, 1)).await;
+    let site = ScanSite::new(&["a"], scanned(HOUR_MS, 1)).await;
     let places = site.insert([40, 10, 30, 0, 20]).await;
     site.turns(1).await;
-    site.by_hand().await;
+    site.manual().await;
     let mut order = Vec::new();
     for _ in 0..5 {
         let leased = lease(site.engine(), 9).await;
@@ -284,15 +285,15 @@ async fn one_engine_leases_in_the_order_of_time() {
 
 #[tokio::test]
 async fn a_task_in_front_that_cannot_be_written_keeps_no_other_waiting() {
-    let site = Site::new(&["a"], scanned(HOUR_MS, 9)).await;
+    let site = ScanSite::new(&["a"], scanned(HOUR_MS, 9)).await;
     let places = site.insert([0, 1, 2]).await;
     site.pass(500).await;
     site.nodes[0].store.faults.set_once(StoreGroup::Apply, Dials::REFUSES);
-    let report = site.by_hand().await;
+    let report = site.manual().await;
     assert_eq!((report.found, report.handed_over, report.failed), (3, 2, 1));
     assert!(!report.is_complete);
     assert_eq!(site.state(places[0]).await, State::Scheduled);
-    let report = site.by_hand().await;
+    let report = site.manual().await;
     assert_eq!((report.found, report.handed_over, report.failed), (3, 1, 0));
     // Nor one whose lease fails; whether or not that can be known.
     for dials in [Dials::REFUSES, Dials::SILENT] {
@@ -308,7 +309,7 @@ async fn a_task_in_front_that_cannot_be_written_keeps_no_other_waiting() {
 
 #[tokio::test]
 async fn three_scans_that_fail_in_a_row_are_an_alert_and_so_is_a_task_that_is_later_than_its_budget() {
-    let site = Site::new(&["a"], scanned(1_000, 2)).await;
+    let site = ScanSite::new(&["a"], scanned(1_000, 2)).await;
     let place = site.insert([0]).await[0];
     let faults = &site.nodes[0].store.faults;
     let is_failing =
@@ -340,7 +341,8 @@ async fn three_scans_that_fail_in_a_row_are_an_alert_and_so_is_a_task_that_is_la
 #[tokio::test]
 async fn a_task_that_no_scan_finds_is_overdue_only_after_its_budget() {
     let site =
-        Site::new(&["a"], QueueSettings { lateness_budget_ms: Some(120_000), ..scanned(HOUR_MS, 2) }).await;
+        ScanSite::new(&["a"], QueueSettings { lateness_budget_ms: Some(120_000), ..scanned(HOUR_MS, 2) })
+            .await;
     site.insert([0]).await;
     site.turns(4).await;
     let is_overdue = async || site.alerts().await.iter().any(|(kind, _)| *kind == AlertKind::OverdueNotFired);
@@ -357,10 +359,10 @@ async fn a_task_that_no_scan_finds_is_overdue_only_after_its_budget() {
 /// The engine has made all ready and has leased one when it dies.
 #[tokio::test]
 async fn what_an_engine_that_dies_has_found_another_one_hands_over() {
-    let mut site = Site::new(&["a"], scanned(HOUR_MS, 2)).await;
+    let mut site = ScanSite::new(&["a"], scanned(HOUR_MS, 2)).await;
     let places = site.insert([0, 1, 2, 3]).await;
     site.pass(100).await;
-    assert_eq!(site.by_hand().await.handed_over, 4);
+    assert_eq!(site.manual().await.handed_over, 4);
     let leased = lease(site.engine(), 1).await;
     assert_eq!(leased.len(), 1);
     drop(site.nodes.pop());
@@ -372,7 +374,7 @@ async fn what_an_engine_that_dies_has_found_another_one_hands_over() {
         assert!(leased.len() <= 2);
         came.extend(leased.iter().map(|lease| (lease.place.id, lease.attempt)));
         end(site.engine(), &leased, Report::Succeeded).await;
-        site.by_hand().await;
+        site.manual().await;
     }
     assert_eq!(came.len(), places.len());
     assert_eq!(came[&leased[0].place.id], 2, "its lease has ended, and spent an attempt");
@@ -384,7 +386,7 @@ async fn what_an_engine_that_dies_has_found_another_one_hands_over() {
 async fn a_change_of_the_source_loses_and_doubles_nothing() {
     for seed in 0..30 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let site = Site::new(&["a", "b", "c"], QueueSettings::default()).await;
+        let site = ScanSite::new(&["a", "b", "c"], QueueSettings::default()).await;
         let (mut inserted, mut accepted) = (HashSet::new(), HashMap::<i64, usize>::new());
         let mut held: Vec<(usize, Assignment)> = Vec::new();
         for step in 0..200 {
@@ -414,11 +416,11 @@ async fn a_change_of_the_source_loses_and_doubles_nothing() {
                         end(&site.nodes[nth].engine, &[lease], Report::Succeeded).await;
                     }
                 }
-                // One that is slow to hear of it.
+                // One that is slow to learn of it.
                 _ => {
                     site.clock.advance_ms(random.u64(50..400));
                     let nth = random.usize(0..3);
-                    drop(site.nodes[nth].engine.turn().await);
+                    drop(site.nodes[nth].engine.run_once().await);
                 }
             }
         }
@@ -443,7 +445,7 @@ async fn a_change_of_the_source_loses_and_doubles_nothing() {
 /// Back in the hot set, all that is due within its horizon fires at its instant, whichever engine has inserted it.
 #[tokio::test]
 async fn what_was_inserted_while_its_queue_was_scanned_fires_on_time_when_it_is_scanned_no_more() {
-    let site = Site::new(&["a", "b"], scanned(1_000, 2)).await;
+    let site = ScanSite::new(&["a", "b"], scanned(1_000, 2)).await;
     let places = site.insert([20_000, 40_000, 600_000]).await;
     site.turns(4).await;
     assert_eq!(site.calls.take(), [""; 0]);
@@ -453,9 +455,9 @@ async fn what_was_inserted_while_its_queue_was_scanned_fires_on_time_when_it_is_
     for (place, after_ms) in places.iter().zip([20_000, 40_000, 600_000]) {
         let due_at = site.task(*place).await.due_at;
         site.clock.set(due_at.plus(-900));
-        site.turn().await;
+        site.run_once().await;
         site.clock.set(due_at);
-        site.turn().await;
+        site.run_once().await;
         let mut leased = Vec::new();
         for node in &site.nodes {
             leased.extend(lease(&node.engine, 9).await);
@@ -468,7 +470,7 @@ async fn what_was_inserted_while_its_queue_was_scanned_fires_on_time_when_it_is_
 
 #[tokio::test]
 async fn why_says_that_a_queue_is_scanned_and_when() {
-    let site = Site::new(&["a"], scanned(HOUR_MS, 1)).await;
+    let site = ScanSite::new(&["a"], scanned(HOUR_MS, 1)).await;
     let places = site.insert([0, 1, 60_000]).await;
     site.turns(2).await;
     let (_, why) = site.engine().why(places[0]).await.unwrap();
@@ -477,7 +479,7 @@ async fn why_says_that_a_queue_is_scanned_and_when() {
     assert!(why.expected_at.is_some_and(|at| at > site.now()), "the next scan is ahead");
     let (_, why) = site.engine().why(places[2]).await.unwrap();
     assert_eq!(why.blocking, Some("time"));
-    site.by_hand().await;
+    site.manual().await;
     assert_eq!(lease(site.engine(), 1).await.len(), 1);
     let (_, why) = site.engine().why(places[1]).await.unwrap();
     assert_eq!(why.blocking, Some("limit"), "{}", why.reason);

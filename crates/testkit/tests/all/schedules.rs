@@ -1,5 +1,5 @@
 //! Schedules on a real engine and both kinds of back ends: runs are made ahead of their time and once, whoever dies between
-//! two steps; what is changed or paused is taken back; policies hold with real tasks. Time stands still until a test moves it.
+//! two steps; what is changed or paused is revoked; policies hold with real tasks. Time stands still until a test moves it.
 
 mod asked_for;
 mod changes;
@@ -15,10 +15,10 @@ use punctual_domain::{
     state::State,
     time::Millis,
 };
-use rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
+use rig::{MINUTE_MS, START, SchedulesRig, every_minute, key, on_both, shown};
 
 on_both!(a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_history);
-async fn a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_history(rig: Rig) {
+async fn a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_history(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planned().await;
     let tasks = rig.tasks().await;
@@ -40,7 +40,7 @@ async fn a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_his
 }
 
 on_both!(two_engines_that_plan_at_once_make_one);
-async fn two_engines_that_plan_at_once_make_one(rig: Rig) {
+async fn two_engines_that_plan_at_once_make_one(rig: SchedulesRig) {
     for nth in 0..20 {
         rig.put(&format!("s{nth}"), every_minute()).await;
     }
@@ -60,7 +60,7 @@ async fn two_engines_that_plan_at_once_make_one(rig: Rig) {
 }
 
 on_both!(a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on);
-async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: Rig) {
+async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: SchedulesRig) {
     rig.put("digest", Schedule { missed: punctual_domain::schedule::Missed::Skip, ..every_minute() }).await;
     rig.pass(MINUTE_MS + 30_000).await;
     assert_eq!(rig.leased().await.len(), 1);
@@ -75,8 +75,9 @@ async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: Rig) {
     rig.planner.resume(&key("digest"), "ada").await.unwrap();
     rig.planned().await;
     let runs = rig.runs("digest").await;
-    let told = [(5, Outcome::Created), (4, Outcome::Missed), (2, Outcome::Cancelled), (1, Outcome::Created)];
-    assert_eq!(shown(&runs), told);
+    let reported =
+        [(5, Outcome::Created), (4, Outcome::Missed), (2, Outcome::Cancelled), (1, Outcome::Created)];
+    assert_eq!(shown(&runs), reported);
     assert!(runs[1].reason.as_ref().unwrap().contains("it was paused"), "{runs:?}");
     rig.pass(30_000).await;
     assert_eq!(rig.leased().await.len(), 1);
@@ -91,7 +92,7 @@ async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: Rig) {
 }
 
 on_both!(a_pause_and_a_resume_before_the_instant_lose_no_run_and_make_none_twice);
-async fn a_pause_and_a_resume_before_the_instant_lose_no_run_and_make_none_twice(rig: Rig) {
+async fn a_pause_and_a_resume_before_the_instant_lose_no_run_and_make_none_twice(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planned().await;
     for _ in 0..3 {
@@ -105,7 +106,7 @@ async fn a_pause_and_a_resume_before_the_instant_lose_no_run_and_make_none_twice
 }
 
 on_both!(a_change_takes_back_what_the_old_document_made_and_makes_what_the_new_one_says);
-async fn a_change_takes_back_what_the_old_document_made_and_makes_what_the_new_one_says(rig: Rig) {
+async fn a_change_takes_back_what_the_old_document_made_and_makes_what_the_new_one_says(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planned().await;
     let changed = Schedule { cron: vec!["30 * * * * *".to_owned()], ..every_minute() };
@@ -118,7 +119,7 @@ async fn a_change_takes_back_what_the_old_document_made_and_makes_what_the_new_o
 }
 
 on_both!(a_schedule_that_is_deleted_leaves_nothing_that_fires);
-async fn a_schedule_that_is_deleted_leaves_nothing_that_fires(rig: Rig) {
+async fn a_schedule_that_is_deleted_leaves_nothing_that_fires(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planned().await;
     let taken = rig.planner.delete(&key("digest"), "ada", |_| true).await.unwrap();
@@ -133,7 +134,7 @@ async fn a_schedule_that_is_deleted_leaves_nothing_that_fires(rig: Rig) {
 }
 
 on_both!(all_that_are_due_at_one_instant_are_made_before_it);
-async fn all_that_are_due_at_one_instant_are_made_before_it(rig: Rig) {
+async fn all_that_are_due_at_one_instant_are_made_before_it(rig: SchedulesRig) {
     const SCHEDULES: usize = 1_200;
     for nth in 0..SCHEDULES {
         rig.put(&format!("s{nth}"), every_minute()).await;
@@ -146,14 +147,14 @@ async fn all_that_are_due_at_one_instant_are_made_before_it(rig: Rig) {
 }
 
 on_both!(one_whose_next_run_is_far_is_looked_at_every_day);
-async fn one_whose_next_run_is_far_is_looked_at_every_day(rig: Rig) {
+async fn one_whose_next_run_is_far_is_looked_at_every_day(rig: SchedulesRig) {
     rig.put("leap", Schedule { cron: vec!["0 0 29 2 *".to_owned()], ..every_minute() }).await;
     rig.planned().await;
     assert_eq!(rig.planner.next_run_at().await.unwrap(), Some(START.plus(24 * 60 * MINUTE_MS)));
 }
 
 on_both!(each_run_has_its_own_payload);
-async fn each_run_has_its_own_payload(rig: Rig) {
+async fn each_run_has_its_own_payload(rig: SchedulesRig) {
     let payload = r#"{"at": {"$expr": "scheduled_at"}, "file": {"$expr": "schedule + '-' + string(run)"}}"#;
     let mut schedule = every_minute();
     schedule.task.payload = Some(Payload::Json(payload.to_owned()));
@@ -175,7 +176,7 @@ fn rfc3339(at: Millis) -> String {
 }
 
 on_both!(a_payload_that_cannot_be_filled_in_is_told_and_stops_nothing_else);
-async fn a_payload_that_cannot_be_filled_in_is_told_and_stops_nothing_else(rig: Rig) {
+async fn a_payload_that_cannot_be_filled_in_is_told_and_stops_nothing_else(rig: SchedulesRig) {
     let mut schedule = every_minute();
     schedule.task.payload = Some(Payload::Json(r#"{"n": {"$expr": "1 / (run - 2)"}}"#.to_owned()));
     rig.put("digest", schedule).await;
@@ -187,7 +188,7 @@ async fn a_payload_that_cannot_be_filled_in_is_told_and_stops_nothing_else(rig: 
 }
 
 on_both!(a_name_belongs_to_its_namespace);
-async fn a_name_belongs_to_its_namespace(rig: Rig) {
+async fn a_name_belongs_to_its_namespace(rig: SchedulesRig) {
     let other = ScheduleKey { namespace: Name::new("other").unwrap(), name: key("digest").name };
     rig.put("digest", every_minute()).await;
     rig.planner.put(&other, every_minute(), "ada", |revision| revision == 0).await.unwrap();
@@ -197,7 +198,7 @@ async fn a_name_belongs_to_its_namespace(rig: Rig) {
 }
 
 on_both!(a_namespace_that_is_deleted_takes_its_schedules_along);
-async fn a_namespace_that_is_deleted_takes_its_schedules_along(rig: Rig) {
+async fn a_namespace_that_is_deleted_takes_its_schedules_along(rig: SchedulesRig) {
     let other = ScheduleKey { namespace: Name::new("other").unwrap(), name: key("digest").name };
     rig.planner.put(&other, every_minute(), "ada", |revision| revision == 0).await.unwrap();
     rig.put("digest", every_minute()).await;

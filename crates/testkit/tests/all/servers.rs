@@ -3,7 +3,7 @@
 
 use punctual_testkit::{
     patience::until,
-    servers::{self, CallTally, MariaDb, Redis, RedisCluster, STATEMENT_LOG, Sentinels, Tally},
+    servers::{self, CallTally, MariaDb, Redis, RedisCluster, STATEMENT_LOG, Sentinels, StatementTally},
 };
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -53,7 +53,7 @@ async fn what_a_mariadb_is_asked_is_counted() {
     let rows = "CREATE TABLE task (id INT PRIMARY KEY, state INT, attempt INT); INSERT INTO task VALUES (1, 1, 0), (2, 1, 0), (3, 1, 0)";
     server.sql(name(&url), rows).await;
     let statements = server.statements().await;
-    assert_eq!(statements.tally(&server).await, Tally::default());
+    assert_eq!(statements.tally(&server).await, StatementTally::default());
     let hands_over = "UPDATE task SET state = 4, attempt = attempt + 1 WHERE id";
     for text in [
         format!("BEGIN; SELECT id FROM task WHERE id < 3; {hands_over} < 3; SELECT 'b\n# c'; COMMIT"),
@@ -63,7 +63,7 @@ async fn what_a_mariadb_is_asked_is_counted() {
     ] {
         server.sql(name(&url), &text).await;
     }
-    let wanted = Tally {
+    let wanted = StatementTally {
         statements: 14,
         transactions: 3,
         undone: 1,

@@ -14,7 +14,9 @@ use punctual_domain::{
     task::{Lease, NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
+use punctual_engine::{
+    Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Reported, SharedBackends,
+};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -55,7 +57,7 @@ mod signals_in_memory {
 }
 
 /// What the engines share.
-struct Cluster {
+struct EngineCluster {
     clock: Arc<dyn Clock>,
     truth: Arc<dyn Store>,
     hot: Arc<SharedHot>,
@@ -64,12 +66,12 @@ struct Cluster {
     signals: SignalHub,
 }
 
-struct Node {
+struct SharedNode {
     store: Arc<FaultyStore>,
     engine: Engine,
 }
 
-impl Cluster {
+impl EngineCluster {
     fn new() -> Self {
         Self::with_clock(Arc::new(WallClock))
     }
@@ -81,10 +83,13 @@ impl Cluster {
         Self { clock, truth, hot, limiter: Arc::default(), ownership, signals: SignalHub::default() }
     }
 
-    fn node(&self, name: &str, options: Options) -> Node {
+    fn node(&self, name: &str, options: Options) -> SharedNode {
         let store = Arc::new(FaultyStore::new(Arc::clone(&self.truth), 1));
-        let shared =
-            Shared { ownership: self.ownership.clone(), signals: self.signals.join(), stored_limiter: None };
+        let shared = SharedBackends {
+            ownership: self.ownership.clone(),
+            signals: self.signals.join(),
+            stored_limiter: None,
+        };
         let backends = Backends {
             store: store.clone(),
             hot: self.hot.clone(),
@@ -95,7 +100,7 @@ impl Cluster {
             shared: Some(shared),
         };
         let engine = Engine::new(backends, Options { name: name.to_owned(), ..options });
-        Node { store, engine }
+        SharedNode { store, engine }
     }
 
     fn partitions(&self) -> usize {
@@ -103,7 +108,7 @@ impl Cluster {
     }
 }
 
-impl Node {
+impl SharedNode {
     async fn insert(&self, count: usize, delay_ms: i64) -> Vec<TaskRef> {
         let execute_at = self.engine.now().plus(delay_ms);
         let task = |_| NewTask::new(queue(), Name::new("k").unwrap(), execute_at);
@@ -149,7 +154,7 @@ impl Node {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
     let running_a = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
@@ -176,7 +181,7 @@ async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_insert_at_one_engine_reaches_the_wheel_of_the_owner_without_any_repair() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     // The owner looks by itself only once an hour: whatever it does, it was told.
     let never = Options { claim_interval_ms: 3_600_000, preload_interval_ms: 3_600_000, ..slow_repair() };
     let owner = cluster.node("owner", never);
@@ -195,7 +200,7 @@ async fn an_insert_at_one_engine_reaches_the_wheel_of_the_owner_without_any_repa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_at_one_engine_gets_what_fires_at_another() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
     let (running_a, running_b) = (a.engine.start().unwrap(), b.engine.start().unwrap());
     until("they share", || async {
@@ -214,7 +219,7 @@ async fn who_waits_at_one_engine_gets_what_fires_at_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_that_are_lost_cost_lateness_and_no_task() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     cluster.signals.set_mute(true);
     let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
     let (running_a, running_b) = (a.engine.start().unwrap(), b.engine.start().unwrap());
@@ -237,7 +242,7 @@ fn kill(runtime: Runtime) {
 #[test]
 fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_at_another() {
     let (dying, living) = (Runtime::new().unwrap(), Runtime::new().unwrap());
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let a = cluster.node("a", Options::default());
     let b = cluster.node("b", Options::default());
     let places = dying.block_on(async {
@@ -275,7 +280,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_at_another() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let a = cluster.node("a", Options::default());
     let running = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
@@ -293,10 +298,10 @@ async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
     running.stop().await;
 }
 
-/// What is given up waits for a store that hangs; signs of life, and what is kept, do not.
+/// What is given up waits for a store that hangs; heartbeats, and what is kept, do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_hangs_while_the_members_change_costs_an_engine_no_other_partition() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
     let running_a = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
@@ -333,7 +338,7 @@ async fn a_store_that_hangs_while_the_members_change_costs_an_engine_no_other_pa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
     let running = a.engine.start().unwrap();
     until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
@@ -352,8 +357,8 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
-    let settled = a.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted));
+    let recorded = a.engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted));
     running.stop().await;
     let states = cluster.truth.read(&places).await.unwrap().into_iter().flatten().map(|task| task.state);
     let (cancelled, done): (Vec<_>, Vec<_>) = states.partition(|state| *state == State::Cancelled);
@@ -365,7 +370,7 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
 /// its instant, and it is cancelled through another engine: when the load arrives after the answer, nobody gets the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after_the_answer() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let owner = cluster.node("owner", Options::default());
     let running = owner.engine.start().unwrap();
     until("it owns all", || async { owner.engine.owned() == cluster.partitions() }).await;
@@ -416,7 +421,7 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
 /// The store shows all partitions but the first: what is overdue in the others and was lost fires.
 #[tokio::test]
 async fn what_is_overdue_fires_although_one_partition_cannot_be_looked_at() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let store = Arc::new(FaultyStore::new(Arc::clone(&cluster.truth), 1));
     let backends = Backends {
         store: store.clone(),
@@ -456,28 +461,28 @@ async fn what_is_overdue_fires_although_one_partition_cannot_be_looked_at() {
 async fn what_another_engine_has_inserted_is_handed_over_without_a_look() {
     const TASKS: usize = 100;
     let clock = Arc::new(ManualClock::at(Millis(1_700_000_000_000)));
-    let cluster = Cluster::with_clock(clock.clone());
+    let cluster = EngineCluster::with_clock(clock.clone());
     let nodes = ["a", "b"].map(|name| cluster.node(name, slow_repair()));
     let [inserts, leases] = &nodes;
-    let turn = async || {
+    let run_once = async || {
         for node in &nodes {
-            node.engine.turn().await.unwrap();
+            node.engine.run_once().await.unwrap();
         }
     };
     until("the partitions are shared", async || {
         clock.advance(Duration::from_millis(500));
-        turn().await;
+        run_once().await;
         let owned = nodes.each_ref().map(|node| node.engine.owned());
         !owned.contains(&0) && owned.iter().sum::<usize>() == cluster.partitions()
     })
     .await;
     inserts.insert(TASKS, 9_000).await;
-    turn().await;
+    run_once().await;
     clock.advance(Duration::from_millis(9_000));
     nodes.iter().for_each(|node| _ = node.store.said());
     let leased = parking_lot::Mutex::new(HashSet::new());
     until("all are handed over", async || {
-        turn().await;
+        run_once().await;
         let more = leases.lease(0).await;
         let mut leased = leased.lock();
         leased.extend(more.iter().map(|lease| lease.place.id));

@@ -1,5 +1,5 @@
 //! Fair shares of limits that namespaces, or queues of one, have together: one that floods takes nothing of the others'.
-//! Turned by hand under a manual clock, and with engines and executors at work on the embedded back ends and on real MySQL
+//! Turned manually under a manual clock, and with engines and executors at work on the embedded back ends and on real MySQL
 //! and Redis.
 
 use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock};
@@ -19,7 +19,7 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Reported};
 use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -83,18 +83,18 @@ async fn end(engine: &Engine, attempts: &[Assignment]) {
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
-    let settled = engine.settle(attempts.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(attempts.iter().map(report).collect(), "test").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
-/// One embedded engine that is turned by hand.
-struct Rig {
+/// One embedded engine that is turned manually.
+struct SharesRig {
     clock: ManualClock,
     limiter: Arc<MemoryLimiter>,
     engine: Engine,
 }
 
-impl Rig {
+impl SharesRig {
     async fn new(everything: ScopeSettings) -> Self {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
@@ -116,7 +116,7 @@ impl Rig {
 
     async fn pass(&self, ms: u64) {
         self.clock.advance_ms(ms);
-        self.engine.turn().await.unwrap();
+        self.engine.run_once().await.unwrap();
     }
 
     async fn flood(&self, queue: &QueueKey, count: usize) -> punctual_domain::place::TaskRef {
@@ -134,7 +134,7 @@ impl Rig {
     }
 
     /// Everybody asks, and what it had is over: until nothing changes any more.
-    async fn settle(&self, queues: &[QueueKey]) {
+    async fn record_outcomes(&self, queues: &[QueueKey]) {
         let mut running: Vec<Vec<Assignment>> = vec![Vec::new(); queues.len()];
         for _ in 0..12 {
             for (queue, running) in queues.iter().zip(&mut running) {
@@ -151,7 +151,7 @@ impl Rig {
 
 #[tokio::test]
 async fn when_slots_are_short_namespaces_get_their_weights_and_a_waiting_task_says_so() {
-    let rig = Rig::new(slots(12)).await;
+    let rig = SharesRig::new(slots(12)).await;
     let (a, b) = (queue("a"), queue("b"));
     let last_of_a = rig.flood(&a, 300).await;
     let flood = rig.lease(&a, 100).await;
@@ -182,7 +182,7 @@ async fn when_slots_are_short_namespaces_get_their_weights_and_a_waiting_task_sa
 
 #[tokio::test]
 async fn what_one_does_not_use_goes_to_the_others_and_tasks_that_nobody_asks_for_hold_nothing_back() {
-    let rig = Rig::new(slots(12)).await;
+    let rig = SharesRig::new(slots(12)).await;
     let (a, b) = (queue("a"), queue("b"));
     rig.flood(&b, 50).await;
     rig.flood(&a, 300).await;
@@ -209,7 +209,7 @@ async fn what_one_does_not_use_goes_to_the_others_and_tasks_that_nobody_asks_for
 /// Its executors ask another engine, of which this one has heard nothing yet.
 #[tokio::test]
 async fn who_has_its_first_slot_at_another_engine_is_left_its_share_before_that_has_told() {
-    let rig = Rig::new(slots(12)).await;
+    let rig = SharesRig::new(slots(12)).await;
     let (a, b) = (queue("a"), queue("b"));
     rig.flood(&a, 300).await;
     let flood = rig.lease(&a, 100).await;
@@ -227,10 +227,10 @@ async fn who_has_its_first_slot_at_another_engine_is_left_its_share_before_that_
     assert_eq!(rig.lease(&a, 100).await.len(), 4, "b has one, and one is kept for it: nobody asks for more");
 }
 
-/// Whoever asks first would always get the only slot.
+/// A caller that asks first would always get the only slot.
 #[tokio::test]
 async fn the_only_slot_goes_round_by_weight() {
-    let rig = Rig::new(slots(1)).await;
+    let rig = SharesRig::new(slots(1)).await;
     set(&rig.engine, Scope::Namespace(name("n4")), Setting::Scope(weight(2))).await;
     let queues: Vec<QueueKey> = (0..5).map(|nth| queue(&format!("n{nth}"))).collect();
     for queue in &queues {
@@ -253,14 +253,14 @@ async fn the_only_slot_goes_round_by_weight() {
 
 #[tokio::test]
 async fn queues_of_a_namespace_share_its_slots_by_their_weights() {
-    let rig = Rig::new(ScopeSettings::default()).await;
+    let rig = SharesRig::new(ScopeSettings::default()).await;
     set(&rig.engine, Scope::Namespace(name("a")), Setting::Scope(slots(8))).await;
     let (mail, sms) = (queue_of("a", "mail"), queue_of("a", "sms"));
     let heavy = QueueSettings { weight: Some(3), ..QueueSettings::default() };
     set(&rig.engine, Scope::Queue(sms.clone()), Setting::Queue(Box::new(heavy))).await;
     rig.flood(&mail, 300).await;
     rig.flood(&sms, 300).await;
-    rig.settle(&[mail.clone(), sms.clone()]).await;
+    rig.record_outcomes(&[mail.clone(), sms.clone()]).await;
     let held = rig.limiter.held(&[LimitScope::Queue(mail), LimitScope::Queue(sms)]).await.unwrap();
     assert_eq!(held, [2, 6]);
 }
@@ -269,7 +269,7 @@ async fn queues_of_a_namespace_share_its_slots_by_their_weights() {
 #[tokio::test]
 async fn a_flood_takes_no_starts_of_anothers_share_of_a_rate() {
     let rate = Some(Rate { limit: 100, period_ms: 1_000, burst: 4 });
-    let rig = Rig::new(ScopeSettings { rate, ..ScopeSettings::default() }).await;
+    let rig = SharesRig::new(ScopeSettings { rate, ..ScopeSettings::default() }).await;
     let (a, b) = (queue("a"), queue("b"));
     rig.flood(&a, 900).await;
     let (mut of_a, mut behind, mut done) = (0, 0, 0);
@@ -297,7 +297,7 @@ async fn a_flood_takes_no_starts_of_anothers_share_of_a_rate() {
 
 /// What executors do, by their own account.
 #[derive(Default)]
-struct Log {
+struct ShareLog {
     is_over: AtomicBool,
     running: AtomicUsize,
     most: AtomicUsize,
@@ -306,7 +306,7 @@ struct Log {
 }
 
 /// Works on one queue until it is stopped.
-async fn work(engine: Engine, queue: QueueKey, log: Arc<Log>) {
+async fn work(engine: Engine, queue: QueueKey, log: Arc<ShareLog>) {
     let mut ticks = tokio::time::interval(WORK);
     while !log.is_over.load(SeqCst) {
         let leased = lease(&engine, &queue, 1, 200).await;
@@ -332,7 +332,7 @@ const EXECUTORS: usize = LIMIT;
 /// A flood that had no more than luck would leave the newcomer an eighth.
 const FLOOD: usize = 7 * EXECUTORS;
 
-/// A's executors ask at the first engine, B's at the last: what one of them wants the other one must hear of.
+/// A's executors ask at the first engine, B's at the last: what one of them wants the other one must learn of.
 async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
     let (mut all, mut last) = (Vec::new(), None);
     for nth in 0..engines {
@@ -349,7 +349,7 @@ async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
     let (first, limiter) = (all[0].0.clone(), last.unwrap());
     let other = all[engines - 1].0.clone();
     let (a, b) = (queue("a"), queue("b"));
-    let (log, mut executors) = (Arc::new(Log::default()), JoinSet::new());
+    let (log, mut executors) = (Arc::new(ShareLog::default()), JoinSet::new());
     let mut work_on = |engine: &Engine, queue: &QueueKey, count: usize| {
         for _ in 0..count {
             executors.spawn(work(engine.clone(), queue.clone(), log.clone()));

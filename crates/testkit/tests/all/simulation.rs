@@ -1,7 +1,7 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
 use punctual_testkit::simulation::{
-    Due, Faults, Hands, Op, Order, Setup, run, run_changes, run_schedules, run_workflows, seeded,
+    Due, Faults, Hands, Op, ReadyOrder, Setup, run, run_changes, run_schedules, run_workflows, seeded,
     seeded_for_many, seeded_with_order, with_a_bus, with_limits, with_the_hot_set_away,
 };
 
@@ -127,10 +127,10 @@ fn keeps_order(engines: usize, limits: bool) {
 fn keeps_order_with(due: Due, engines: usize, limits: bool, change: fn(Vec<Op>, u64) -> Vec<Op>) {
     let setup = Setup { engines, faults: Faults::None, hands: Hands::Pull, limits, due };
     let pause_ms = if limits { 500 } else { 0 };
-    let mut order = Order::default();
+    let mut order = ReadyOrder::default();
     let (first, seeds) = (number("PUNCTUAL_FIRST_SEED", 0), number("PUNCTUAL_SEEDS", ORDER_SEEDS));
     // Each choice sees what one engine owns.
-    let wanted = Order::wanted(usize::try_from(seeds).unwrap() / engines, limits);
+    let wanted = ReadyOrder::wanted(usize::try_from(seeds).unwrap() / engines, limits);
     // How much a seed says depends on how busy the machine is. So there are more seeds until enough has been seen.
     for seed in first..first + 2 * seeds {
         if seed >= first + seeds && order.says_as_much_as(wanted) {
@@ -146,7 +146,7 @@ fn keeps_order_with(due: Due, engines: usize, limits: bool, change: fn(Vec<Op>, 
         }
     }
     assert!(order.says_as_much_as(wanted), "{order:?} says less than {wanted:?}");
-    let Order { choices, to_most_urgent, .. } = order;
+    let ReadyOrder { choices, to_most_urgent, .. } = order;
     let count = |of: usize| f64::from(u32::try_from(of).unwrap());
     let deviations = (count(to_most_urgent) - 0.8 * count(choices)) / (0.16 * count(choices)).sqrt();
     assert!(deviations.abs() < 6.0, "{to_most_urgent} of {choices} went to the most urgent");

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter, LimiterState,
-    limiter::{Answer, Flowing, Limit, Member, StoredState, Wish},
+    limiter::{Flowing, Limit, Member, SlotRequest, StoredState, Verdict},
 };
 use punctual_domain::{
     limits::Scope,
@@ -32,10 +32,10 @@ impl LimiterState for InMemory {
     }
 
     async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error> {
-        let mut stands = self.0.lock();
-        let is_good = stands.0 == version;
+        let mut current = self.0.lock();
+        let is_good = current.0 == version;
         if is_good {
-            *stands = (version + 1, value);
+            *current = (version + 1, value);
         }
         Ok(is_good)
     }
@@ -97,15 +97,15 @@ async fn engines_that_grant_at_once_never_grant_more_than_the_limit() {
             let mut granted = 0;
             for nth in 0..10 {
                 let id = engine * 100 + nth;
-                let wish = Wish {
+                let request = SlotRequest {
                     member: Member { id, fence: 1 },
                     place: TaskRef { partition: Partition(0), due_at: Millis(0), id },
                     until: Millis(1),
                     limits: vec![Limit { scope: Scope::Everything, most: MOST }],
                     rates: Vec::new(),
                 };
-                let answers = limiter.grant(vec![wish], Millis(0)).await.unwrap();
-                granted += usize::from(answers == [Answer::Granted]);
+                let answers = limiter.grant(vec![request], Millis(0)).await.unwrap();
+                granted += usize::from(answers == [Verdict::Granted]);
             }
             granted
         });
@@ -123,7 +123,7 @@ async fn a_rate_that_has_all_its_starts_again_is_not_stored() {
     let limiter = over(Arc::clone(&state) as Arc<dyn LimiterState>);
     limiter::make_whole(&*limiter).await;
     let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
-    let wish = |id: i64| Wish {
+    let request = |id: i64| SlotRequest {
         member: Member { id, fence: 1 },
         place: TaskRef { partition: Partition(0), due_at: Millis(0), id },
         until: Millis(1),
@@ -133,11 +133,11 @@ async fn a_rate_that_has_all_its_starts_again_is_not_stored() {
             rate: Rate { limit: 1, period_ms: 1_000, burst: 1 },
         }],
     };
-    limiter.grant((0..100).map(wish).collect(), Millis(10_000)).await.unwrap();
+    limiter.grant((0..100).map(request).collect(), Millis(10_000)).await.unwrap();
     let in_use = stored_bytes();
-    limiter.grant(vec![wish(100)], Millis(20_000)).await.unwrap();
+    limiter.grant(vec![request(100)], Millis(20_000)).await.unwrap();
     assert!(stored_bytes() < in_use / 10, "{} of {in_use} bytes", stored_bytes());
-    let answers = limiter.grant(vec![wish(100), wish(0)], Millis(20_001)).await.unwrap();
-    assert!(matches!(answers[0], Answer::Throttled { .. }), "{answers:?}");
-    assert_eq!(answers[1], Answer::Granted);
+    let answers = limiter.grant(vec![request(100), request(0)], Millis(20_001)).await.unwrap();
+    assert!(matches!(answers[0], Verdict::Throttled { .. }), "{answers:?}");
+    assert_eq!(answers[1], Verdict::Granted);
 }

@@ -14,7 +14,7 @@ use punctual_testkit::{
     certificates::Authority,
     conformance::hot::PARTITIONS,
     patience::{HANG_LIMIT, until},
-    servers::{Identity, MariaDb, RedisCluster, Sentinels},
+    servers::{MariaDb, RedisCluster, Sentinels, TlsKeyPair},
 };
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio::sync::OnceCell;
@@ -22,7 +22,7 @@ use tokio::sync::OnceCell;
 /// One for the suites of this file; its authority signs nobody else.
 async fn cluster() -> &'static RedisCluster {
     static ONE: OnceCell<RedisCluster> = OnceCell::const_new();
-    ONE.get_or_init(|| async { RedisCluster::over_tls(&Identity::loopback(&Authority::new())).await }).await
+    ONE.get_or_init(|| async { RedisCluster::over_tls(&TlsKeyPair::loopback(&Authority::new())).await }).await
 }
 
 fn options(prefix: String) -> RedisOptions {
@@ -75,7 +75,7 @@ mod bus_suite {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_sentinels_signals_pass_and_the_new_master_is_found_over_tls() {
-    let sentinels = Sentinels::over_tls(&Identity::loopback(&Authority::new())).await;
+    let sentinels = Sentinels::over_tls(&TlsKeyPair::loopback(&Authority::new())).await;
     let prefix = sentinels.master().fresh_prefix();
     let hot = RedisHot::connect(&sentinels.url(), options(prefix.clone())).await.unwrap();
     let bus = RedisBus::connect(&sentinels.url(), bus_options(prefix)).await.unwrap();
@@ -94,7 +94,7 @@ async fn under_sentinels_signals_pass_and_the_new_master_is_found_over_tls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_connection_to_a_database_is_encrypted() {
     let only = ["--require-secure-transport=ON"];
-    let server = MariaDb::over_tls(&Identity::loopback(&Authority::new()), &only).await;
+    let server = MariaDb::over_tls(&TlsKeyPair::loopback(&Authority::new()), &only).await;
     let urls = [server.fresh_database().await, server.fresh_database().await];
     let store = MysqlStore::open(&urls, MysqlOptions::default()).await.unwrap();
     store.ownership().now().await.unwrap();

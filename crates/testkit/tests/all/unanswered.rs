@@ -4,7 +4,7 @@
 use crate::crash_points::{Embedded, Ground, OnServers, Stand, queue, succeeded};
 use punctual_contract::store::Assignment;
 use punctual_domain::{name::Name, task::NewTask, time::Millis};
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Reported};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyHot, HotGroup},
@@ -13,23 +13,23 @@ use punctual_testkit::{
 use std::{sync::Arc, time::SystemTime};
 use tokio::task::JoinSet;
 
-struct Rig {
+struct UnansweredRig {
     engine: Engine,
     hot: Arc<FaultyHot>,
     clock: ManualClock,
 }
 
-impl Rig {
+impl UnansweredRig {
     async fn new(ground: &dyn Ground) -> Self {
         let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
-        // MySQL compares leases of partitions by its own clock, which goes on.
+        // MySQL compares leases of partitions by its own clock, which continues.
         let clock = ManualClock::at(wall_now());
         let hot = Arc::new(FaultyHot::new(hot, 1));
         let (blobs, clocks) = (None, Arc::new(clock.clone()));
         let backends = Backends { store, hot: hot.clone(), limiter, bus, clock: clocks, blobs, shared };
         let engine = Engine::new(backends, Options::default());
         until("it has its partitions", || async {
-            let _ = engine.turn().await;
+            let _ = engine.run_once().await;
             engine.owned() > 0
         })
         .await;
@@ -49,7 +49,7 @@ impl Rig {
     /// The same, drained.
     async fn drained(&self, count: usize) -> Millis {
         let at = self.loaded(count).await;
-        self.engine.turn().await.unwrap();
+        self.engine.run_once().await.unwrap();
         assert_eq!(self.engine.on_wheel(), count);
         at
     }
@@ -59,12 +59,13 @@ impl Rig {
     }
 
     async fn all_end_well(&self, leased: Vec<Assignment>) {
-        let settled = self.engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
-        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        let recorded =
+            self.engine.record_outcomes(leased.iter().map(succeeded).collect(), "test").await.unwrap();
+        assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
         assert!(leased.iter().all(|lease| lease.attempt == 1), "{leased:?}");
-        // Nobody waits for what was handed over to leave a hot set that is a server.
+        // No caller waits for what was handed over to leave a hot set that is a server.
         until("nothing is left", || async {
-            self.engine.turn().await.unwrap();
+            self.engine.run_once().await.unwrap();
             let depth = self.engine.depth().await.unwrap();
             (depth.due, depth.fired) == (0, 0)
         })
@@ -84,18 +85,18 @@ fn wall_now() -> Millis {
 }
 
 async fn what_was_drained_without_an_answer_fires_at_its_instant(ground: Arc<dyn Ground>) {
-    let rig = Rig::new(&*ground).await;
+    let rig = UnansweredRig::new(&*ground).await;
     let at = rig.loaded(40).await;
     rig.hot.faults.set(HotGroup::Drain, Dials::ANSWERS_LOST);
-    assert!(rig.engine.turn().await.is_err(), "the answers were lost");
+    assert!(rig.engine.run_once().await.is_err(), "the answers were lost");
     let depth = rig.engine.depth().await.unwrap();
     assert_eq!((depth.due, depth.fired), (0, 0), "and all has been carried out: {depth:?}");
     rig.hot.faults.set(HotGroup::Drain, Dials::SOUND);
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     assert_eq!(rig.engine.on_wheel(), 40, "read from the store");
     assert!(rig.leased(100).await.is_empty(), "never early");
     rig.clock.set(at);
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let leased = rig.leased(100).await;
     assert_eq!(leased.len(), 40);
     assert!(leased.iter().all(|lease| lease.fired_at == at));
@@ -104,18 +105,18 @@ async fn what_was_drained_without_an_answer_fires_at_its_instant(ground: Arc<dyn
 }
 
 async fn what_was_leased_ahead_fires_whatever_the_hot_set_does(ground: Arc<dyn Ground>) {
-    let rig = Rig::new(&*ground).await;
+    let rig = UnansweredRig::new(&*ground).await;
     let mut executor = JoinSet::new();
     let engine = rig.engine.clone();
     executor.spawn(async move { engine.lease(request(10, 20_000)).await });
     until("it waits", || async { rig.engine.waiting(&queue()) == 1 }).await;
     let at = rig.drained(1).await;
     rig.clock.set(at.plus(-50));
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     rig.clock.set(at);
     rig.hot.faults.set_all(Dials::SILENT);
     // It ends with an error, and fires before that.
-    let _ = rig.engine.turn().await;
+    let _ = rig.engine.run_once().await;
     let leased = executor.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(leased.len(), 1);
     rig.hot.faults.set_all(Dials::SOUND);
@@ -123,12 +124,12 @@ async fn what_was_leased_ahead_fires_whatever_the_hot_set_does(ground: Arc<dyn G
 }
 
 async fn one_look_that_fails_is_not_a_hot_set_that_is_away(ground: Arc<dyn Ground>) {
-    let rig = Rig::new(&*ground).await;
+    let rig = UnansweredRig::new(&*ground).await;
     rig.hot.faults.set_once(HotGroup::Look, Dials::SILENT);
-    let _ = rig.engine.turn().await;
+    let _ = rig.engine.run_once().await;
     assert!(!rig.engine.hot_is_away(), "it was asked once more");
     rig.hot.faults.set(HotGroup::Look, Dials::SILENT);
-    let _ = rig.engine.turn().await;
+    let _ = rig.engine.run_once().await;
     assert!(rig.engine.hot_is_away());
 }
 

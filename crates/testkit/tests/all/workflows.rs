@@ -10,10 +10,10 @@ mod marks;
 mod rig;
 
 use punctual_domain::workflow::{Join, Node, NodeState, OnFailure, SubWorkflow, Work, WorkflowState};
-use rig::{Rig, document, echo, name, node, on_both, payload, with_payload};
+use rig::{WorkflowsRig, document, echo, name, node, on_both, payload, with_payload};
 
 on_both!(a_chain_runs_in_order_and_passes_results_on);
-async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
+async fn a_chain_runs_in_order_and_passes_results_on(rig: WorkflowsRig) {
     let id = rig
         .begin(
             document(vec![
@@ -36,7 +36,7 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
         .await;
     assert_eq!(ran, ["a", "b", "c"]);
     assert_eq!(given, [r#"{"n": 5}"#, "50", r#"["succeeded", 50]"#]);
-    let stored = rig.stands(id).await;
+    let stored = rig.current(id).await;
     assert_eq!(
         (stored.state, stored.wake_at, stored.finished_at),
         (WorkflowState::Succeeded, None, Some(rig.now()))
@@ -48,7 +48,7 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
 }
 
 on_both!(a_fan_out_of_a_thousand_runs_once_for_each_item_and_is_joined);
-async fn a_fan_out_of_a_thousand_runs_once_for_each_item_and_is_joined(rig: Rig) {
+async fn a_fan_out_of_a_thousand_runs_once_for_each_item_and_is_joined(rig: WorkflowsRig) {
     let each = Node {
         for_each: Some("nodes.list.result".to_owned()),
         ..with_payload("each", &["list"], r#"{"item": {"$expr": "item"}, "index": {"$expr": "index"}}"#)
@@ -82,12 +82,12 @@ async fn a_fan_out_of_a_thousand_runs_once_for_each_item_and_is_joined(rig: Rig)
     assert_eq!(ran.iter().filter(|text| *text == "each").count(), 1_000);
     assert_eq!(ran.last().map(String::as_str), Some("sum"), "not before all of them");
     assert_eq!(serde_json::from_str::<Vec<u32>>(&summed).unwrap(), list);
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
     assert_eq!(rig.tasks().await.len(), 1_002);
 }
 
 on_both!(a_condition_leaves_a_branch_out_and_a_join_of_any_goes_on);
-async fn a_condition_leaves_a_branch_out_and_a_join_of_any_goes_on(rig: Rig) {
+async fn a_condition_leaves_a_branch_out_and_a_join_of_any_goes_on(rig: WorkflowsRig) {
     let when = |text: &str, node: Node| Node { when: Some(text.to_owned()), ..node };
     let id = rig
         .begin(
@@ -109,11 +109,11 @@ async fn a_condition_leaves_a_branch_out_and_a_join_of_any_goes_on(rig: Rig) {
     {
         assert_eq!(rig.state(id, of).await, state, "{of}");
     }
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
 }
 
 on_both!(a_failure_that_is_gone_on_from_takes_another_branch);
-async fn a_failure_that_is_gone_on_from_takes_another_branch(rig: Rig) {
+async fn a_failure_that_is_gone_on_from_takes_another_branch(rig: WorkflowsRig) {
     let when = |text: &str, node: Node| Node { when: Some(text.to_owned()), ..node };
     let id = rig
         .begin(
@@ -127,12 +127,12 @@ async fn a_failure_that_is_gone_on_from_takes_another_branch(rig: Rig) {
         .await;
     let ran = rig.work(|lease| if lease.kind.as_str() == "a" { Err(()) } else { Ok(None) }).await;
     assert_eq!(ran, ["a", "bad"]);
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
     assert_eq!(rig.error(id, "a").await, "it broke");
 }
 
 on_both!(a_workflow_is_a_node_of_another);
-async fn a_workflow_is_a_node_of_another(rig: Rig) {
+async fn a_workflow_is_a_node_of_another(rig: WorkflowsRig) {
     let sub = SubWorkflow {
         definition: document(vec![
             ("x", with_payload("x", &[], r#"{"$expr": "input.a"}"#)),
@@ -160,11 +160,11 @@ async fn a_workflow_is_a_node_of_another(rig: Rig) {
         .await;
     assert_eq!(ran, ["first", "x", "y", "last"]);
     assert_eq!(given, ["5", "5", "6", "6"]);
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
 }
 
 on_both!(what_cannot_be_evaluated_fails_its_node_and_says_why);
-async fn what_cannot_be_evaluated_fails_its_node_and_says_why(rig: Rig) {
+async fn what_cannot_be_evaluated_fails_its_node_and_says_why(rig: WorkflowsRig) {
     let id = rig
         .begin(
             document(vec![
@@ -176,19 +176,20 @@ async fn what_cannot_be_evaluated_fails_its_node_and_says_why(rig: Rig) {
         .await;
     let ran = rig.work(echo).await;
     assert_eq!(ran, ["a"]);
-    let stored = rig.stands(id).await;
+    let stored = rig.current(id).await;
     assert_eq!(stored.state, WorkflowState::Failed);
     assert!(rig.error(id, "b").await.contains("nodes.a.result.missing"));
     assert!(stored.progress.reason.unwrap().contains("\"b\""));
 }
 
 on_both!(documents_of_one_name_have_versions_and_a_workflow_keeps_its_own);
-async fn documents_of_one_name_have_versions_and_a_workflow_keeps_its_own(rig: Rig) {
+async fn documents_of_one_name_have_versions_and_a_workflow_keeps_its_own(rig: WorkflowsRig) {
     let of = |nodes| punctual_domain::workflow::Definition { name: Some(name("order")), ..document(nodes) };
     let first = rig.begin(of(vec![("a", node("a", &[]))]), "1").await;
     let again = rig.begin(of(vec![("a", node("a", &[]))]), "2").await;
     let second = rig.begin(of(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "3").await;
-    let (first, again, second) = (rig.stands(first).await, rig.stands(again).await, rig.stands(second).await);
+    let (first, again, second) =
+        (rig.current(first).await, rig.current(again).await, rig.current(second).await);
     assert_eq!((first.version, again.version, second.version), (1, 1, 2));
     assert_eq!((first.definition == again.definition, first.definition == second.definition), (true, false));
     let mut ran = rig.work(|_| Ok(None)).await;
@@ -198,7 +199,7 @@ async fn documents_of_one_name_have_versions_and_a_workflow_keeps_its_own(rig: R
 }
 
 on_both!(what_is_over_is_forgotten_with_time);
-async fn what_is_over_is_forgotten_with_time(rig: Rig) {
+async fn what_is_over_is_forgotten_with_time(rig: WorkflowsRig) {
     let over = rig.begin(document(vec![("a", node("a", &[]))]), "1").await;
     rig.work(|_| Ok(None)).await;
     let waits = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "1").await;

@@ -68,10 +68,10 @@ pub(super) fn read(text: &str, has_user: bool) -> Crontab {
             }
         }
         match entry(line, has_user) {
-            Ok(Entry { cron, .. }) if cron.eq_ignore_ascii_case("@reboot") => {
+            Ok(CrontabEntry { cron, .. }) if cron.eq_ignore_ascii_case("@reboot") => {
                 found.warnings.push(remark("is left out: @reboot has no instant"));
             }
-            Ok(Entry { cron, user, command, input }) => found.jobs.push(Job {
+            Ok(CrontabEntry { cron, user, command, input }) => found.jobs.push(Job {
                 number,
                 text: line.to_owned(),
                 cron,
@@ -110,14 +110,14 @@ fn unquoted(text: &str) -> Result<&str, &'static str> {
     inner.ok_or("has a quote that is not closed, or text behind the one that closes it")
 }
 
-struct Entry {
+struct CrontabEntry {
     cron: String,
     user: Option<String>,
     command: String,
     input: Option<String>,
 }
 
-fn entry(line: &str, has_user: bool) -> Result<Entry, String> {
+fn entry(line: &str, has_user: bool) -> Result<CrontabEntry, String> {
     let fields = if line.starts_with('@') { 1 } else { 5 };
     let (mut rest, mut words) = (line, Vec::new());
     for _ in 0..fields + usize::from(has_user) {
@@ -134,7 +134,7 @@ fn entry(line: &str, has_user: bool) -> Result<Entry, String> {
     let (command, input) = command_and_input(rest);
     let fields: Vec<String> = words.iter().zip(RANGES).map(|(field, range)| listed(field, range)).collect();
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-    Ok(Entry { cron: days_by_both_fields(&fields), user, command, input })
+    Ok(CrontabEntry { cron: days_by_both_fields(&fields), user, command, input })
 }
 
 /// What each field has when it has everything.

@@ -103,7 +103,7 @@ pub(super) fn label(name: &str) -> &str {
     LABELS.iter().find(|label| label.0 == name).map_or(name, |label| label.1)
 }
 
-/// Name, label, what to know of it, what stands where nothing is set.
+/// Name, label, what to know of it, what is where nothing is set.
 const LABELS: [(&str, &str, &str, &str); 31] = [
     ("concurrency", "Attempts at a time", "", "no limit"),
     (
@@ -159,13 +159,13 @@ const LABELS: [(&str, &str, &str, &str); 31] = [
 ];
 
 pub(super) async fn settings(context: &Context) -> Result<View, Fault> {
-    let queue = stands(context).await?;
+    let queue = current(context).await?;
     let form = Form::of(fields(&queue).into_iter().map(|field| (field.0.to_owned(), field.1)).collect());
     Ok(form_view(context, &form, queue.revision, None))
 }
 
 /// A queue that is not there yet can be set, too.
-async fn stands(context: &Context) -> Result<Queue, Fault> {
+async fn current(context: &Context) -> Result<Queue, Fault> {
     match context.api.get(&call(context, "")).await {
         Err(fault) if fault.code() == Some("queue.not_found") => Ok(Queue::default()),
         other => other,
@@ -308,9 +308,9 @@ pub(super) async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
         Ok(_) => Ok(Done::to(address(context, name), format!("The settings of {name} are saved."))),
         Err(fault) if fault.is_sign_in() => Err(fault),
         Err(fault) if fault.code() == Some("precondition.failed") => {
-            let now = stands(context).await?.revision;
+            let now = current(context).await?.revision;
             let detail = format!(
-                "Somebody has changed it since you opened this form (revision {revision}, now {now}). Look at the queue's history; \
+                "Another user has changed it since you opened this form (revision {revision}, now {now}). Look at the queue's history; \
                  send it once more to put your values over theirs."
             );
             Ok(Done::Again(Box::new(form_view(context, form, now, Some(&Fault::Invalid(detail))))))

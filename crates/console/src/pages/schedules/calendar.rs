@@ -15,7 +15,7 @@ const WEEKS: usize = 5;
 /// Times that a day names; the others are counted.
 const SHOWN_OF_DAY: usize = 4;
 
-/// Which zone it is drawn in stands in the address.
+/// Which zone it is drawn in is in the address.
 pub(super) fn chooser(context: &Context, schedule: &Schedule, zone: &Zone) -> Markup {
     let mut known = vec![(schedule.time_zone.as_str(), format!("{} (its own)", schedule.time_zone))];
     if context.zone.name != schedule.time_zone {

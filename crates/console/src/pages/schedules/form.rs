@@ -1,5 +1,5 @@
-//! The form of a schedule, new or changed, with its next ten runs, which the API computes of what stands in it: while one types, where
-//! scripts run, and by a button where they do not. What the API refuses stands at the field that it names. What the form has no field
+//! The form of a schedule, new or changed, with its next ten runs, which the API computes of what is in it: while one types, where
+//! scripts run, and by a button where they do not. What the API refuses is at the field that it names. What the form has no field
 //! for stays as it is.
 
 use super::{LIST, MANAGE, MISSED, OVERLAPS, Schedule, address, call, missed, overlap};
@@ -35,7 +35,7 @@ pub(super) fn pages() -> Vec<Page> {
     ]
 }
 
-/// Name, label, what to know of it, what stands where it is empty.
+/// Name, label, what to know of it, what is where it is empty.
 const FIELDS: [(&str, &str, &str, &str); 22] = [
     ("name", "Name", "A-Z a-z 0-9 . _ : -", "digest"),
     ("description", "What it is for", "", ""),
@@ -170,7 +170,7 @@ fn view(
             (format!("Change {}", context.param("schedule")), address(context, context.param("schedule")))
         }
     };
-    // A fault of what is only looked at stands at its field, too.
+    // A fault of what is only looked at is at its field, too.
     let at_fields = match (fault, coming) {
         (None, Coming::Fault(fault)) => Some(fault),
         (fault, _) => fault,
@@ -453,11 +453,11 @@ fn changed(context: &Context, form: &Form, schedule: &Schedule) -> Result<String
             body.insert(name.to_owned(), default);
         }
     }
-    let stands = schedule.task.payload.as_ref().map_or("", |payload| payload.get());
+    let current = schedule.task.payload.as_ref().map_or("", |payload| payload.get());
     let payload = payload(form)?;
     match payload {
-        Some(text) if text.trim() == stands.trim() => Ok(with_payload(body, None)),
-        None if stands.is_empty() => Ok(with_payload(body, None)),
+        Some(text) if text.trim() == current.trim() => Ok(with_payload(body, None)),
+        None if current.is_empty() => Ok(with_payload(body, None)),
         None => Ok(with_payload(body, Some("null"))),
         Some(text) => Ok(with_payload(body, Some(&text))),
     }

@@ -59,7 +59,7 @@ fn permission(action: &str) -> &'static str {
     }
 }
 
-/// Those that can do something with it as it stands.
+/// Those that can do something with it in its current state.
 pub(super) fn buttons(context: &Context, task: &Task) -> Markup {
     let waits = matches!(task.state, State::Scheduled | State::Retrying | State::DispatchFailed);
     let all: [(&str, &str, bool, &str); 6] = [
@@ -114,7 +114,7 @@ fn question(
                 "reason",
                 "Why",
                 Some("Becomes its last error. The dead letters page groups by it."),
-                &parts::input("reason", "", "buried by hand"),
+                &parts::input("reason", "", "buried manually"),
                 None,
             ),
         ),
@@ -152,20 +152,22 @@ fn says(action: &str) -> &'static str {
 
 /// Fields of a change, with what stands.
 fn changes(context: &Context, task: &Task, form: Option<&Form>, is_whole: bool) -> Markup {
-    let stands = |name: &str, stands: String| form.map_or(stands, |form| form.raw(name).to_owned());
-    let at = stands(
+    let current = |name: &str, current: String| form.map_or(current, |form| form.raw(name).to_owned());
+    let at = current(
         "execute_at",
         if is_whole { context.zone.for_input(task.execute_at_ms) } else { String::new() },
     );
-    let payload =
-        stands("payload", task.payload.as_ref().map_or_else(String::new, |payload| payload.get().to_owned()));
+    let payload = current(
+        "payload",
+        task.payload.as_ref().map_or_else(String::new, |payload| payload.get().to_owned()),
+    );
     let zone = format!("In {}.", context.zone.name);
     html! {
         div.fields {
             (parts::field("execute_at", "Due at", Some(&zone), &html! { input #execute_at type="datetime-local" step="1" name="execute_at" value=(at); }, None))
-            (parts::field("delay", "or after", Some("Such as 90 s, 10 min, 2 h."), &parts::input("delay", &stands("delay", String::new()), ""), None))
-            (parts::field("priority", "Priority", Some("1 (first) to 5 (last)."), &parts::input("priority", &stands("priority", if is_whole { task.priority.to_string() } else { String::new() }), ""), None))
-            (parts::field("queue", "Queue", None, &parts::input("queue", &stands("queue", if is_whole { task.queue.clone() } else { String::new() }), &task.queue), None))
+            (parts::field("delay", "or after", Some("Such as 90 s, 10 min, 2 h."), &parts::input("delay", &current("delay", String::new()), ""), None))
+            (parts::field("priority", "Priority", Some("1 (first) to 5 (last)."), &parts::input("priority", &current("priority", if is_whole { task.priority.to_string() } else { String::new() }), ""), None))
+            (parts::field("queue", "Queue", None, &parts::input("queue", &current("queue", if is_whole { task.queue.clone() } else { String::new() }), &task.queue), None))
         }
         @if task.payload_base64.is_none() {
             (parts::field("payload", "Payload, JSON", None, &html! { textarea #payload name="payload" spellcheck="false" rows="8" { (payload) } }, None))
@@ -229,13 +231,13 @@ fn body(context: &Context, action: &str, task: &Task, form: &Form) -> Result<Str
     })
 }
 
-/// None: it is as it stands.
+/// None: it is in its current state.
 fn new_payload(task: &Task, form: &Form) -> Result<Option<Json>, Fault> {
-    let stands = task.payload.as_ref().map_or("", |payload| payload.get());
+    let current = task.payload.as_ref().map_or("", |payload| payload.get());
     // A browser sends the ends of lines in its own way.
     let sent = form.raw("payload").replace("\r\n", "\n");
     let sent = sent.trim();
-    if sent.is_empty() || sent == stands.trim() {
+    if sent.is_empty() || sent == current.trim() {
         return Ok(None);
     }
     let payload = Json::from_text(sent.to_owned());
@@ -254,7 +256,7 @@ pub(super) fn with_payload(fields: Map<String, Value>, payload: Option<&Json>) -
     text
 }
 
-/// What of the form is not as it stands.
+/// What of the form is not in its current state.
 fn changed(context: &Context, task: &Task, form: &Form) -> Result<Map<String, Value>, Fault> {
     let mut fields = Map::new();
     if let Some(delay) = form.span("delay", "After")? {

@@ -122,7 +122,7 @@ fn says<'a, Nodes: Iterator<Item = &'a NodeStatus>>(
                 " that failed or were cancelled run again, with a new attempt. What has succeeded stays."
             },
             "rerun" => "A new workflow of the same document with the same input begins. This one stays as it is.",
-            _ => { "The node " strong { (node) } " is taken for done, without a result: what comes after it goes on. What runs of it is stopped first." },
+            _ => { "The node " strong { (node) } " is marked as done, without a result: later nodes continue. Its running tasks are stopped first." },
         }
     }
 }

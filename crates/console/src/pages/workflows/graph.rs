@@ -1,4 +1,4 @@
-//! A workflow drawn: a node stands in the layer behind the last of what it waits for, and edges lead from layer to layer. A layer of many
+//! A workflow drawn: a node is in the layer behind the last of what it waits for, and edges lead from layer to layer. A layer of many
 //! nodes is one box that counts them, and so are layers that follow each other where there are very many, so that ten thousand nodes are a
 //! picture, too, wide or long. Drawn by the server; scripts only pan and zoom.
 

@@ -62,7 +62,7 @@ impl Clockwork {
     }
 }
 
-fn told(step: &Step) -> Vec<(Outcome, String)> {
+fn reported(step: &Step) -> Vec<(Outcome, String)> {
     step.runs.iter().map(|run| (run.outcome, shown(&[run.at]).remove(0))).collect()
 }
 
@@ -82,9 +82,9 @@ fn a_run_that_was_taken_back_is_made_again_with_the_next_version_each_time() {
         let mut clockwork = Clockwork::new(Schedule { missed, ..every_minute(overlap) });
         for version in 1..4 {
             let step = clockwork.step();
-            assert_eq!(told(&step), [at(Outcome::Created, "10:01")], "{overlap:?}");
+            assert_eq!(reported(&step), [at(Outcome::Created, "10:01")], "{overlap:?}");
             assert_eq!(step.runs[0].version, version, "{overlap:?}");
-            take_back(&mut clockwork, version);
+            revoke(&mut clockwork, version);
         }
         let late = clockwork.after(MINUTE_MS + 20_000);
         let again = late.runs.iter().find(|run| run.at == ms("2026-11-23T10:01:00Z")).unwrap();
@@ -94,7 +94,7 @@ fn a_run_that_was_taken_back_is_made_again_with_the_next_version_each_time() {
 }
 
 /// A change of the document in the same instant: the run of 10:01 is cancelled.
-fn take_back(clockwork: &mut Clockwork, version: i64) {
+fn revoke(clockwork: &mut Clockwork, version: i64) {
     clockwork.progress.begin_taking_back(clockwork.now, 0, true);
     let (at, outcome) = (ms("2026-11-23T10:01:00Z"), Outcome::Created);
     let line = Line { at, version, outcome, is_taken_back: true };
@@ -107,7 +107,7 @@ fn a_run_is_made_ahead_of_its_instant_and_once() {
     let step = clockwork.step();
     assert_eq!((step.runs.len(), step.wake_at), (0, Some(ms("2026-11-23T10:04:00Z"))));
     let step = clockwork.after(4 * MINUTE_MS);
-    assert_eq!(told(&step), [at(Outcome::Created, "10:05")]);
+    assert_eq!(reported(&step), [at(Outcome::Created, "10:05")]);
     assert_eq!(step.runs[0].execute_at, ms("2026-11-23T10:05:00Z"));
     assert_eq!(step.wake_at, Some(ms("2026-11-24T10:04:00Z")));
     assert_eq!(clockwork.after(1).runs, []);
@@ -150,7 +150,7 @@ fn dear_payloads_end_a_step_and_no_instant_is_lost_by_that() {
         assert!(steps > 5, "{steps}");
         let instants: Vec<Millis> =
             made.iter().filter(|pair| pair.1 == Outcome::Created).map(|pair| pair.0).collect();
-        // Up to a minute ahead. One line stands for those that were left out.
+        // Up to a minute ahead. One line represents those that were left out.
         let first = if missed == Missed::All { 5_000 } else { 45_000 };
         let wanted: Vec<Millis> = (0..)
             .map(|nth| ms(START).plus(first + nth * 5_000))
@@ -163,15 +163,15 @@ fn dear_payloads_end_a_step_and_no_instant_is_lost_by_that() {
 #[test]
 fn an_old_run_that_is_not_over_makes_the_new_one_be_left_out() {
     let mut clockwork = Clockwork::new(every_minute(Overlap::Skip));
-    assert_eq!(told(&clockwork.step()), [at(Outcome::Created, "10:01")]);
+    assert_eq!(reported(&clockwork.step()), [at(Outcome::Created, "10:01")]);
     clockwork.last_is_over = false;
     let step = clockwork.after(90_000);
     assert_eq!(step.runs, [], "until its instant nothing is decided");
     let wake_at = step.wake_at.unwrap();
     assert!(wake_at > clockwork.now && wake_at <= ms("2026-11-23T10:02:00Z"), "{wake_at:?}");
-    assert_eq!(told(&clockwork.after(30_000)), [at(Outcome::Skipped, "10:02")]);
+    assert_eq!(reported(&clockwork.after(30_000)), [at(Outcome::Skipped, "10:02")]);
     clockwork.last_is_over = true;
-    assert_eq!(told(&clockwork.after(1_000)), [at(Outcome::Created, "10:03")], "ahead of its time again");
+    assert_eq!(reported(&clockwork.after(1_000)), [at(Outcome::Created, "10:03")], "ahead of its time again");
 }
 
 #[test]
@@ -180,14 +180,14 @@ fn one_run_waits_or_all_do() {
         let mut clockwork = Clockwork::new(every_minute(overlap));
         clockwork.step();
         clockwork.last_is_over = false;
-        assert_eq!(told(&clockwork.after(2 * MINUTE_MS)), [at(Outcome::Buffered, "10:02")]);
-        let third = told(&clockwork.after(MINUTE_MS));
+        assert_eq!(reported(&clockwork.after(2 * MINUTE_MS)), [at(Outcome::Buffered, "10:02")]);
+        let third = reported(&clockwork.after(MINUTE_MS));
         let expected = if waits == 1 { Outcome::Skipped } else { Outcome::Buffered };
         assert_eq!(third, [at(expected, "10:03")]);
         assert_eq!(clockwork.progress.buffered.len(), waits);
         clockwork.last_is_over = true;
         let step = clockwork.after(1_000);
-        assert_eq!(told(&step), [at(Outcome::Created, "10:02")]);
+        assert_eq!(reported(&step), [at(Outcome::Created, "10:02")]);
         assert_eq!(step.runs[0].execute_at, clockwork.now);
     }
 }
@@ -198,11 +198,11 @@ fn the_old_run_is_stopped_for_the_new_one() {
     clockwork.step();
     clockwork.last_is_over = false;
     let step = clockwork.after(2 * MINUTE_MS);
-    assert_eq!(told(&step), [at(Outcome::Created, "10:02")]);
+    assert_eq!(reported(&step), [at(Outcome::Created, "10:02")]);
     assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
 }
 
-/// Of several that are made up for in one step the run that goes on is the one to be stopped, and of the late ones one begins.
+/// Of several that are made up for in one step the run that continues is the one to be stopped, and of the late ones one begins.
 #[test]
 fn of_late_runs_that_stop_each_other_the_last_begins_and_the_run_before_them_is_stopped() {
     for (missed, skipped) in [(Missed::All, &["10:02", "10:03"][..]), (Missed::Latest, &[])] {
@@ -244,7 +244,7 @@ fn a_late_run_whose_place_the_next_takes_at_once_does_not_begin() {
     clockwork.step();
     clockwork.last_is_over = false;
     let step = clockwork.after(3 * MINUTE_MS + 1_000);
-    assert_eq!(told(&step), [at(Outcome::Skipped, "10:02"), at(Outcome::Created, "10:03")]);
+    assert_eq!(reported(&step), [at(Outcome::Skipped, "10:02"), at(Outcome::Created, "10:03")]);
     assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
     assert_eq!(step.runs[1].reason.as_deref(), Some("the run of 2026-11-23T10:01:00Z was stopped"));
 }
@@ -256,7 +256,7 @@ fn a_late_run_without_a_value_takes_nobody_s_place() {
     clockwork.step();
     (clockwork.last_is_over, clockwork.unfilled) = (false, 3);
     let step = clockwork.after(3 * MINUTE_MS + 20_000);
-    assert_eq!(told(&step), [at(Outcome::Created, "10:02"), at(Outcome::Skipped, "10:03")]);
+    assert_eq!(reported(&step), [at(Outcome::Created, "10:02"), at(Outcome::Skipped, "10:03")]);
     assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
 }
 
@@ -266,19 +266,19 @@ fn what_was_missed_is_left_out_or_the_latest_or_all_within_the_window_run() {
         let mut clockwork =
             Clockwork::new(Schedule { missed, missed_window_ms: window_ms, ..cron("0 * * * *", "UTC") });
         let step = clockwork.after(5 * HOUR_MS + 20 * MINUTE_MS);
-        (told(&step), step.runs)
+        (reported(&step), step.runs)
     };
-    let (told_of, runs) = missed(Missed::Skip, 24 * HOUR_MS);
-    assert_eq!(told_of, [at(Outcome::Missed, "15:00")]);
+    let (reported_of, runs) = missed(Missed::Skip, 24 * HOUR_MS);
+    assert_eq!(reported_of, [at(Outcome::Missed, "15:00")]);
     assert!(runs[0].reason.as_ref().unwrap().contains("2026-11-23T11:00:00Z"), "{runs:?}");
-    let (told_of, runs) = missed(Missed::Latest, 24 * HOUR_MS);
-    assert_eq!(told_of, [at(Outcome::Missed, "14:00"), at(Outcome::Created, "15:00")]);
+    let (reported_of, runs) = missed(Missed::Latest, 24 * HOUR_MS);
+    assert_eq!(reported_of, [at(Outcome::Missed, "14:00"), at(Outcome::Created, "15:00")]);
     assert_eq!(runs[1].execute_at, ms("2026-11-23T15:20:00Z"));
-    let (told_of, _) = missed(Missed::All, 2 * HOUR_MS);
+    let (reported_of, _) = missed(Missed::All, 2 * HOUR_MS);
     let (missed_at, created) = (Outcome::Missed, Outcome::Created);
-    assert_eq!(told_of, [at(missed_at, "13:00"), at(created, "14:00"), at(created, "15:00")]);
-    let (told_of, _) = missed(Missed::Latest, 10 * MINUTE_MS);
-    assert_eq!(told_of, [at(Outcome::Missed, "15:00")], "outside of the window");
+    assert_eq!(reported_of, [at(missed_at, "13:00"), at(created, "14:00"), at(created, "15:00")]);
+    let (reported_of, _) = missed(Missed::Latest, 10 * MINUTE_MS);
+    assert_eq!(reported_of, [at(Outcome::Missed, "15:00")], "outside of the window");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn what_a_pause_kept_from_running_is_told_as_such() {
     let step = clockwork.step();
     assert_eq!((step.runs.len(), step.wake_at), (0, until));
     let step = clockwork.after(150 * MINUTE_MS);
-    assert_eq!(told(&step), [at(Outcome::Missed, "12:00")]);
+    assert_eq!(reported(&step), [at(Outcome::Missed, "12:00")]);
     assert!(step.runs[0].reason.as_ref().unwrap().starts_with("it was paused"));
     assert_eq!(step.wake_at, Some(ms("2026-11-23T12:59:00Z")));
 }
@@ -332,7 +332,7 @@ fn a_run_whose_payload_has_no_value_holds_nothing_up_and_is_no_run() {
         clockwork.unfilled = 1;
         let step = clockwork.step();
         let left_out = at(Outcome::Skipped, "10:01");
-        assert_eq!(told(&step), [left_out], "{overlap:?}");
+        assert_eq!(reported(&step), [left_out], "{overlap:?}");
         assert!(step.runs[0].reason.as_ref().unwrap().contains("no value"));
         let mut made = Vec::new();
         for _ in 0..3 {
@@ -357,7 +357,7 @@ fn where_the_budget_is_used_up_the_schedule_is_looked_at_again() {
     }
 }
 
-/// As a change leaves it that has taken back the runs of these instants.
+/// As a change leaves it that has revoked the runs of these instants.
 fn taken_back(clockwork: &mut Clockwork, all: &[&str]) {
     let line =
         |text: &&str| Line { at: ms(text), version: 1, outcome: Outcome::Created, is_taken_back: true };
@@ -376,7 +376,7 @@ fn an_instant_that_was_taken_back_before_it_fired_is_decided_by_the_new_document
     let ten = "2026-11-23T10:00:00Z";
     taken_back(&mut clockwork, &[ten]);
     let step = clockwork.step();
-    assert_eq!(told(&step), [at(Outcome::Created, "10:00")]);
+    assert_eq!(reported(&step), [at(Outcome::Created, "10:00")]);
     assert_eq!(step.runs[0].version, 2, "another task of the same instant");
     assert_eq!(clockwork.after(1_000).runs, [], "once");
     // The new document does not have it.

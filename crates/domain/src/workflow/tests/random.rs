@@ -11,7 +11,7 @@ use crate::{
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-struct Plan {
+struct RandomPlan {
     nodes: Vec<Random>,
 }
 
@@ -29,7 +29,7 @@ struct Random {
     items: Option<u8>,
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = RandomPlan> {
     let one = (
         any::<u16>(),
         0..3_u8,
@@ -48,12 +48,12 @@ fn plans() -> impl Strategy<Value = Plan> {
         compensates,
         items,
     });
-    prop::collection::vec(random, 1..10).prop_map(|nodes| Plan { nodes })
+    prop::collection::vec(random, 1..10).prop_map(|nodes| RandomPlan { nodes })
 }
 
 const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
-impl Plan {
+impl RandomPlan {
     fn parents(&self, of: usize) -> Vec<usize> {
         (0..of).filter(|nth| self.nodes[of].parents >> nth & 1 == 1).collect()
     }
@@ -122,7 +122,7 @@ impl Plan {
     }
 }
 
-fn go_on(plan: &Plan, graph: &Graph, run: &mut Run) {
+fn go_on(plan: &RandomPlan, graph: &Graph, run: &mut Run) {
     loop {
         let ready = run.settle(graph);
         if ready.is_empty() {
@@ -137,7 +137,7 @@ fn go_on(plan: &Plan, graph: &Graph, run: &mut Run) {
 }
 
 /// Ends whatever is open, the one that `choice` says first. What was undone, in order.
-fn driven(plan: &Plan, graph: &Graph, run: &mut Run, choices: &[u8]) -> Vec<NodeKey> {
+fn driven(plan: &RandomPlan, graph: &Graph, run: &mut Run, choices: &[u8]) -> Vec<NodeKey> {
     let mut undone = Vec::new();
     go_on(plan, graph, run);
     for nth in 0.. {

@@ -3,24 +3,24 @@
 use super::{
     super::{
         for_later::ForLaterLease,
-        handed_over::{Ended, Unreported},
+        handed_over::{EndedAttempts, Unreported},
         served::tests::{plain, strict},
-        stage::{Report, Stage},
+        stage::{HolderReport, Stage},
         steps::{FOR_LATER, REPORTED, SERVED, awaits_executor, has_not_fired},
     },
-    Key, World, key,
+    Key, LiveModel, key,
 };
 use crate::pipeline::drain::tests::entry;
 use fastrand::Rng;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
-    hot::{HotEntry, Lane},
+    hot::{HotEntry, ParkReason},
     store::{Assignment, Beat},
 };
 use punctual_domain::time::Millis;
 use std::collections::BTreeMap;
 
-impl World {
+impl LiveModel {
     /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
     pub(super) fn hand_over(&mut self) {
         let take = |rng: &mut Rng, from: &mut Vec<HotEntry>| -> Vec<HotEntry> {
@@ -49,7 +49,7 @@ impl World {
             10 => {
                 let some = take(&mut self.rng, &mut self.offered);
                 self.live.lock().hold_back(&some);
-                self.held_back.extend(some.iter().map(key));
+                self.retry_queue.extend(some.iter().map(key));
             }
             11 => {
                 let some = take(&mut self.rng, &mut self.offered);
@@ -67,7 +67,7 @@ impl World {
             14 => {
                 let back = self.live.lock().take_held_back();
                 for entry in &back {
-                    assert!(self.held_back.remove(&key(entry)), "it was held back");
+                    assert!(self.retry_queue.remove(&key(entry)), "it was held back");
                     assert!(!self.live.lock().keeps(entry));
                 }
                 self.offered.extend(back);
@@ -136,7 +136,7 @@ impl World {
         self.offered.extend(back);
     }
 
-    /// The store hears of some that have fired.
+    /// The store learns of some that have fired.
     fn persist(&mut self) {
         let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
         let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// Executors report, once or twice, or give a sign of life.
+    /// Executors report, once or twice, or give a heartbeat.
     fn end_delivered(&mut self) {
         let mut some: Vec<Key> = self.delivered.keys().copied().filter(|_| self.rng.bool()).collect();
         if self.rng.bool() {
@@ -210,7 +210,7 @@ impl World {
         let queue = entry(1, 1).queue;
         let stages: HashMap<i64, Stage> =
             self.live.lock().of_model().into_iter().map(|(id, _, stage, _, _)| (id, stage)).collect();
-        let ready = self.live.lock().standing(&queue).ready;
+        let ready = self.live.lock().line_counts(&queue).ready;
         let taken = self.live.lock().take_served(&queue, strict(3));
         assert_eq!(taken.len(), ready.min(3), "all that nothing keeps");
         assert!(taken.is_sorted_by_key(|entry| (entry.due_at, entry.place.id)), "the oldest first");
@@ -222,20 +222,20 @@ impl World {
         self.offered.extend(taken);
     }
 
-    fn lane(&mut self) -> Lane {
-        Lane::Key(self.rng.i64(0..2).to_string())
+    fn lane(&mut self) -> ParkReason {
+        ParkReason::Key(self.rng.i64(0..2).to_string())
     }
 
     /// A lane opens.
     fn unpark(&mut self) {
         let (queue, lane, limit) = (entry(1, 1).queue, self.lane(), self.rng.usize(0..4));
-        let before = self.live.lock().standing(&queue);
+        let before = self.live.lock().line_counts(&queue);
         let lanes = self.live.lock().lanes(&queue, None, usize::MAX);
         let parked = lanes.iter().find(|(other, _)| *other == lane).map_or(0, |(_, count)| *count);
         assert_eq!(lanes.iter().map(|(_, count)| count).sum::<usize>(), before.parked);
         let back = self.live.lock().unpark(&queue, &lane, limit);
         assert_eq!(back, parked.min(limit));
-        let after = self.live.lock().standing(&queue);
+        let after = self.live.lock().line_counts(&queue);
         assert_eq!((after.ready, after.parked), (before.ready + back, before.parked - back));
     }
 
@@ -302,12 +302,12 @@ impl World {
         }
     }
 
-    /// A database is away, and an executor gets what was offered; or it is back, and has what executors got.
+    /// A database is unavailable, and an executor gets what was offered; or it is back, and has what executors got.
     pub(super) fn hand_over_for_later(&mut self) {
         if self.rng.bool() {
             let settled: Vec<Key> = self.for_later.iter().copied().filter(|_| self.rng.bool()).collect();
             for (id, fence) in settled {
-                self.live.lock().settle_for_later(id, fence);
+                self.live.lock().record_for_later(id, fence);
                 self.for_later.remove(&(id, fence));
             }
             return;
@@ -391,7 +391,7 @@ impl World {
                 let strangers = some.iter().map(|(id, fence)| (*id, fence + 1));
                 let strange = self.live.lock().ended(strangers, self.now);
                 assert!(strange.unreported.is_empty() && strange.known.is_empty(), "of another fence");
-                let Ended { unreported: ended, known } =
+                let EndedAttempts { unreported: ended, known } =
                     self.live.lock().ended(some.iter().copied(), self.now);
                 assert_eq!(ended.iter().map(|held| key(&held.entry)).collect::<Vec<_>>(), some);
                 let is_good =
@@ -482,8 +482,8 @@ impl World {
         assert_eq!(for_later, self.for_later);
         let mut held = BTreeMap::new();
         for (id, (fence, stage)) in &slots {
-            if let Stage::HandedOver { report: report @ (Report::Owed | Report::Asked) } = stage {
-                held.insert((*id, *fence), *report == Report::Asked);
+            if let Stage::HandedOver { report: report @ (HolderReport::Owed | HolderReport::Asked) } = stage {
+                held.insert((*id, *fence), *report == HolderReport::Asked);
             }
         }
         let expected = self.handed_over.keys().map(|attempt| (*attempt, self.reporting.contains(attempt)));

@@ -18,11 +18,11 @@ const FORGET_AFTER_MS: i64 = 10 * 60_000;
 /// What this engine knows of tasks that could not be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
-    inner: Mutex<Inner>,
+    inner: Mutex<CompensatorState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CompensatorState {
     /// By id.
     failed: HashMap<i64, Failed>,
     /// Of these queues the last message was refused.
@@ -114,7 +114,7 @@ impl Unsent {
     }
 }
 
-impl Inner {
+impl CompensatorState {
     fn saw(&mut self, entry: HotEntry, now: Millis) {
         let room = self.failed.len() < REMEMBERED_MAX;
         let Some(failed) = self.failed.get_mut(&entry.place.id) else {

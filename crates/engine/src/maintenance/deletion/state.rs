@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicUsize;
 #[derive(Debug, Default)]
 pub(crate) struct Deletions {
     pub(super) turn: AtomicUsize,
-    pub(super) inner: Mutex<Inner>,
+    pub(super) inner: Mutex<DeletionState>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct DeletionState {
     pub(super) from: HashMap<(Name, usize), TaskPosition>,
 }

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::time::Millis;
 
-/// A part of the store that was away is left alone for so long when it is back: its executors could give no sign of life,
+/// A part of the store that was unavailable is left alone for so long when it is back: its executors could give no heartbeat,
 /// and engines whose answers were lost give back what nobody had.
 const BACK_FOR_MS: i64 = 2_000;
 

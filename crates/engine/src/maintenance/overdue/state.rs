@@ -23,7 +23,7 @@ pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
 #[derive(Debug, Default)]
 pub(crate) struct OverdueWatch {
     pub(super) partitions: Mutex<BTreeMap<Partition, Watched>>,
-    /// By the clock of whoever turns the engine by hand.
+    /// By the clock of whoever turns the engine manually.
     pub(super) looked_at: Mutex<Option<Millis>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Watched {
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub(super) overdue: Overdue,
-    /// None: not read yet. Rows are looked at by key alone; only of what stands at a second look is more read.
+    /// None: not read yet. Rows are looked at by key alone; only of what is at a second look is more read.
     pub(super) queue: Option<QueueKey>,
     /// When it was first seen: what is seen once may be about to fire, after a start for example.
     pub(super) seen_at: Millis,

@@ -1,4 +1,4 @@
-//! Places of attempts that this engine has handed over while their database is away: no row says that they are in flight. Whichever
+//! Places of attempts that this engine has handed over while their database is unavailable: no row says that they are in flight. Whichever
 //! engine holds the limiter against the store would free them, so each engine says every second of its own that they are granted.
 //! An engine that dies says so no more, and its places are freed ten seconds later, as those of any grant that nothing came of. Must
 //! not give a place to an attempt that has ended.

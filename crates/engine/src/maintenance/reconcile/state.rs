@@ -1,8 +1,8 @@
-//! What the reconciler has looked at last, and where its next look goes on. Asks neither the limiter nor the store.
+//! What the reconciler has looked at last, and where its next look continues. Asks neither the limiter nor the store.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{hot::Lane, limiter::Member, store::LeasePosition};
+use punctual_contract::{hot::ParkReason, limiter::Member, store::LeasePosition};
 use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -44,8 +44,8 @@ pub(super) struct Last {
     pub(super) revision: Option<i64>,
     lost_at: Option<Millis>,
     pub(super) leases: Leases,
-    /// By queue, where the look at its lanes goes on.
-    pub(super) positions: HashMap<QueueKey, Lane>,
+    /// By queue, where the look at its lanes continues.
+    pub(super) positions: HashMap<QueueKey, ParkReason>,
 }
 
 /// How far the look at all leases has come.

@@ -1,12 +1,12 @@
 //! What this engine knows of its queues' admission. Losing any of it costs an interval. Admits nothing itself.
 
 use crate::{
-    pipeline::{bounds::state::Bounds, freed::state::KeptBack, kinds::state::ParkedKinds},
-    settings::Known,
+    pipeline::{bounds::state::Bounds, freed::state::DeferredQueues, kinds::state::ParkedKinds},
+    settings::LoadedSettings,
 };
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::hot::Lane;
+use punctual_contract::hot::ParkReason;
 use punctual_domain::{name::QueueKey, settings::QueueSettings, time::Millis};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ pub(crate) struct Admissions {
     queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
     /// Limits have been set since this process began: then attempts that end may hold places.
     revision: Mutex<(i64, bool)>,
-    pub(crate) kept_back: KeptBack,
+    pub(crate) deferred: DeferredQueues,
     pub(crate) kinds: ParkedKinds,
     pub(crate) bounds: Bounds,
 }
@@ -32,9 +32,9 @@ pub(super) struct Lately {
     /// Versions that have asked, and when they last did.
     pub(super) versions: BTreeMap<String, Millis>,
     /// Keys whose rate has no start left, by when it has.
-    pub(super) throttled: BTreeMap<(Millis, Lane), ()>,
-    /// After which of the queue's lanes the next look at them goes on, and when the last one was.
-    pub(super) lanes_from: Option<Lane>,
+    pub(super) throttled: BTreeMap<(Millis, ParkReason), ()>,
+    /// After which of the queue's lanes the next look at them continues, and when the last one was.
+    pub(super) lanes_from: Option<ParkReason>,
     pub(super) lanes_looked_at: Option<Millis>,
     /// When the queue's own rate has a start again.
     pub(super) starts_at: Option<Millis>,
@@ -54,7 +54,7 @@ impl Admissions {
         known.filter(|pair| now.since(*pair.1) <= VERSION_GONE_MS).map(|pair| pair.0.clone()).collect()
     }
 
-    /// How long until a rate of the queue lets something go that it kept back, as far as this engine knows.
+    /// How long until a rate of the queue lets something go that it deferred, as far as this engine knows.
     pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
         let queues = self.queues.lock();
         let known = queues.get(queue)?;
@@ -82,7 +82,7 @@ impl Admissions {
     }
 
     /// Whether attempts may hold places. `counts_scanned`: those of queues that are scanned do so in the same limiter.
-    pub(crate) fn has_limits(&self, known: &Known, counts_scanned: bool) -> bool {
+    pub(crate) fn has_limits(&self, known: &LoadedSettings, counts_scanned: bool) -> bool {
         let mut seen = self.revision.lock();
         if seen.0 != known.revision {
             let has_limits = known.has_limits() || (counts_scanned && !known.scanned.is_empty());
@@ -100,7 +100,7 @@ pub(crate) fn is_limited(settings: &QueueSettings) -> bool {
         || settings.key_rate.is_some()
 }
 
-impl Known {
+impl LoadedSettings {
     fn has_limits(&self) -> bool {
         let scopes = std::iter::once(&self.everything).chain(self.namespaces.values());
         scopes.into_iter().any(|scope| !scope.lets_all_start())

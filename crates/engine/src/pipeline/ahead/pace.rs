@@ -1,7 +1,7 @@
-//! How well the store keeps up with leases ahead of their instant, and where something lies that found nobody. Losing any of it costs
+//! How well the store keeps up with leases ahead of their instant, and where something lies that found no executor. Losing any of it costs
 //! some leases that are made too late.
 
-use crate::arrivals::state::Arrival;
+use crate::arrivals::state::QueueWaiters;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::time::Millis;
@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// Where something lies that found nobody.
-    pub(super) shelves: Mutex<Vec<Arc<Arrival>>>,
+    /// Where something lies that found no executor.
+    pub(super) shelves: Mutex<Vec<Arc<QueueWaiters>>>,
     pub(crate) something: Notify,
     /// By the part of the store.
     pace: Mutex<HashMap<usize, Pace>>,

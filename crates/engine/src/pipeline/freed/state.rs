@@ -2,37 +2,37 @@
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::limiter::Answer;
+use punctual_contract::limiter::Verdict;
 use punctual_domain::{limits::Scope, name::QueueKey};
 use std::sync::Arc;
 
 /// Queues with tasks that wait for a limit which others share, as far as this engine knows.
 #[derive(Debug, Default)]
-pub(crate) struct KeptBack(Mutex<HashMap<Arc<QueueKey>, State>>);
+pub(crate) struct DeferredQueues(Mutex<HashMap<Arc<QueueKey>, QueueState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// Looks that are under way: what is freed meanwhile may be what they are told is not there.
     looks: usize,
-    is_kept_back: bool,
-    /// How often it was kept back: a look that began before the last time does not know better.
+    is_deferred: bool,
+    /// How often it was deferred: a look that began before the last time does not know better.
     times: u64,
 }
 
 /// One look at a queue's tasks, from before the limiter is asked until it is over.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
-    all: &'a KeptBack,
+pub(crate) struct QueueAttempt<'a> {
+    all: &'a DeferredQueues,
     pub(super) queue: &'a Arc<QueueKey>,
     times: u64,
 }
 
-impl KeptBack {
-    pub(crate) fn look<'a>(&'a self, queue: &'a Arc<QueueKey>) -> Look<'a> {
+impl DeferredQueues {
+    pub(crate) fn look<'a>(&'a self, queue: &'a Arc<QueueKey>) -> QueueAttempt<'a> {
         let mut states = self.0.lock();
         let state = states.entry(Arc::clone(queue)).or_default();
         state.looks += 1;
-        Look { all: self, queue, times: state.times }
+        QueueAttempt { all: self, queue, times: state.times }
     }
 
     /// Who may wait for what has just been freed.
@@ -41,13 +41,13 @@ impl KeptBack {
     }
 }
 
-impl Look<'_> {
+impl QueueAttempt<'_> {
     /// The limiter has answered so about one of its tasks.
-    pub(crate) fn answered(&self, answer: &Answer) {
-        if let Answer::Blocked(Scope::Everything | Scope::Namespace(_)) = answer
+    pub(crate) fn answered(&self, answer: &Verdict) {
+        if let Verdict::Blocked(Scope::Everything | Scope::Namespace(_)) = answer
             && let Some(state) = self.all.0.lock().get_mut(self.queue)
         {
-            state.is_kept_back = true;
+            state.is_deferred = true;
             state.times += 1;
         }
     }
@@ -57,17 +57,17 @@ impl Look<'_> {
         if let Some(state) = self.all.0.lock().get_mut(self.queue)
             && state.times == self.times
         {
-            state.is_kept_back = false;
+            state.is_deferred = false;
         }
     }
 }
 
-impl Drop for Look<'_> {
+impl Drop for QueueAttempt<'_> {
     fn drop(&mut self) {
         let mut states = self.all.0.lock();
         let Some(state) = states.get_mut(self.queue) else { return };
         state.looks = state.looks.saturating_sub(1);
-        if state.looks == 0 && !state.is_kept_back {
+        if state.looks == 0 && !state.is_deferred {
             states.remove(self.queue);
         }
     }
@@ -84,17 +84,17 @@ mod tests {
 
     #[test]
     fn a_queue_hears_of_freed_places_while_it_is_kept_back_or_being_looked_at() {
-        let (all, mail) = (KeptBack::default(), queue("mail"));
+        let (all, mail) = (DeferredQueues::default(), queue("mail"));
         let look = all.look(&mail);
         assert_eq!(all.queues().len(), 1, "what is freed now, the look may have missed");
         drop(look);
         assert!(all.queues().is_empty(), "nothing kept it back");
         let look = all.look(&mail);
-        look.answered(&Answer::Blocked(Scope::Queue((*mail).clone())));
+        look.answered(&Verdict::Blocked(Scope::Queue((*mail).clone())));
         drop(look);
         assert!(all.queues().is_empty(), "its own limit frees nothing of others");
         let look = all.look(&mail);
-        look.answered(&Answer::Blocked(Scope::Everything));
+        look.answered(&Verdict::Blocked(Scope::Everything));
         drop(look);
         assert_eq!(all.queues().len(), 1);
         drop(all.look(&mail));
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn a_look_that_began_before_it_was_kept_back_does_not_know_better() {
-        let (all, mail) = (KeptBack::default(), queue("mail"));
+        let (all, mail) = (DeferredQueues::default(), queue("mail"));
         let (old, new) = (all.look(&mail), all.look(&mail));
-        new.answered(&Answer::Blocked(Scope::Namespace(mail.namespace.clone())));
+        new.answered(&Verdict::Blocked(Scope::Namespace(mail.namespace.clone())));
         drop(new);
         old.found_the_end();
         drop(old);

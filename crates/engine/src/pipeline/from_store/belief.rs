@@ -1,5 +1,5 @@
 //! Whether the hot set is believed to answer, and how long a call waits for that belief to change. No call of a step waits
-//! longer: when the hot set is believed to be away, all that are on their way end as calls whose answer was lost, and are
+//! longer: when the hot set is believed to be unavailable, all that are on their way end as calls whose answer was lost, and are
 //! repaired as such. Their late effects in the hot set decide nothing: each task is leased by the store's conditional update. Must
 //! not look at the hot set: `source` does, as soon as it is doubted here.
 
@@ -70,7 +70,7 @@ impl Belief {
         }
     }
 
-    /// The answer of a call, or an error as soon as the hot set is believed to be away. No call is begun while it is.
+    /// The answer of a call, or an error as soon as the hot set is believed to be unavailable. No call is begun while it is.
     pub(super) async fn bear_with<T>(
         &self,
         doing: &'static str,

@@ -31,7 +31,7 @@ pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partit
     }
     let asked_for = serve_asked_for(core);
     let table = core.live.lock();
-    let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.standing(queue).all());
+    let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.line_counts(queue).all());
     // Those of queues that are scanned are looked for by `scan`.
     let asked_for = asked_for.iter().filter(|queue| !core.settings.is_scanned(queue));
     let wanted: Wanted = asked_for.map(|queue| (Arc::clone(queue), left(queue))).collect();
@@ -72,7 +72,7 @@ pub(in crate::pipeline) async fn serve_partition(
             break;
         }
     }
-    // The pass goes on in the next run: its queues' tasks keep their order, and those of other queues do not wait for its end.
+    // The pass continues in the next run: its queues' tasks keep their order, and those of other queues do not wait for its end.
     let lately = became_due_lately(core, partition).await?;
     let are_served = core.live.lock().count_served();
     let is_wanted = |queue: &QueueKey| wanted.contains_key(queue) && !are_served.contains_key(queue);

@@ -1,5 +1,5 @@
-//! The hot set, and the limiter that stands beside it, as the steps of an engine have them: each call ends when the hot set is believed
-//! to be away (`belief`). Only the look that decides what is believed asks the hot set itself. Only for a hot set that keeps what is
+//! The hot set, and the limiter that is beside it, as the steps of an engine have them: each call ends when the hot set is believed
+//! to be unavailable (`belief`). Only the look that decides what is believed asks the hot set itself. Only for a hot set that keeps what is
 //! due. Changes no answer.
 
 use super::belief::Belief;
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot, Limiter,
     hot::{HotEntry, Wholeness, Withdrawn},
-    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
     ownership::Tenure,
 };
 use punctual_domain::{limits::Scope, place::Partition, time::Millis};
@@ -81,7 +81,7 @@ pub(super) struct PatientLimiter {
 
 #[async_trait]
 impl Limiter for PatientLimiter {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+    async fn grant(&self, wishes: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
         self.belief.bear_with("grant slots", self.limiter.grant(wishes, now)).await
     }
 

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, time::Millis};
 
-/// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
+/// Pages of overdue tasks looked at in one partition in one run; the next continues there.
 pub(in crate::pipeline) const PAGES: usize = 10;
 /// Of what became due since, beside a pass that takes more than one run. Commits that come later than this wait for the pass.
 const LATELY_MS: i64 = 3_000;
@@ -33,7 +33,7 @@ impl Scanned {
         Self { began_at, spans: HashMap::new(), found: HashSet::new() }
     }
 
-    /// A page, which goes on where the one before it ended.
+    /// A page, which continues where the one before it ended.
     pub(in crate::pipeline) fn add(
         &mut self,
         partition: Partition,

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// What passed a hot set by that was away for less than this is known span by span; after a longer time all is looked through.
+/// What passed a hot set by that was unavailable for less than this is known span by span; after a longer time all is looked through.
 const BLIP: Duration = Duration::from_secs(3);
 /// An engine whom the hot set has not answered for so long gives its partitions to one whom it answers. By then every other
 /// one that has lost it too has noticed and said so.
@@ -37,7 +37,7 @@ pub(crate) enum HasHot {
 
 /// From where what is due comes into the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum DueSource {
     HotSet,
     Store,
 }
@@ -49,7 +49,7 @@ pub(in crate::pipeline) enum Since {
 }
 
 impl Since {
-    /// It is away for long.
+    /// It is unavailable for long.
     fn is_no_blip(self) -> bool {
         matches!(self, Self::Away(at) if at.elapsed() >= BLIP)
     }
@@ -66,11 +66,11 @@ pub(crate) struct FromStore {
     pub(in crate::pipeline) others_write: bool,
     /// When that changed. None: it has always answered, or there is none.
     pub(in crate::pipeline) since: Mutex<Option<Since>>,
-    /// Something was not loaded because the hot set was away, or has fired without it.
+    /// Something was not loaded because the hot set was unavailable, or has fired without it.
     pub(in crate::pipeline) has_passed_by: AtomicBool,
     /// How far the partitions of this engine are read.
     pub(crate) watermarks: Watermarks,
-    /// By partition of another engine, where the look for what is ready goes on.
+    /// By partition of another engine, where the look for what is ready continues.
     pub(in crate::pipeline) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
     /// Of queues that are scanned.
     pub(crate) scans: Scans,
@@ -100,7 +100,7 @@ impl FromStore {
     pub(crate) fn patient_limiter(&self, limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
         match self.keeps {
             Keeps::Due => Arc::new(PatientLimiter { limiter, belief: Arc::clone(&self.belief) }),
-            // It stands beside no hot set.
+            // It is beside no hot set.
             Keeps::Nothing => limiter,
         }
     }
@@ -110,8 +110,8 @@ impl FromStore {
     }
 
     /// Said here and nowhere else.
-    pub(crate) fn source(&self) -> Source {
-        if self.belief.is_believed_away() { Source::Store } else { Source::HotSet }
+    pub(crate) fn source(&self) -> DueSource {
+        if self.belief.is_believed_away() { DueSource::Store } else { DueSource::HotSet }
     }
 
     /// The hot set did not answer when last asked, or there is none.
@@ -124,7 +124,7 @@ impl FromStore {
         self.belief.doubts()
     }
 
-    /// The hot set is away, and with it the limiter that stands beside it.
+    /// The hot set is unavailable, and with it the limiter that is beside it.
     pub(crate) fn hides_limits(&self) -> bool {
         self.keeps != Keeps::Nothing && self.belief.is_believed_away()
     }

@@ -2,7 +2,7 @@
 //! set aside until it answers. Must not choose which tasks go: they were admitted before.
 
 use super::{
-    caller::Caller,
+    caller::LeaseCaller,
     grants::{forget, grant_of, split_paused, was_handed_over},
     late,
     release::give_back,
@@ -48,7 +48,7 @@ pub(super) async fn dispatch(
     request: &LeaseRequest,
     entries: Vec<HotEntry>,
     slots_since: Option<Since>,
-    caller: &Caller,
+    caller: &LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     if !core.settings.is_scanned(&request.queue) {
         return dispatch_together(core, request, entries, slots_since, caller).await;
@@ -72,7 +72,7 @@ async fn dispatch_together(
     request: &LeaseRequest,
     entries: Vec<HotEntry>,
     slots_since: Option<Since>,
-    caller: &Caller,
+    caller: &LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     if core.store.parts() == 1 {
         let leased = match dispatch_in(core, 0, request, entries, slots_since).await {
@@ -85,19 +85,19 @@ async fn dispatch_together(
     let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
     for (part, some) in parts::split(core, entries, |entry| entry.place.partition) {
         let (answer, granted) = oneshot::channel();
-        let (its, request, hears) = (Arc::clone(core), request.clone(), caller.hears.clone());
+        let (its, request, late_leases) = (Arc::clone(core), request.clone(), caller.late_leases.clone());
         let (began, its_patience) = (Instant::now(), core.parts.patience(part));
         let short = if caller.is_late { its_patience } else { core.parts.short_patience(part) };
         patience = patience.max(short);
         core.work.detach(async move {
-            let breaks = its.breaks();
+            let discontinuities = its.discontinuities();
             let work = dispatch_in(&its, part, &request, some, slots_since);
             let leased = parts::leasing(&its, part, its_patience, work).await;
             if leased.is_ok() {
                 its.parts.has_leased(part, began.elapsed() <= its_patience);
             }
             if let Err(Ok(leased)) = answer.send(leased) {
-                late::leased(&its, hears, leased, breaks).await;
+                late::leased(&its, late_leases, leased, discontinuities).await;
             }
         });
         asked.push(granted);
@@ -119,7 +119,7 @@ async fn dispatch_together(
     Ok(outside::fetch(core, leased).await)
 }
 
-/// Of one part. On an error the entries are offered again, or set aside where others may go on without it. If the lease was
+/// Of one part. On an error the entries are offered again, or set aside where others may continue without it. If the lease was
 /// made after all, the store refuses the next one, and this one is given back (`unknown`).
 async fn dispatch_in(
     core: &Arc<Core>,
@@ -179,7 +179,7 @@ async fn keep_those_with_places(
     since: Since,
 ) -> Vec<Assignment> {
     if since.is_long_ago(core.now()) {
-        // This engine stood still meanwhile.
+        // This engine was stopped meanwhile.
         give_back(core, leased, "engine_stood_still").await;
         return Vec::new();
     }
@@ -211,7 +211,7 @@ async fn failed(
     if error.happened == Happened::No {
         admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
     }
-    // Others may go on: those of other databases, and those that are handed over without theirs. Who waits for them hears of no error.
+    // Others may continue: those of other databases, and those that are handed over without theirs. Who waits for them learns of no error.
     if core.store.parts() > 1 || without_store::is_allowed(core, &request.queue) {
         core.parts.failed(part);
         if !entries.is_empty() {

@@ -7,7 +7,7 @@ use punctual_contract::{
 };
 use punctual_domain::time::Millis;
 
-/// An executor gives a sign of life about three times in a lease: after this part of it, something has probably been heard of it.
+/// An executor gives a heartbeat about three times in a lease: after this part of it, something has probably been learned of it.
 const UNHEARD_SHARE: i64 = 4;
 
 pub(super) fn split_paused(

@@ -1,4 +1,4 @@
-//! Leases that a part of the store makes after the caller they were asked for went on without it: the caller has them if
+//! Leases that a part of the store makes after the caller they were asked for continued without it: the caller has them if
 //! it still waits, with nothing; otherwise they are given back. However the caller goes, each of them is one or the other.
 
 use super::release::give_back;
@@ -9,23 +9,23 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const REASON: &str = "leased_too_late";
 
-pub(super) type Hears = UnboundedSender<Vec<Assignment>>;
+pub(super) type LateLeaseSender = UnboundedSender<Vec<Assignment>>;
 
 /// The caller's end. The caller waits for a store of one part, and nothing comes here.
-pub(super) struct Late {
+pub(super) struct LateLeases {
     core: Arc<Core>,
-    hears: Hears,
+    late_leases: LateLeaseSender,
     late: UnboundedReceiver<Vec<Assignment>>,
 }
 
-impl Late {
+impl LateLeases {
     pub(super) fn new(core: &Arc<Core>) -> Self {
-        let (hears, late) = unbounded_channel();
-        Self { core: Arc::clone(core), hears, late }
+        let (late_leases, late) = unbounded_channel();
+        Self { core: Arc::clone(core), late_leases, late }
     }
 
-    pub(super) fn hears(&self) -> Hears {
-        self.hears.clone()
+    pub(super) fn late_leases(&self) -> LateLeaseSender {
+        self.late_leases.clone()
     }
 
     /// Waits for some. May be given up at any instant.
@@ -35,7 +35,7 @@ impl Late {
     }
 }
 
-impl Drop for Late {
+impl Drop for LateLeases {
     fn drop(&mut self) {
         self.late.close();
         let mut unheard = Vec::new();
@@ -49,20 +49,25 @@ impl Drop for Late {
     }
 }
 
-/// These were made while their caller went on. `breaks`: of time, when they were asked for.
-pub(super) async fn leased(core: &Arc<Core>, hears: Hears, leased: Vec<Assignment>, breaks: u64) {
+/// These were made while their caller continued. `discontinuities`: of time, when they were asked for.
+pub(super) async fn leased(
+    core: &Arc<Core>,
+    late_leases: LateLeaseSender,
+    leased: Vec<Assignment>,
+    discontinuities: u64,
+) {
     if leased.is_empty() {
         return;
     }
-    if core.breaks() != breaks {
-        // Nobody knows how long ago they began.
+    if core.discontinuities() != discontinuities {
+        // It is unknown how long ago they began.
         return give_back(core, leased, ahead::TOO_LATE).await;
     }
-    if hears.is_closed() {
+    if late_leases.is_closed() {
         return give_back(core, leased, REASON).await;
     }
     let leased = outside::fetch(core, leased).await;
-    if let Err(unheard) = hears.send(leased) {
+    if let Err(unheard) = late_leases.send(leased) {
         give_back(core, unheard.0, REASON).await;
     }
 }

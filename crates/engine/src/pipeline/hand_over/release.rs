@@ -1,4 +1,4 @@
-//! Leases given back: no executor has heard of them, or they came too late. Must not give back what an executor has.
+//! Leases given back: no executor has learned of them, or they came too late. Must not give back what an executor has.
 
 use crate::{
     core::Core,
@@ -16,7 +16,7 @@ use punctual_contract::{
 use punctual_domain::{place::TaskRef, state::State, task::Task};
 use std::sync::Arc;
 
-/// No executor has heard of these leases: the attempts are given back, and the tasks are ready again.
+/// No executor has learned of these leases: the attempts are given back, and the tasks are ready again.
 pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
     let leased = without_store::keep_stored(core, leased);
     if leased.is_empty() {

@@ -1,19 +1,19 @@
-//! One caller that waits for several queues. It stands at each of them: nothing is given to it or leased ahead for it, because two
+//! One caller that waits for several queues. It is at each of them: nothing is given to it or leased ahead for it, because two
 //! queues would give at one instant, and together more than it takes. It hears where something has come, and looks there as
 //! a caller of that queue alone does; so an idle queue costs a look in a while, and no more. It begins with all of them, in an order
 //! that is drawn anew each time: whichever has more work than it takes is as often behind the others as before them.
 //!
-//! A crash between the leases of two queues is what it is after that of one: the executor never hears of them, and they run out. What
-//! the caller was granted when it goes, or this engine stood still, is given back, of all queues.
+//! A crash between the leases of two queues is what it is after that of one: the executor never learns of them, and they run out. What
+//! the caller was granted when it goes, or this engine was stopped, is given back, of all queues.
 
 use super::{
-    EXECUTOR_GONE, caller::Caller, grant_or_take_leased, is_known_empty, late::Late, looks_again_after,
-    or_never, release::give_back,
+    EXECUTOR_GONE, caller::LeaseCaller, grant_or_take_leased, is_known_empty, late::LateLeases,
+    looks_again_after, or_never, release::give_back,
 };
 use crate::{
     arrivals::{
-        Looker,
-        state::{Arrival, Waiting},
+        QueuePoller,
+        state::{QueueWaiters, WaitingGuard},
     },
     core::Core,
     pipeline::{
@@ -27,12 +27,12 @@ use std::{mem, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// One of the queues.
-struct Line<'a> {
+struct QueueRequest<'a> {
     request: LeaseRequest,
-    arrival: &'a Arc<Arrival>,
-    looker: Option<Looker<'a>>,
+    waiters: &'a Arc<QueueWaiters>,
+    poller: Option<QueuePoller<'a>>,
     look_at: Option<Instant>,
-    _waiting: Waiting<'a>,
+    _waiting: WaitingGuard<'a>,
 }
 
 /// What was leased so far. Given back if it is dropped: its caller has gone.
@@ -40,17 +40,17 @@ struct Leased {
     core: Arc<Core>,
     assignments: Vec<Assignment>,
     /// Of time, when the call began.
-    breaks: u64,
+    discontinuities: u64,
 }
 
 impl Leased {
     fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core), assignments: Vec::new(), breaks: core.breaks() }
+        Self { core: Arc::clone(core), assignments: Vec::new(), discontinuities: core.discontinuities() }
     }
 
-    /// The caller has them from here on. After a break of time nobody knows how long ago they were leased.
+    /// The caller has them from here on. After a break of time it is unknown how long ago they were leased.
     fn hand_over(mut self) -> Vec<Assignment> {
-        if self.core.breaks() != self.breaks {
+        if self.core.discontinuities() != self.discontinuities {
             self.give_back(ahead::TOO_LATE);
             return Vec::new();
         }
@@ -84,15 +84,15 @@ pub(crate) async fn lease(
     let wait = requests.first().map_or(Duration::ZERO, |request| Duration::from_millis(request.wait_ms));
     let deadline = Instant::now() + wait;
     let arrivals: Vec<_> = requests.iter().map(|request| core.arrivals.of(&request.queue)).collect();
-    let line = |(request, arrival)| Line::new(core, request, arrival);
-    let mut lines: Vec<Line<'_>> = requests.into_iter().zip(&arrivals).map(line).collect();
+    let line = |(request, waiters)| QueueRequest::new(core, request, waiters);
+    let mut lines: Vec<QueueRequest<'_>> = requests.into_iter().zip(&arrivals).map(line).collect();
     fastrand::shuffle(&mut lines);
     let bound = only.bound.as_ref().map(|bound| core.limits.admissions.bounds.wait(bound));
-    let (mut late, mut leased) = (Late::new(core), Leased::new(core));
+    let (mut late, mut leased) = (LateLeases::new(core), Leased::new(core));
     loop {
         // Said before the look: what comes after it wakes.
         let mut woken: FuturesUnordered<_> =
-            lines.iter().enumerate().map(|entry| hears(entry.0, entry.1.arrival)).collect();
+            lines.iter().enumerate().map(|entry| late_leases(entry.0, entry.1.waiters)).collect();
         let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
         let is_late = Instant::now() >= deadline;
         for line in &mut lines {
@@ -100,11 +100,11 @@ pub(crate) async fn lease(
             if wanted == 0 || !line.is_to_be_looked_at() {
                 continue;
             }
-            let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
+            let caller = LeaseCaller { late_leases: late.late_leases(), is_late, only: only.clone() };
             match line.look(core, wanted, caller).await {
                 Ok(more) => leased.assignments.extend(more),
                 Err(error) if leased.assignments.is_empty() => return Err(error),
-                // What is leased already must be heard of.
+                // What is leased already must be learned of.
                 Err(_) => break,
             }
         }
@@ -126,7 +126,7 @@ pub(crate) async fn lease(
             () = tokio::time::sleep_until(wake_at) => {}
             () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         }
-        if core.breaks() != leased.breaks {
+        if core.discontinuities() != leased.discontinuities {
             // What woke this one goes to the next.
             lines
                 .iter()
@@ -138,8 +138,8 @@ pub(crate) async fn lease(
 }
 
 /// The place of the queue in which something has come since this was called.
-fn hears(nth: usize, arrival: &Arrival) -> impl Future<Output = usize> {
-    let notified = arrival.notified();
+fn late_leases(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
+    let notified = waiters.notified();
     async move {
         notified.await;
         nth
@@ -147,17 +147,17 @@ fn hears(nth: usize, arrival: &Arrival) -> impl Future<Output = usize> {
 }
 
 /// What woke the caller is not looked for by anybody else.
-fn goes_first(lines: &mut [Line<'_>], nth: usize) {
+fn goes_first(lines: &mut [QueueRequest<'_>], nth: usize) {
     if let Some(line) = lines.get_mut(nth) {
         line.look_at = None;
         lines.swap(0, nth);
     }
 }
 
-impl<'a> Line<'a> {
-    fn new(core: &Core, request: LeaseRequest, arrival: &'a Arc<Arrival>) -> Self {
-        let waiting = arrival.wait(core.now());
-        Self { request, arrival, looker: None, look_at: None, _waiting: waiting }
+impl<'a> QueueRequest<'a> {
+    fn new(core: &Core, request: LeaseRequest, waiters: &'a Arc<QueueWaiters>) -> Self {
+        let waiting = waiters.wait(core.now());
+        Self { request, waiters, poller: None, look_at: None, _waiting: waiting }
     }
 
     fn is_to_be_looked_at(&self) -> bool {
@@ -169,26 +169,26 @@ impl<'a> Line<'a> {
         &mut self,
         core: &Arc<Core>,
         wanted: usize,
-        caller: Caller,
+        caller: LeaseCaller,
     ) -> Result<Vec<Assignment>, Error> {
         let request = LeaseRequest { max: wanted, ..self.request.clone() };
         let only = caller.only.clone();
         let may_be_given = if only.are_none() { wanted } else { 0 };
         let known_empty = is_known_empty(core, &request, &only);
         if known_empty {
-            let leased = self.arrival.take_leased(may_be_given, core.present());
+            let leased = self.waiters.take_leased(may_be_given, core.current_time());
             let leased = ahead::handed_over(core, &request, leased);
             if !leased.is_empty() {
                 return Ok(leased);
             }
         }
         if caller.is_late || !known_empty {
-            let leased = grant_or_take_leased(core, &request, Vec::new(), self.arrival, caller).await?;
+            let leased = grant_or_take_leased(core, &request, Vec::new(), self.waiters, caller).await?;
             if !leased.is_empty() {
                 return Ok(leased);
             }
         }
-        let after = looks_again_after(core, &request, &only, self.arrival, &mut self.looker);
+        let after = looks_again_after(core, &request, &only, self.waiters, &mut self.poller);
         self.look_at = Some(Instant::now() + after);
         Ok(Vec::new())
     }

@@ -62,14 +62,14 @@ pub(crate) struct OverdueLooks {
     asked: Notify,
 }
 
-/// Where to go on in a partition.
+/// Where to continue in a partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Position {
     /// Of the tenure that it is of.
     term: i64,
     /// All before has been looked at. None: the next run begins with the oldest.
     pub(super) front: Option<Key>,
-    /// Of those before the front, where to go on looking once more.
+    /// Of those before the front, where to continue looking once more.
     pub(super) again: Option<Key>,
     /// Something was missing since the oldest was looked at.
     was_missing: bool,

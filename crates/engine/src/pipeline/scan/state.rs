@@ -1,7 +1,7 @@
 //! When queues are scanned, how far the scans under way have come, and what became of the last ones. Reads nothing, and holds no
 //! task.
 
-use crate::settings::Known;
+use crate::settings::LoadedSettings;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_domain::{name::QueueKey, place::Partition, settings::QueueSettings, time::Millis};
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 /// Scans of a queue that fail so often in a row are an alert.
 const FAILURES_IN_A_ROW: u64 = 3;
 
-/// By partition, where a pass over what is due goes on.
+/// By partition, where a pass over what is due continues.
 pub(crate) type Positions = Mutex<HashMap<Partition, Key>>;
 
 /// Due time and id.
@@ -23,8 +23,8 @@ pub(crate) struct Scans {
     scans: Mutex<HashMap<(usize, Arc<QueueKey>), Scan>>,
     /// Of the looks for what is ready.
     pub(super) ready_positions: Mutex<HashMap<Partition, Key>>,
-    /// Of scans by hand.
-    pub(super) by_hand: Arc<Semaphore>,
+    /// Of manual scans.
+    pub(super) manual: Arc<Semaphore>,
     /// Partitions are looked through again then.
     fills_again_at: Mutex<Option<Millis>>,
     /// Queues that are scanned, as of the last look at the settings.
@@ -34,7 +34,7 @@ pub(crate) struct Scans {
 impl Default for Scans {
     fn default() -> Self {
         let (scans, ready_positions, fills_again_at, scanned) = Default::default();
-        Self { scans, ready_positions, by_hand: Arc::new(Semaphore::new(1)), fills_again_at, scanned }
+        Self { scans, ready_positions, manual: Arc::new(Semaphore::new(1)), fills_again_at, scanned }
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Round {
     pub(super) after: Option<Key>,
     /// These could not be read.
     pub(super) failed: HashSet<Partition>,
-    pub(super) report: Report,
+    pub(super) report: ScanCounts,
     /// A read has not been answered in time.
     pub(super) is_silent: bool,
     /// What failed last.
@@ -68,7 +68,7 @@ pub(crate) struct Round {
 
 /// What a scan has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct ScanCounts {
     pub(crate) found: usize,
     pub(crate) handed_over: usize,
     pub(crate) failed: usize,
@@ -91,7 +91,7 @@ impl Round {
 }
 
 impl Scans {
-    /// The scan that is to be gone on with, or begun.
+    /// The scan that is to be continued, or begun.
     pub(super) fn begin(
         &self,
         part: usize,
@@ -120,7 +120,7 @@ impl Scans {
     }
 
     /// Queues that were scanned at the last look, and are no more: these are forgotten here.
-    pub(super) fn no_more(&self, known: &Known) -> Vec<Arc<QueueKey>> {
+    pub(super) fn no_more(&self, known: &LoadedSettings) -> Vec<Arc<QueueKey>> {
         let mut scanned = self.scanned.lock();
         if *scanned == known.scanned {
             return Vec::new();

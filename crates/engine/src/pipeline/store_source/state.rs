@@ -27,7 +27,7 @@ pub(super) struct Watermark {
     beginnings: u64,
     /// All up to here was read. None: nothing was.
     pub(super) read_to: Option<Key>,
-    /// The look at what was committed behind the watermark goes on here. None: it begins anew.
+    /// The look at what was committed behind the watermark continues here. None: it begins anew.
     pub(super) looked_to: Option<Key>,
     /// Up to here the last of these looks has come to its end.
     pub(super) looked_until: Option<Millis>,

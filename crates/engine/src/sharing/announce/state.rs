@@ -1,8 +1,8 @@
-//! What other engines are to hear of, gathered until it is announced. Announces nothing itself.
+//! What other engines are to learn of, gathered until it is announced. Announces nothing itself.
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use punctual_contract::{hot::Lane, ownership::Signal};
+use punctual_contract::{hot::ParkReason, ownership::Signal};
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -23,7 +23,7 @@ pub(super) struct Gathered {
     wanted: HashMap<Arc<QueueKey>, usize>,
     ready: HashSet<Arc<QueueKey>>,
     /// How many places.
-    freed: HashMap<(Arc<QueueKey>, Option<Lane>), usize>,
+    freed: HashMap<(Arc<QueueKey>, Option<ParkReason>), usize>,
 }
 
 impl Announcer {
@@ -51,7 +51,7 @@ impl Announcer {
         self.something.notify_one();
     }
 
-    pub(crate) fn freed(&self, queue: &Arc<QueueKey>, lane: Option<Lane>, places: usize) {
+    pub(crate) fn freed(&self, queue: &Arc<QueueKey>, lane: Option<ParkReason>, places: usize) {
         *self.gathered.lock().freed.entry((Arc::clone(queue), lane)).or_default() += places;
         self.something.notify_one();
     }

@@ -8,9 +8,9 @@ pub(super) enum Stage {
     TakesPart,
     /// So many looks in a row have found no other owner.
     Aside(u32),
-    /// Nobody else has taken anything: until the clock is good again.
+    /// No other engine has taken anything: until the clock is good again.
     GoesOn,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Aside(pub(super) Mutex<Stage>);
+pub(crate) struct OwnershipPause(pub(super) Mutex<Stage>);

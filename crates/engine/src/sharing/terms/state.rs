@@ -5,11 +5,11 @@ use parking_lot::Mutex;
 use punctual_contract::ownership::Tenure;
 use punctual_domain::place::Partition;
 
-/// By partition, the tenure that was overtaken, and the newest term that the hot set has seen.
+/// By partition, the tenure that was superseded, and the newest term that the hot set has seen.
 #[derive(Debug, Default)]
-pub(crate) struct Overtaken(pub(super) Mutex<HashMap<Partition, (Tenure, i64)>>);
+pub(crate) struct SupersededTenures(pub(super) Mutex<HashMap<Partition, (Tenure, i64)>>);
 
-impl Overtaken {
+impl SupersededTenures {
     pub(crate) fn is(&self, partition: Partition) -> bool {
         self.0.lock().contains_key(&partition)
     }

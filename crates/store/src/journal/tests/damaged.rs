@@ -1,13 +1,13 @@
 //! Files that are damaged in the middle, and files of the first form.
 
-use super::{Found, OWNER, keep, key, open, record, waiting};
+use super::{JournalFindings, OWNER, keep, key, open, record, waiting};
 use crate::journal::{
     file::FileJournal,
     frame::{self, HEADER_LEN, Mark},
 };
 use punctual_contract::{
     Journal as _,
-    journal::{Kept, NewRecord},
+    journal::{AppendResult, NewRecord},
 };
 use std::{fs, path::Path};
 
@@ -63,7 +63,7 @@ async fn what_is_behind_a_damaged_frame_is_found_and_the_damaged_file_is_kept() 
         let lost = (5 - left.len()) * frame_len;
         assert_eq!((found.records, found.damaged_bytes), (left.len(), lost as u64), "{damaged_at:?}");
         assert_eq!((tasks(&journal).await, found.torn_bytes), (left.clone(), 0));
-        assert_eq!(keep(&journal, 7..8).await.unwrap(), [Kept::New]);
+        assert_eq!(keep(&journal, 7..8).await.unwrap(), [AppendResult::New]);
         close(journal).await;
         let last = aside(directory.path()).pop().unwrap();
         assert_eq!(fs::read(directory.path().join(last)).unwrap(), damaged);
@@ -97,7 +97,7 @@ async fn a_file_of_the_first_form_is_read_and_written_anew_and_its_damage_is_kep
     let file = directory.path().join("outcomes-0.journal");
     fs::write(&file, first_form(0..3)).unwrap();
     let (journal, found) = open(directory.path());
-    assert_eq!(found, Found { records: 3, ..Found::default() });
+    assert_eq!(found, JournalFindings { records: 3, ..JournalFindings::default() });
     keep(&journal, 3..4).await.unwrap();
     assert_eq!(tasks(&journal).await, [0, 1, 2, 3]);
     close(journal).await;

@@ -1,9 +1,9 @@
-//! That the databases have archives, and in a place that is theirs: it stands in `meta` of each. From then on no engine deletes
+//! That the databases have archives, and in a place that is theirs: it is in `meta` of each. From then on no engine deletes
 //! there what is not archived, also one that was started before; and none works on them with another place, or with none.
 
 use super::{Archive, PLACE};
 use crate::{
-    ColdStorage, Error,
+    ArchiveStorage, Error,
     mysql::{
         MysqlStore, Shard,
         limits::{READ, WRITE, within},
@@ -26,26 +26,26 @@ impl MysqlStore {
     ///
     /// # Errors
     /// When they have archives elsewhere, or databases or storage fail.
-    pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
+    pub async fn with_archive(mut self, archive_storage: Arc<ArchiveStorage>) -> Result<Self, Error> {
         let mut places = Vec::new();
         for (nth, shard) in self.inner.members().iter().enumerate() {
             places.extend(known(nth, shard).await?.map(|known| (nth, known)));
         }
         // Looked for last: another engine that starts now takes the place before it says so to a database.
-        let found = cold.place().await?;
+        let found = archive_storage.place().await?;
         if let Some((nth, _)) = places.into_iter().find(|place| Some(place.1) != found) {
             return Err(Error::OtherArchives { at: at(nth), found });
         }
         // Before any database says so; an engine that dies in between has only taken the place.
         let number = self.number().await.map_err(|error| failed(0, error))?;
-        let place = cold.take_place(number).await?;
+        let place = archive_storage.take_place(number).await?;
         if place != number {
             return Err(Error::OtherArchives { at: at(0), found: Some(place) });
         }
         for (nth, shard) in self.inner.members().iter().enumerate() {
             keep(shard, place).await.map_err(|error| failed(nth, error))?;
         }
-        self.archive = Some(Archive::new(cold, place));
+        self.archive = Some(Archive::new(archive_storage, place));
         Ok(self)
     }
 

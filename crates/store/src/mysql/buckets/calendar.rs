@@ -12,7 +12,7 @@ const AXIS_MIN_MS: i64 = AXIS_MS / 2;
 const WIDTHS_AWAY: i64 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bucket {
+pub(super) struct TimeBucket {
     pub(super) name: String,
     /// End of the one before; `i64::MIN`: there is none before.
     pub(super) begins_at: i64,
@@ -21,10 +21,10 @@ pub(super) struct Bucket {
 }
 
 /// From names and ends in order of time.
-pub(super) fn in_order(listed: Vec<(String, Option<i64>)>) -> Vec<Bucket> {
+pub(super) fn in_order(listed: Vec<(String, Option<i64>)>) -> Vec<TimeBucket> {
     let mut begins_at = i64::MIN;
     let bucket = |(name, ends_at): (String, Option<i64>)| {
-        let bucket = Bucket { name, begins_at, ends_at };
+        let bucket = TimeBucket { name, begins_at, ends_at };
         begins_at = ends_at.unwrap_or(i64::MAX);
         bucket
     };
@@ -62,7 +62,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// What the bucket is to be cut into; nothing: it stays. `last_end`: of the last bucket that has an end.
-    pub(super) fn pieces(&self, bucket: &Bucket, last_end: Option<i64>) -> Vec<Piece> {
+    pub(super) fn pieces(&self, bucket: &TimeBucket, last_end: Option<i64>) -> Vec<Piece> {
         match bucket.ends_at {
             Some(ends_at) => self.cut(bucket.begins_at, ends_at),
             None => {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     /// As a run leaves them: the same as the database would list them.
-    fn run(axis: Axis, mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+    fn run(axis: Axis, mut buckets: Vec<TimeBucket>) -> Vec<TimeBucket> {
         let last_end = buckets.iter().rev().find_map(|bucket| bucket.ends_at);
         let mut listed = Vec::new();
         for bucket in buckets.drain(..) {
@@ -196,7 +196,7 @@ mod tests {
         in_order(listed)
     }
 
-    fn fresh() -> Vec<Bucket> {
+    fn fresh() -> Vec<TimeBucket> {
         in_order(vec![("pmax".to_owned(), None)])
     }
 

@@ -3,28 +3,28 @@
 //! else of it changes: not its state, not its fence, not when it was asked for. Each batch is one transaction.
 
 use super::{
-    Work,
-    calendar::Bucket,
+    BucketService,
+    calendar::TimeBucket,
     look::{Looks, PIECE_ROWS},
-    session::Place,
+    session::RowKey,
 };
 use punctual_domain::time::Millis;
 
-impl Work<'_> {
-    /// False: the budget is spent, and the next run goes on.
-    pub(super) async fn carry(&mut self, bucket: &Bucket, looks: &mut Looks) -> sqlx::Result<bool> {
+impl BucketService<'_> {
+    /// False: the budget is spent, and the next run continues.
+    pub(super) async fn carry(&mut self, bucket: &TimeBucket, looks: &mut Looks) -> sqlx::Result<bool> {
         while self.budget > 0 {
             self.budget -= 1;
             let Some(at) = looks.carrying(bucket) else { return Ok(true) };
             let end = self.session.piece(bucket, *at, PIECE_ROWS).await?;
-            let piece = (*at, end.unwrap_or(Place::END));
+            let piece = (*at, end.unwrap_or(RowKey::END));
             let rows = self.options.batch_rows.max(1);
             let needed = self.session.needed(bucket, piece, self.now, rows).await?;
             let to = self.present();
             self.report.carried += u64::try_from(self.session.carry(&needed, to).await?).unwrap_or_default();
             let is_full = u64::try_from(needed.len()).unwrap_or_default() >= u64::from(rows);
             match (needed.last().filter(|_| is_full), end) {
-                (Some(last), _) => *at = Place::at(*last),
+                (Some(last), _) => *at = RowKey::at(*last),
                 (None, Some(end)) => *at = end,
                 (None, None) => {
                     looks.forget(bucket);

@@ -2,12 +2,12 @@
 //! read back, or they stay. Nobody changes them meanwhile, and readers find them in `task_gone`.
 //!
 //! All that is finished is archived, whatever its time: a later run, with a later `now`, forgets more of it. What is put
-//! back is archived again with its next bucket, and its later life counts. How far the archives are stands in `gone_to`,
+//! back is archived again with its next bucket, and its later life counts. How far the archives are is in `gone_to`,
 //! so a crash costs no more than the archive that was being written, and a copy of the last one at most.
 
-use super::session::Place;
+use super::session::RowKey;
 use crate::{
-    cold::{ColdStorage, Error, Source},
+    archive_storage::{ArchiveSource, ArchiveStorage, Error},
     mysql::{
         limits::{elsewhere, here},
         row,
@@ -35,17 +35,17 @@ pub(super) struct Exported {
 /// Spends one of the budget for each statement. `settled`: up to where nothing is left to archive.
 pub(super) async fn export(
     conn: &mut MySqlConnection,
-    (cold, shard): (&ColdStorage, u16),
-    settled: Place,
+    (archive_storage, shard): (&ArchiveStorage, u16),
+    settled: RowKey,
     now: Millis,
     budget: &mut u32,
 ) -> Result<Exported, Error> {
     let at = archived_to(conn).await.map_err(source)?.max(settled);
-    if at == Place::END {
+    if at == RowKey::END {
         return Ok(Exported { is_whole: true, ..Exported::default() });
     }
     let mut gone = Gone { conn, at, budget, rows: ROWS_MAX / 10, is_whole: false };
-    let written = elsewhere(cold.write_bucket(shard, now, &mut gone)).await?;
+    let written = elsewhere(archive_storage.write_bucket(shard, now, &mut gone)).await?;
     let is_whole = gone.is_whole;
     if is_whole {
         end(conn).await.map_err(source)?;
@@ -65,17 +65,17 @@ pub(super) fn database(error: Box<dyn std::error::Error + Send + Sync>) -> sqlx:
     }
 }
 
-async fn archived_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
+async fn archived_to(conn: &mut MySqlConnection) -> sqlx::Result<RowKey> {
     let mark = sqlx::query(sql!(dropped_buckets, read_exported_place)).fetch_optional(conn).await?;
-    mark.as_ref().map_or(Ok(Place::START), Place::from_row)
+    mark.as_ref().map_or(Ok(RowKey::START), RowKey::from_row)
 }
 
 /// From the beginning, for the next bucket. Only while `task_gone` is empty.
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
-    mark(conn, Place::START).await
+    mark(conn, RowKey::START).await
 }
 
-async fn mark(conn: &mut MySqlConnection, at: Place) -> sqlx::Result<()> {
+async fn mark(conn: &mut MySqlConnection, at: RowKey) -> sqlx::Result<()> {
     at.bind(sqlx::query(sql!(dropped_buckets, save_exported_place))).execute(conn).await?;
     Ok(())
 }
@@ -83,19 +83,19 @@ async fn mark(conn: &mut MySqlConnection, at: Place) -> sqlx::Result<()> {
 /// Readers learn of new archives before anything is settled.
 async fn end(conn: &mut MySqlConnection) -> sqlx::Result<()> {
     sqlx::query(sql!(dropped_buckets, bump_archive_generation)).execute(&mut *conn).await?;
-    mark(conn, Place::END).await
+    mark(conn, RowKey::END).await
 }
 
 /// The finished rows of `task_gone`, in the order of its key.
 struct Gone<'a> {
     conn: &'a mut MySqlConnection,
-    at: Place,
+    at: RowKey,
     budget: &'a mut u32,
     rows: u32,
     is_whole: bool,
 }
 
-impl Source for Gone<'_> {
+impl ArchiveSource for Gone<'_> {
     async fn next(&mut self) -> Result<Vec<Task>, Box<dyn std::error::Error + Send + Sync>> {
         if *self.budget == 0 {
             return Ok(Vec::new());
@@ -105,7 +105,7 @@ impl Source for Gone<'_> {
         let rows = here(rows.fetch_all(&mut *self.conn)).await?;
         let tasks: Vec<Task> = rows.iter().map(row::whole_task).collect::<Result<_, _>>()?;
         match tasks.last() {
-            Some(last) => self.at = Place::of(last),
+            Some(last) => self.at = RowKey::of(last),
             None => self.is_whole = true,
         }
         self.rows = rows_next(self.rows, tasks.iter().map(bytes_of).sum());

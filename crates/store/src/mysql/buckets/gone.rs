@@ -1,7 +1,7 @@
 //! Settles what a dropped bucket leaves: account, registry, moved places, long payloads. In batches, each one
 //! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
 
-use super::session::{Place, Session};
+use super::session::{RowKey, Session};
 use crate::mysql::{hosted, ledger::Ledger, ownership::is_lock, statements::sql};
 use punctual_contract::store::Tally;
 use punctual_domain::{
@@ -19,7 +19,7 @@ const TRIES: u32 = 5;
 /// On its way through `task_gone`.
 #[derive(Debug)]
 pub(super) struct Settling {
-    done_to: Place,
+    done_to: RowKey,
     batch_rows: u32,
     now: Millis,
 }
@@ -42,7 +42,7 @@ impl Settling {
             .bind_after(sqlx::query(sql!(dropped_buckets, find_batch_end)))
             .bind(self.batch_rows - 1);
         let upto = step.fetch_optional(&mut session.conn).await?;
-        let upto = upto.as_ref().map_or(Ok(Place::END), Place::from_row)?;
+        let upto = upto.as_ref().map_or(Ok(RowKey::END), RowKey::from_row)?;
         let mut tries = 1;
         let forgotten = loop {
             match self.transaction(&mut session.conn, upto).await {
@@ -56,7 +56,7 @@ impl Settling {
         Ok(forgotten)
     }
 
-    async fn transaction(&self, conn: &mut MySqlConnection, upto: Place) -> sqlx::Result<Option<u64>> {
+    async fn transaction(&self, conn: &mut MySqlConnection, upto: RowKey) -> sqlx::Result<Option<u64>> {
         let batch =
             |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
@@ -90,7 +90,7 @@ impl Settling {
 async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     let rows = sqlx::query(sql!(hosted, lock_hosted)).fetch_all(conn).await?;
     let states: Vec<i8> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-    Ok(states.contains(&(hosted::State::Closed as i8)))
+    Ok(states.contains(&(hosted::HostedState::Closed as i8)))
 }
 
 fn leave(ledger: &mut Ledger, tally: &Tally) -> i64 {
@@ -113,8 +113,8 @@ fn tally(row: &MySqlRow) -> sqlx::Result<Tally> {
     })
 }
 
-pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
-    Place::from_row(&sqlx::query(sql!(dropped_buckets, read_settled_place)).fetch_one(conn).await?)
+pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<RowKey> {
+    RowKey::from_row(&sqlx::query(sql!(dropped_buckets, read_settled_place)).fetch_one(conn).await?)
 }
 
 /// What the account still counts of a bucket that is being dropped, with the bytes of payloads that wait: to be added to a count of `task`, on the same
@@ -127,7 +127,7 @@ pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(T
 }
 
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
-    Place::START.bind(sqlx::query(sql!(dropped_buckets, save_settled_place))).execute(conn).await?;
+    RowKey::START.bind(sqlx::query(sql!(dropped_buckets, save_settled_place))).execute(conn).await?;
     Ok(())
 }
 

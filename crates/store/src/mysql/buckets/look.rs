@@ -2,8 +2,8 @@
 //! the bucket. Changes nothing.
 
 use super::{
-    calendar::Bucket,
-    session::{Place, Session},
+    calendar::TimeBucket,
+    session::{RowKey, Session},
 };
 use punctual_domain::time::Millis;
 use std::collections::HashMap;
@@ -17,9 +17,9 @@ const CARRY_PART: u64 = 10;
 /// A bucket in which most is needed is not looked through again at once: its tasks' times last for days.
 const AGAIN_AFTER_MS: i64 = 3_600_000;
 
-/// What stands in a bucket.
+/// What is in a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct BucketContents {
     pub(super) rows: u64,
     /// Not finished.
     pub(super) unfinished: u64,
@@ -29,7 +29,7 @@ pub(super) struct Standing {
     pub(super) stopping: u64,
 }
 
-impl Standing {
+impl BucketContents {
     pub(super) fn add(&mut self, other: Self) {
         self.rows += other.rows;
         self.unfinished += other.unfinished;
@@ -42,20 +42,20 @@ impl Standing {
     }
 
     /// What becomes of the bucket.
-    pub(super) fn verdict(&self, carry_rows: u32) -> Verdict {
+    pub(super) fn verdict(&self, carry_rows: u32) -> BucketVerdict {
         let most = (self.rows / CARRY_PART).max(CARRY_FEW).min(carry_rows.into());
         match (self.rows, self.stopping, self.needed()) {
-            (0, ..) => Verdict::Empty,
-            (_, 1.., _) => Verdict::Stopping,
-            (_, 0, 0) => Verdict::AllOver,
-            (_, 0, needed) if needed <= most => Verdict::Carry,
-            _ => Verdict::Needed,
+            (0, ..) => BucketVerdict::Empty,
+            (_, 1.., _) => BucketVerdict::Stopping,
+            (_, 0, 0) => BucketVerdict::AllOver,
+            (_, 0, needed) if needed <= most => BucketVerdict::Carry,
+            _ => BucketVerdict::Needed,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BucketVerdict {
     Empty,
     /// All tasks are finished and their times are over.
     AllOver,
@@ -70,14 +70,14 @@ pub(super) enum Verdict {
 /// By bucket, how far it was looked through. What was over there stays over: nothing but a task that is needed, or one
 /// that leaves the bucket, changes any more; and what is swapped out is looked at once more.
 #[derive(Debug, Default)]
-pub(super) struct Looks(HashMap<String, Look>);
+pub(super) struct Looks(HashMap<String, BucketScan>);
 
 #[derive(Clone, Copy, Debug)]
-struct Look {
-    at: Place,
-    standing: Standing,
+struct BucketScan {
+    at: RowKey,
+    contents: BucketContents,
     /// Where the first piece begins in which something is needed.
-    needed_from: Option<Place>,
+    needed_from: Option<RowKey>,
     stage: Stage,
 }
 
@@ -89,29 +89,29 @@ enum Stage {
     Again(Millis),
 }
 
-const BEGIN: Look = Look {
-    at: Place::START,
-    standing: Standing { rows: 0, unfinished: 0, retained: 0, stopping: 0 },
+const BEGIN: BucketScan = BucketScan {
+    at: RowKey::START,
+    contents: BucketContents { rows: 0, unfinished: 0, retained: 0, stopping: 0 },
     needed_from: None,
     stage: Stage::Looking,
 };
 
 impl Looks {
-    pub(super) fn keep_only(&mut self, buckets: &[Bucket]) {
+    pub(super) fn keep_only(&mut self, buckets: &[TimeBucket]) {
         self.0.retain(|name, _| buckets.iter().any(|bucket| bucket.name == *name));
     }
 
     /// From where on something has to be carried over; it is done up to `at`.
-    pub(super) fn carrying(&mut self, bucket: &Bucket) -> Option<&mut Place> {
+    pub(super) fn carrying(&mut self, bucket: &TimeBucket) -> Option<&mut RowKey> {
         let look = self.0.get_mut(&bucket.name)?;
         (look.stage == Stage::Carrying).then_some(&mut look.at)
     }
 
-    pub(super) fn forget(&mut self, bucket: &Bucket) {
+    pub(super) fn forget(&mut self, bucket: &TimeBucket) {
         self.0.remove(&bucket.name);
     }
 
-    fn keep(&mut self, bucket: &Bucket, look: Look) {
+    fn keep(&mut self, bucket: &TimeBucket, look: BucketScan) {
         self.0.insert(bucket.name.clone(), look);
     }
 }
@@ -119,35 +119,35 @@ impl Looks {
 /// Spends one of the budget a piece. None: it is spent.
 pub(super) async fn look(
     session: &mut Session,
-    bucket: &Bucket,
+    bucket: &TimeBucket,
     looks: &mut Looks,
     (now, carry_rows): (Millis, u32),
     budget: &mut u32,
-) -> sqlx::Result<Option<Verdict>> {
+) -> sqlx::Result<Option<BucketVerdict>> {
     if !session.has_rows(bucket).await? {
-        return Ok(Some(Verdict::Empty));
+        return Ok(Some(BucketVerdict::Empty));
     }
     let mut look = looks.0.get(&bucket.name).copied().unwrap_or(BEGIN);
     match look.stage {
-        Stage::Carrying => return Ok(Some(Verdict::Carry)),
-        Stage::Again(at) if now < at => return Ok(Some(Verdict::Needed)),
+        Stage::Carrying => return Ok(Some(BucketVerdict::Carry)),
+        Stage::Again(at) if now < at => return Ok(Some(BucketVerdict::Needed)),
         Stage::Again(_) => look = BEGIN,
         Stage::Looking => {}
     }
     while *budget > 0 {
         *budget -= 1;
         let end = session.piece(bucket, look.at, PIECE_ROWS).await?;
-        let piece = session.count(bucket, (look.at, end.unwrap_or(Place::END)), now).await?;
+        let piece = session.count(bucket, (look.at, end.unwrap_or(RowKey::END)), now).await?;
         if piece.stopping > 0 {
             // This piece once more at the next run.
             looks.keep(bucket, look);
-            return Ok(Some(Verdict::Stopping));
+            return Ok(Some(BucketVerdict::Stopping));
         }
         if piece.needed() > 0 {
             look.needed_from.get_or_insert(look.at);
         }
-        look.standing.add(piece);
-        look.at = end.unwrap_or(Place::END);
+        look.contents.add(piece);
+        look.at = end.unwrap_or(RowKey::END);
         if end.is_none() {
             return Ok(Some(judged(bucket, looks, look, (now, carry_rows))));
         }
@@ -156,18 +156,23 @@ pub(super) async fn look(
     Ok(None)
 }
 
-fn judged(bucket: &Bucket, looks: &mut Looks, look: Look, (now, carry_rows): (Millis, u32)) -> Verdict {
-    let verdict = look.standing.verdict(carry_rows);
+fn judged(
+    bucket: &TimeBucket,
+    looks: &mut Looks,
+    look: BucketScan,
+    (now, carry_rows): (Millis, u32),
+) -> BucketVerdict {
+    let verdict = look.contents.verdict(carry_rows);
     match verdict {
-        Verdict::Carry => {
-            let at = look.needed_from.unwrap_or(Place::START);
-            looks.keep(bucket, Look { at, stage: Stage::Carrying, ..look });
+        BucketVerdict::Carry => {
+            let at = look.needed_from.unwrap_or(RowKey::START);
+            looks.keep(bucket, BucketScan { at, stage: Stage::Carrying, ..look });
         }
-        Verdict::Needed => {
+        BucketVerdict::Needed => {
             let stage = Stage::Again(now.plus(AGAIN_AFTER_MS));
-            looks.keep(bucket, Look { stage, ..look });
+            looks.keep(bucket, BucketScan { stage, ..look });
         }
-        Verdict::Empty | Verdict::AllOver | Verdict::Stopping => looks.forget(bucket),
+        BucketVerdict::Empty | BucketVerdict::AllOver | BucketVerdict::Stopping => looks.forget(bucket),
     }
     verdict
 }
@@ -176,25 +181,25 @@ fn judged(bucket: &Bucket, looks: &mut Looks, look: Look, (now, carry_rows): (Mi
 mod tests {
     use super::*;
 
-    fn standing(rows: u64, unfinished: u64, retained: u64, stopping: u64) -> Standing {
-        Standing { rows, unfinished, retained, stopping }
+    fn contents(rows: u64, unfinished: u64, retained: u64, stopping: u64) -> BucketContents {
+        BucketContents { rows, unfinished, retained, stopping }
     }
 
     #[test]
     fn few_are_carried_over_and_many_keep_their_bucket() {
-        for (standing, verdict) in [
-            (standing(0, 0, 0, 0), Verdict::Empty),
-            (standing(10_000_000, 0, 0, 0), Verdict::AllOver),
-            (standing(10_000_000, 1, 0, 0), Verdict::Carry),
-            (standing(10_000_000, 40_000, 10_000, 0), Verdict::Carry),
-            (standing(10_000_000, 40_000, 10_001, 0), Verdict::Needed),
-            (standing(5_000, 500, 0, 0), Verdict::Carry),
-            (standing(5_000, 400, 101, 0), Verdict::Needed),
-            (standing(100, 0, 100, 0), Verdict::Carry),
-            (standing(101, 0, 101, 0), Verdict::Needed),
-            (standing(1_000, 1, 0, 1), Verdict::Stopping),
+        for (contents, verdict) in [
+            (contents(0, 0, 0, 0), BucketVerdict::Empty),
+            (contents(10_000_000, 0, 0, 0), BucketVerdict::AllOver),
+            (contents(10_000_000, 1, 0, 0), BucketVerdict::Carry),
+            (contents(10_000_000, 40_000, 10_000, 0), BucketVerdict::Carry),
+            (contents(10_000_000, 40_000, 10_001, 0), BucketVerdict::Needed),
+            (contents(5_000, 500, 0, 0), BucketVerdict::Carry),
+            (contents(5_000, 400, 101, 0), BucketVerdict::Needed),
+            (contents(100, 0, 100, 0), BucketVerdict::Carry),
+            (contents(101, 0, 101, 0), BucketVerdict::Needed),
+            (contents(1_000, 1, 0, 1), BucketVerdict::Stopping),
         ] {
-            assert_eq!(standing.verdict(50_000), verdict, "{standing:?}");
+            assert_eq!(contents.verdict(50_000), verdict, "{contents:?}");
         }
     }
 }

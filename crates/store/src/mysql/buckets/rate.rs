@@ -34,7 +34,7 @@ impl Rate {
         let rate = share(tasks, HOUR_MS, elapsed_ms);
         let peak = self.peak - share(self.peak, elapsed_ms.min(PEAK_MS), PEAK_MS);
         let mean = self.mean + share(rate - self.mean, elapsed_ms.min(DAY_MS), DAY_MS);
-        // The first window of a store stands for its first day.
+        // The first window of a store represents its first day.
         let mean = if self.peak == 0 { rate } else { mean };
         Some(Self { at: now.0, accepted, peak: peak.max(rate), mean })
     }

@@ -3,9 +3,9 @@
 
 use super::{
     Change,
-    calendar::{self, Bucket, Piece},
+    calendar::{self, Piece, TimeBucket},
     export, gone,
-    look::Standing,
+    look::BucketContents,
     rate::Rate,
 };
 use crate::mysql::{
@@ -61,7 +61,7 @@ impl Session {
         Known { conn: self.conn, number: self.number }.close().await;
     }
 
-    pub(super) async fn buckets(&mut self) -> sqlx::Result<Vec<Bucket>> {
+    pub(super) async fn buckets(&mut self) -> sqlx::Result<Vec<TimeBucket>> {
         let rows = sqlx::query(sql!(buckets, list)).fetch_all(&mut self.conn).await?;
         let listed: sqlx::Result<Vec<_>> =
             rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect();
@@ -98,13 +98,13 @@ impl Session {
     }
 
     /// How many rows it has, counted no further than `most`.
-    pub(super) async fn rows_upto(&mut self, bucket: &Bucket, most: u64) -> sqlx::Result<u64> {
+    pub(super) async fn rows_upto(&mut self, bucket: &TimeBucket, most: u64) -> sqlx::Result<u64> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let some = within(bucket, sqlx::query(sql!(buckets, count_up_to))).bind(most);
         Ok(some.fetch_one(&mut self.conn).await?.try_get::<i64, _>(0)?.unsigned_abs())
     }
 
-    pub(super) async fn has_rows(&mut self, bucket: &Bucket) -> sqlx::Result<bool> {
+    pub(super) async fn has_rows(&mut self, bucket: &TimeBucket) -> sqlx::Result<bool> {
         let any = within(bucket, sqlx::query(sql!(buckets, has_rows)));
         Ok(any.fetch_optional(&mut self.conn).await?.is_some())
     }
@@ -112,32 +112,37 @@ impl Session {
     /// The last row of the next piece; None: the piece is the rest.
     pub(super) async fn piece(
         &mut self,
-        bucket: &Bucket,
-        after: Place,
+        bucket: &TimeBucket,
+        after: RowKey,
         rows: u32,
-    ) -> sqlx::Result<Option<Place>> {
+    ) -> sqlx::Result<Option<RowKey>> {
         let step =
             after.bind_after(within(bucket, sqlx::query(sql!(buckets, find_piece_end)))).bind(rows - 1);
-        step.fetch_optional(&mut self.conn).await?.as_ref().map(Place::from_row).transpose()
+        step.fetch_optional(&mut self.conn).await?.as_ref().map(RowKey::from_row).transpose()
     }
 
     pub(super) async fn count(
         &mut self,
-        bucket: &Bucket,
-        (after, upto): (Place, Place),
+        bucket: &TimeBucket,
+        (after, upto): (RowKey, RowKey),
         now: Millis,
-    ) -> sqlx::Result<Standing> {
+    ) -> sqlx::Result<BucketContents> {
         let count = within(bucket, sqlx::query(sql!(buckets, count_piece)).bind(now.0).bind(now.0));
         let row = upto.bind_upto(after.bind_after(count)).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<i64, _>(at).map(i64::unsigned_abs);
-        Ok(Standing { rows: number(0)?, unfinished: number(1)?, retained: number(2)?, stopping: number(3)? })
+        Ok(BucketContents {
+            rows: number(0)?,
+            unfinished: number(1)?,
+            retained: number(2)?,
+            stopping: number(3)?,
+        })
     }
 
     /// At most `rows` of those that must be kept, in order.
     pub(super) async fn needed(
         &mut self,
-        bucket: &Bucket,
-        (after, upto): (Place, Place),
+        bucket: &TimeBucket,
+        (after, upto): (RowKey, RowKey),
         now: Millis,
         rows: u32,
     ) -> sqlx::Result<Vec<TaskRef>> {
@@ -149,8 +154,8 @@ impl Session {
     /// At most `rows` of those in flight whose leases ended then or before, in order.
     pub(super) async fn unwatched(
         &mut self,
-        bucket: &Bucket,
-        (after, upto): (Place, Place),
+        bucket: &TimeBucket,
+        (after, upto): (RowKey, RowKey),
         ended_before: Millis,
         rows: u32,
     ) -> sqlx::Result<Vec<TaskRef>> {
@@ -257,19 +262,19 @@ fn place_of(row: &MySqlRow) -> sqlx::Result<TaskRef> {
     Ok(TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? })
 }
 
-fn within(bucket: &Bucket, statement: Statement) -> Statement {
+fn within(bucket: &TimeBucket, statement: Statement) -> Statement {
     statement.bind(bucket.begins_at).bind(bucket.ends_at.unwrap_or(i64::MAX))
 }
 
 /// A position in the order of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowKey {
     partition_no: i32,
     due_at: i64,
     id: i64,
 }
 
-impl Place {
+impl RowKey {
     /// Before every row.
     pub(super) const START: Self = Self { partition_no: -1, due_at: 0, id: 0 };
     /// After every row.

@@ -2,10 +2,10 @@
 
 use super::{
     BucketOptions,
-    calendar::Bucket,
+    calendar::TimeBucket,
     hours,
-    look::{PIECE_ROWS, Standing, Verdict},
-    session::{Place, Session},
+    look::{BucketContents, BucketVerdict, PIECE_ROWS},
+    session::{RowKey, Session},
 };
 use crate::mysql::connections::Connections;
 use punctual_domain::time::Millis;
@@ -50,8 +50,8 @@ async fn buckets(
     let mut surveyed = Vec::new();
     for bucket in session.buckets().await? {
         let Some(ends_at) = bucket.ends_at.filter(|end| *end <= latest_end) else { continue };
-        let Standing { rows, unfinished, retained, stopping } = standing(session, &bucket, now).await?;
-        let found = Standing { rows, unfinished, retained, stopping };
+        let BucketContents { rows, unfinished, retained, stopping } = contents(session, &bucket, now).await?;
+        let found = BucketContents { rows, unfinished, retained, stopping };
         let kept_because = because(found.verdict(options.carry_rows));
         let ends_at = Millis(ends_at);
         let name = bucket.name;
@@ -69,22 +69,22 @@ async fn buckets(
     Ok(surveyed)
 }
 
-async fn standing(session: &mut Session, bucket: &Bucket, now: Millis) -> sqlx::Result<Standing> {
-    let (mut whole, mut after) = (Standing::default(), Place::START);
+async fn contents(session: &mut Session, bucket: &TimeBucket, now: Millis) -> sqlx::Result<BucketContents> {
+    let (mut whole, mut after) = (BucketContents::default(), RowKey::START);
     loop {
         let end = session.piece(bucket, after, PIECE_ROWS).await?;
-        whole.add(session.count(bucket, (after, end.unwrap_or(Place::END)), now).await?);
+        whole.add(session.count(bucket, (after, end.unwrap_or(RowKey::END)), now).await?);
         let Some(end) = end else { return Ok(whole) };
         after = end;
     }
 }
 
-const fn because(verdict: Verdict) -> Option<&'static str> {
+const fn because(verdict: BucketVerdict) -> Option<&'static str> {
     match verdict {
-        Verdict::Empty | Verdict::AllOver | Verdict::Carry => None,
-        Verdict::Stopping => {
+        BucketVerdict::Empty | BucketVerdict::AllOver | BucketVerdict::Carry => None,
+        BucketVerdict::Stopping => {
             Some("retention has not stopped its successes yet; the engine does that by itself")
         }
-        Verdict::Needed => Some("too many of its tasks are unfinished or kept to be carried over"),
+        BucketVerdict::Needed => Some("too many of its tasks are unfinished or kept to be carried over"),
     }
 }

@@ -3,10 +3,10 @@
 //! a hint, so the walk needs no locks and may be cut off anywhere. Must not change a task.
 
 use super::{
-    Work,
-    calendar::Bucket,
+    BucketService,
+    calendar::TimeBucket,
     look::PIECE_ROWS,
-    session::{Place, Session},
+    session::{RowKey, Session},
 };
 use punctual_domain::time::Millis;
 
@@ -24,17 +24,17 @@ const ROWS: u32 = 1_000;
 pub(super) struct Walk {
     /// Where the bucket begins in which it is.
     begins_at: i64,
-    at: Place,
+    at: RowKey,
     rests_until: Millis,
 }
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { begins_at: i64::MIN, at: Place::START, rests_until: Millis(i64::MIN) }
+        Self { begins_at: i64::MIN, at: RowKey::START, rests_until: Millis(i64::MIN) }
     }
 }
 
-impl Work<'_> {
+impl BucketService<'_> {
     /// Goes on with the walk for a while.
     pub(super) async fn walk(&mut self, walk: &mut Walk) -> sqlx::Result<()> {
         if self.now < walk.rests_until {
@@ -49,7 +49,7 @@ impl Work<'_> {
             if bucket.begins_at > walk.begins_at {
                 *walk = Walk { begins_at: bucket.begins_at, ..Walk::default() };
             }
-            while walk.at < Place::END {
+            while walk.at < RowKey::END {
                 if pieces == 0 {
                     return Ok(());
                 }
@@ -63,12 +63,17 @@ impl Work<'_> {
 }
 
 /// The next piece of a bucket. How many got an entry.
-async fn piece(session: &mut Session, bucket: &Bucket, at: &mut Place, now: Millis) -> sqlx::Result<u64> {
-    let end = session.piece(bucket, *at, PIECE_ROWS).await?.unwrap_or(Place::END);
+async fn piece(
+    session: &mut Session,
+    bucket: &TimeBucket,
+    at: &mut RowKey,
+    now: Millis,
+) -> sqlx::Result<u64> {
+    let end = session.piece(bucket, *at, PIECE_ROWS).await?.unwrap_or(RowKey::END);
     let ended_before = Millis(now.0.saturating_sub(ENDED_BEFORE_MS));
     let found = session.unwatched(bucket, (*at, end), ended_before, ROWS).await?;
     let is_full = u32::try_from(found.len()).unwrap_or(u32::MAX) >= ROWS;
-    *at = found.last().filter(|_| is_full).map_or(end, |place| Place::at(*place));
+    *at = found.last().filter(|_| is_full).map_or(end, |place| RowKey::at(*place));
     if found.is_empty() {
         return Ok(0);
     }

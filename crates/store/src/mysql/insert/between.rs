@@ -1,4 +1,4 @@
-//! What stands under ids that lie near each other: one look at their range in the registry, however many they are. Locks
+//! What is stored under ids that lie near each other: one look at their range in the registry, however many they are. Locks
 //! nothing.
 
 use crate::mysql::{

@@ -46,7 +46,7 @@ pub(super) async fn create(
     let mut entries = Entries::default();
     rows.iter().for_each(|row| row.entered(&mut entries, pauses, row.place()));
     entries.add(conn).await?;
-    let mut line = Line::default();
+    let mut line = FirstHistoryLine::default();
     let (plain, others): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.iter().copied().partition(is_plain);
     for (statement, rows, bind) in
         [(&INSERT_PLAIN_TASKS, plain, bind_plain as Bind), (&INSERT_TASKS, others, bind_task)]
@@ -121,12 +121,12 @@ fn bind_task(values: &mut MySqlArguments, row: &Row<'_>, line: &str) -> sqlx::Re
 
 /// The first history line: the tasks of a batch often share it.
 #[derive(Default)]
-struct Line<'a> {
+struct FirstHistoryLine<'a> {
     of: Option<(Millis, Millis, &'a str)>,
     text: String,
 }
 
-impl<'a> Line<'a> {
+impl<'a> FirstHistoryLine<'a> {
     fn of(&mut self, ask: &'a Ask) -> &str {
         let of = (ask.now, ask.due_at(), &*ask.by);
         if self.of != Some(of) {
@@ -144,7 +144,7 @@ fn first_line(ask: &Ask) -> String {
 }
 
 /// The new row as a read would answer it, without the read.
-pub(super) fn told(ask: Ask, id: i64, task_id: i64) -> Inserted {
+pub(super) fn reported(ask: Ask, id: i64, task_id: i64) -> Inserted {
     let (now, due_at) = (ask.now, ask.due_at());
     let entry = Entry {
         at: now,

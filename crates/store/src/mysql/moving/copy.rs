@@ -3,16 +3,16 @@
 //! when the original is closed. Registry, moved places and long payloads go with the rows they belong to.
 
 use super::{
-    COLUMNS, INSERT, Kind,
+    COLUMNS, FailureKind, INSERT,
     side::Side,
-    work::{Key, Piece, Short, Sum, difference},
+    work::{Piece, RowPosition, Short, Sum, difference},
 };
 use crate::{
     Error, chunks,
     mysql::{
         chunks::{Note, OF_MOVED, write},
         ended::{self, Ends},
-        hosted::State,
+        hosted::HostedState,
         labels, lookup,
         query::wanted,
         row,
@@ -48,19 +48,19 @@ pub(super) struct Round {
 
 impl Pair {
     /// The next piece of the original. None: the last was the rest.
-    pub(super) async fn next(&mut self, after: Key) -> sqlx::Result<Option<Piece>> {
-        if after == Key::END {
+    pub(super) async fn next(&mut self, after: RowPosition) -> sqlx::Result<Option<Piece>> {
+        if after == RowPosition::END {
             return Ok(None);
         }
         let number = row::partition_no(self.from.partition);
         let step = sqlx::query(sql!(moving, find_piece_end)).bind(number).bind(after.due_at);
         let step = step.bind(number).bind(after.due_at).bind(after.id).bind(PIECE_ROWS - 1);
         let upto = step.fetch_optional(&mut self.from.conn).await?;
-        let upto = upto.as_ref().map_or(Ok(Key::END), Key::read)?;
+        let upto = upto.as_ref().map_or(Ok(RowPosition::END), RowPosition::read)?;
         Ok(Some(Piece { after, upto }))
     }
 
-    /// One piece. `is_closed`: nobody writes at the original, so the copy must be like it afterwards, and gets the
+    /// One piece. `is_closed`: no writer writes at the original, so the copy must be like it afterwards, and gets the
     /// entries by which ended leases are found.
     pub(super) async fn piece(
         &mut self,
@@ -74,7 +74,7 @@ impl Pair {
             if is_closed {
                 (original, copy) = tokio::try_join!(self.from.sums(piece), self.to.sums(piece))?;
                 if original != copy {
-                    let (at, partition) = (self.to.door.to_string(), self.to.partition.0);
+                    let (at, partition) = (self.to.address.to_string(), self.to.partition.0);
                     return Err(Error::CopyDiffers { at, partition });
                 }
             }
@@ -105,7 +105,7 @@ impl Pair {
 
     /// Copies that are not as they should be. What belongs to a task goes only if the task is gone: if it only stands
     /// elsewhere now, its row comes, or came, with another piece.
-    async fn remove(&mut self, keys: &[Key]) -> Result<(), Error> {
+    async fn remove(&mut self, keys: &[RowPosition]) -> Result<(), Error> {
         let places = self.places(keys);
         let mut alive = vec![false; places.len()];
         for rows in
@@ -117,7 +117,7 @@ impl Pair {
         }
         let gone: Vec<TaskRef> =
             places.iter().zip(&alive).filter(|pair| !pair.1).map(|pair| *pair.0).collect();
-        let mut tx = self.to.begin(State::Arriving, self.term).await?;
+        let mut tx = self.to.begin(HostedState::Arriving, self.term).await?;
         sqlx::query(sql!(moving, delete_copies)).bind(wanted(&places)).execute(&mut *tx).await?;
         if !gone.is_empty() {
             belongings_gone(&mut tx, &gone).await?;
@@ -127,7 +127,7 @@ impl Pair {
 
     /// Rows as they stand now: of some that stood when they were compared there may be none any more.
     async fn bring(&mut self, part: &[Short]) -> Result<(), Error> {
-        let keys: Vec<Key> = part.iter().map(|short| short.key).collect();
+        let keys: Vec<RowPosition> = part.iter().map(|short| short.key).collect();
         let places = self.places(&keys);
         let read = sqlx::query(sql!(moving, read_rows)).bind(wanted(&places));
         let rows = read.fetch_all(&mut self.from.conn).await?;
@@ -136,7 +136,7 @@ impl Pair {
         }
         let came: Vec<TaskRef> =
             rows.iter().map(|row| place(self.from.partition, row)).collect::<sqlx::Result<_>>()?;
-        let mut tx = self.to.begin(State::Arriving, self.term).await?;
+        let mut tx = self.to.begin(HostedState::Arriving, self.term).await?;
         for (part, text) in INSERT.parts(&rows) {
             let mut values = MySqlArguments::default();
             for row in part {
@@ -171,18 +171,21 @@ impl Pair {
             piece.bind(sql!(moving, list_in_flight), partition).fetch_all(&mut self.from.conn).await?;
         let mut ends = Ends::default();
         for row in &flying {
-            let key = Key::read(row)?;
+            let key = RowPosition::read(row)?;
             let place = TaskRef { partition, due_at: Millis(key.due_at), id: key.id };
             ends.add(place, row.try_get(2)?, row::millis(row, 3)?);
         }
-        let mut tx = self.to.begin(State::Arriving, self.term).await?;
+        let mut tx = self.to.begin(HostedState::Arriving, self.term).await?;
         ended::keep(&mut tx, ends).await?;
         Ok(tx.commit().await?)
     }
 
-    fn places(&self, keys: &[Key]) -> Vec<TaskRef> {
-        let place =
-            |key: &Key| TaskRef { partition: self.from.partition, due_at: Millis(key.due_at), id: key.id };
+    fn places(&self, keys: &[RowPosition]) -> Vec<TaskRef> {
+        let place = |key: &RowPosition| TaskRef {
+            partition: self.from.partition,
+            due_at: Millis(key.due_at),
+            id: key.id,
+        };
         keys.iter().map(place).collect()
     }
 }
@@ -261,9 +264,9 @@ fn portions(rows: &[Short]) -> Vec<&[Short]> {
 fn bind_row(values: &mut MySqlArguments, row: &MySqlRow) -> sqlx::Result<()> {
     for (nth, (_, kind)) in COLUMNS.iter().enumerate() {
         match kind {
-            Kind::Int => bind!(values, row.try_get::<Option<i64>, _>(nth)?),
-            Kind::Text => bind!(values, row.try_get::<Option<&str>, _>(nth)?),
-            Kind::Bytes => bind!(values, row.try_get::<Option<&[u8]>, _>(nth)?),
+            FailureKind::Int => bind!(values, row.try_get::<Option<i64>, _>(nth)?),
+            FailureKind::Text => bind!(values, row.try_get::<Option<&str>, _>(nth)?),
+            FailureKind::Bytes => bind!(values, row.try_get::<Option<&[u8]>, _>(nth)?),
         }
     }
     Ok(())

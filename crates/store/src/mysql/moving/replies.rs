@@ -4,7 +4,7 @@
 use super::{copy::Pair, side::Side};
 use crate::{
     Error,
-    mysql::{hosted::State, search::partition_of_replies, statements::sql},
+    mysql::{hosted::HostedState, search::partition_of_replies, statements::sql},
 };
 use punctual_domain::{name::Name, place::Partition};
 use sqlx::{MySqlConnection, Row as _};
@@ -59,7 +59,7 @@ async fn page(
 async fn one(pair: &mut Pair, namespace: &str, key: &[u8]) -> Result<(), Error> {
     let read = sqlx::query(sql!(reply, read)).bind(namespace).bind(key);
     let Some(row) = read.fetch_optional(&mut pair.from.conn).await? else { return Ok(()) };
-    let mut tx = pair.to.begin(State::Arriving, pair.term).await?;
+    let mut tx = pair.to.begin(HostedState::Arriving, pair.term).await?;
     let save = sqlx::query(sql!(reply, save)).bind(namespace).bind(key);
     let save = save.bind(row.try_get::<i64, _>(0)?).bind(row.try_get::<i64, _>(1)?);
     save.bind(row.try_get::<&[u8], _>(2)?).bind(row.try_get::<i64, _>(3)?).execute(&mut *tx).await?;
@@ -69,7 +69,7 @@ async fn one(pair: &mut Pair, namespace: &str, key: &[u8]) -> Result<(), Error> 
 /// Deletes those of the partition, in small transactions.
 pub(super) async fn empty(
     side: &mut Side,
-    (state, term): (State, i64),
+    (state, term): (HostedState, i64),
     partitions: u16,
 ) -> Result<(), Error> {
     for namespace in namespaces(&mut side.conn, side.partition, partitions).await? {

@@ -8,10 +8,10 @@ use super::{
 use crate::{
     Error,
     mysql::{
-        hosted::State,
+        hosted::HostedState,
         limits::elsewhere,
         row,
-        session::{Door, Known},
+        session::{DatabaseAddress, Known},
         statements::{bind, sql},
     },
 };
@@ -20,7 +20,7 @@ use sqlx::{Connection as _, MySqlConnection, mysql::MySqlArguments};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// How long others may be at the buckets: a run ends after seconds, or goes on a minute later.
+/// How long others may be at the buckets: a run ends after seconds, or continues a minute later.
 const BUCKETS_WAIT: Duration = Duration::from_secs(120);
 const BUCKETS_AGAIN: Duration = Duration::from_millis(200);
 
@@ -28,28 +28,28 @@ const BUCKETS_AGAIN: Duration = Duration::from_millis(200);
 pub(super) struct Side {
     pub(super) conn: MySqlConnection,
     number: u64,
-    pub(super) door: Door,
+    pub(super) address: DatabaseAddress,
     pub(super) partition: Partition,
 }
 
 impl Side {
-    /// Waits until nobody changes the buckets, and none is being dropped.
-    pub(super) async fn alone(door: &Door, partition: Partition) -> Result<Self, Error> {
+    /// Waits until no caller changes the buckets, and none is being dropped.
+    pub(super) async fn alone(address: &DatabaseAddress, partition: Partition) -> Result<Self, Error> {
         let began = Instant::now();
         while began.elapsed() < BUCKETS_WAIT {
-            let Known { mut conn, number } = door.own().await.map_err(|error| door.failed(error))?;
+            let Known { mut conn, number } = address.own().await.map_err(|error| address.failed(error))?;
             let alone: Option<i64> =
                 sqlx::query_scalar(sql!(buckets, lock_maintenance)).fetch_one(&mut conn).await?;
             let is_free = alone == Some(1)
                 && sqlx::query(sql!(dropped_buckets, has_rows)).fetch_optional(&mut conn).await?.is_none();
-            let side = Self { conn, number, door: door.clone(), partition };
+            let side = Self { conn, number, address: address.clone(), partition };
             if is_free {
                 return Ok(side);
             }
             side.free().await;
             elsewhere(sleep(BUCKETS_AGAIN)).await;
         }
-        Err(Error::BucketsBusy { at: door.to_string(), waited_s: BUCKETS_WAIT.as_secs() })
+        Err(Error::BucketsBusy { at: address.to_string(), waited_s: BUCKETS_WAIT.as_secs() })
     }
 
     pub(super) async fn free(mut self) {
@@ -70,7 +70,7 @@ impl Side {
         Ok(mark.execute(&mut self.conn).await?.rows_affected())
     }
 
-    /// True: nobody writes in the partition any more. False: transactions were under way for too long.
+    /// True: no writer writes in the partition any more. False: transactions were under way for too long.
     pub(super) async fn close(&mut self, term: i64) -> Result<bool, Error> {
         sqlx::raw_sql(sql!(hosted, set_short_lock_wait)).execute(&mut self.conn).await?;
         let close = sqlx::query(sql!(hosted, close)).bind(row::partition_no(self.partition)).bind(term);
@@ -78,9 +78,9 @@ impl Side {
         sqlx::raw_sql(sql!(hosted, set_long_lock_wait)).execute(&mut self.conn).await?;
         match closed {
             Ok(done) if done.rows_affected() == 1 => Ok(true),
-            Ok(_) => Err(Error::Overtaken { partition: self.partition.0 }),
+            Ok(_) => Err(Error::NewerTerm { partition: self.partition.0 }),
             Err(error) if crate::mysql::ownership::is_lock(&error) => Ok(false),
-            Err(error) => Err(self.door.failed(error)),
+            Err(error) => Err(self.address.failed(error)),
         }
     }
 
@@ -93,7 +93,7 @@ impl Side {
     /// Begins a transaction in which this mover may still work.
     pub(super) async fn begin(
         &mut self,
-        state: State,
+        state: HostedState,
         term: i64,
     ) -> Result<sqlx::Transaction<'_, sqlx::MySql>, Error> {
         let partition = self.partition;
@@ -101,14 +101,14 @@ impl Side {
         if steps::guard(&mut tx, partition, state, term).await? {
             Ok(tx)
         } else {
-            Err(Error::Overtaken { partition: partition.0 })
+            Err(Error::NewerTerm { partition: partition.0 })
         }
     }
 
     /// What the partition takes along, in place of what an earlier run wrote.
     pub(super) async fn enter(
         &mut self,
-        (state, term): (State, i64),
+        (state, term): (HostedState, i64),
         account: &BTreeMap<(String, String, i8), (i64, i64)>,
     ) -> Result<(), Error> {
         let partition = row::partition_no(self.partition);
@@ -128,7 +128,7 @@ impl Side {
     /// Deletes all rows of the partition here, in small transactions.
     pub(super) async fn empty(
         &mut self,
-        state: State,
+        state: HostedState,
         row: &Row,
         rows_max: i64,
         mut deleted: impl FnMut(u64) -> Result<(), Error>,
@@ -157,7 +157,7 @@ impl Side {
         Ok(tx.commit().await?)
     }
 
-    pub(super) async fn forget(&mut self, state: State, term: i64) -> sqlx::Result<()> {
+    pub(super) async fn forget(&mut self, state: HostedState, term: i64) -> sqlx::Result<()> {
         let forget = sqlx::query(sql!(hosted, delete)).bind(row::partition_no(self.partition));
         forget.bind(state as i8).bind(term).execute(&mut self.conn).await.map(drop)
     }

@@ -1,15 +1,15 @@
 //! The record of moves in the catalog, and the marks of partitions in both databases: one guarded statement or one short
-//! transaction for each step, so that whoever comes late finds that others went on. Terms only grow.
+//! transaction for each step, so that whoever comes late finds that others continued. Terms only grow.
 
 use crate::{
     Error,
     mysql::{
         connections::Connections,
-        hosted::State,
+        hosted::HostedState,
         ids::counted_by,
         limits::{READ, WRITE, on_its_own, within},
         row,
-        session::Door,
+        session::DatabaseAddress,
         shards::MOVE_TERM,
         statements::sql,
     },
@@ -20,7 +20,7 @@ use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
 /// Of table `partition_move`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
-pub(crate) enum Step {
+pub(crate) enum RelocationStep {
     Copying = 1,
     Closing = 2,
     Decided = 3,
@@ -28,7 +28,7 @@ pub(crate) enum Step {
     Undoing = 5,
 }
 
-impl Step {
+impl RelocationStep {
     const ALL: [Self; 5] = [Self::Copying, Self::Closing, Self::Decided, Self::Cleaning, Self::Undoing];
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) partition: Partition,
     pub(crate) from: usize,
     pub(crate) to: usize,
-    pub(crate) step: Step,
+    pub(crate) step: RelocationStep,
     pub(crate) term: i64,
     /// Nobody keeps it closed any longer.
     pub(crate) is_overdue: bool,
@@ -51,7 +51,7 @@ pub(crate) async fn list(catalog: &mut MySqlConnection) -> sqlx::Result<Vec<Row>
 
 fn read(row: &MySqlRow) -> sqlx::Result<Row> {
     let step: i8 = row.try_get(3)?;
-    let known = Step::ALL.into_iter().find(|known| *known as i8 == step);
+    let known = RelocationStep::ALL.into_iter().find(|known| *known as i8 == step);
     Ok(Row {
         partition: row::partition(row, 0)?,
         from: row::small(row, 1)?,
@@ -75,7 +75,7 @@ pub(crate) async fn begin(
     let term = new_term(catalog).await?;
     let begin = sqlx::query(sql!(moving, begin)).bind(row::partition_no(partition));
     begin.bind(number(from)).bind(number(to)).bind(term).execute(catalog).await?;
-    Ok(Row { partition, from, to, step: Step::Copying, term, is_overdue: true })
+    Ok(Row { partition, from, to, step: RelocationStep::Copying, term, is_overdue: true })
 }
 
 pub(super) fn number(shard: usize) -> i64 {
@@ -83,16 +83,17 @@ pub(super) fn number(shard: usize) -> i64 {
 }
 
 impl Row {
-    /// From this step to another one. False: somebody else went on.
-    pub(crate) async fn turn(
+    /// From this step to another one. False: another continued.
+    pub(crate) async fn advance_to(
         &mut self,
         catalog: &mut MySqlConnection,
-        step: Step,
+        step: RelocationStep,
         term: i64,
     ) -> sqlx::Result<bool> {
-        let turn = sqlx::query(sql!(moving, set_step)).bind(term).bind(step as i8);
-        let turn = turn.bind(row::partition_no(self.partition)).bind(self.term).bind(self.step as i8);
-        let turned = turn.execute(catalog).await?.rows_affected() == 1;
+        let advance_to = sqlx::query(sql!(moving, set_step)).bind(term).bind(step as i8);
+        let advance_to =
+            advance_to.bind(row::partition_no(self.partition)).bind(self.term).bind(self.step as i8);
+        let turned = advance_to.execute(catalog).await?.rows_affected() == 1;
         if turned {
             (self.step, self.term) = (step, term);
         }
@@ -108,9 +109,9 @@ impl Row {
         let closing = sqlx::query(sql!(moving, extend_closing)).bind(for_ms);
         let closing = closing.bind(row::partition_no(self.partition)).bind(self.term);
         if closing.execute(catalog).await?.rows_affected() != 1 {
-            return Err(Error::Overtaken { partition: self.partition.0 });
+            return Err(Error::NewerTerm { partition: self.partition.0 });
         }
-        self.step = Step::Closing;
+        self.step = RelocationStep::Closing;
         Ok(())
     }
 
@@ -118,8 +119,8 @@ impl Row {
     pub(crate) async fn decide(&mut self, catalog: &mut MySqlConnection) -> Result<(), Error> {
         let mut tx = catalog.begin().await?;
         let mut decided = *self;
-        if !decided.turn(&mut tx, Step::Decided, self.term).await? {
-            return Err(Error::Overtaken { partition: self.partition.0 });
+        if !decided.advance_to(&mut tx, RelocationStep::Decided, self.term).await? {
+            return Err(Error::NewerTerm { partition: self.partition.0 });
         }
         let place = sqlx::query(sql!(moving, set_placement)).bind(number(self.to));
         place.bind(row::partition_no(self.partition)).execute(&mut *tx).await?;
@@ -136,26 +137,28 @@ impl Row {
 
     /// A move that is decided takes effect in both databases: first it is no longer at the old place, then it is at the
     /// new one. Each is one transaction that finds out whether it was done already.
-    pub(crate) async fn take_effect(&self, doors: &[Door]) -> Result<(), Error> {
-        self.account(doors, self.from, (State::Closed, State::Left), -1).await?;
-        self.account(doors, self.to, (State::Arriving, State::Open), 1).await
+    pub(crate) async fn apply(&self, addresses: &[DatabaseAddress]) -> Result<(), Error> {
+        self.account(addresses, self.from, (HostedState::Closed, HostedState::Left), -1).await?;
+        self.account(addresses, self.to, (HostedState::Arriving, HostedState::Open), 1).await
     }
 
     pub(crate) async fn account(
         &self,
-        doors: &[Door],
+        addresses: &[DatabaseAddress],
         shard: usize,
-        (from, to): (State, State),
+        (from, to): (HostedState, HostedState),
         sign: i64,
     ) -> Result<(), Error> {
-        on_its_own(WRITE, door(doors, shard)?, async |conn| self.turn_over(conn, (from, to), sign).await)
-            .await
+        on_its_own(WRITE, address(addresses, shard)?, async |conn| {
+            self.turn_over(conn, (from, to), sign).await
+        })
+        .await
     }
 
     async fn turn_over(
         &self,
         conn: &mut MySqlConnection,
-        (from, to): (State, State),
+        (from, to): (HostedState, HostedState),
         sign: i64,
     ) -> Result<(), Error> {
         let partition = row::partition_no(self.partition);
@@ -169,7 +172,7 @@ impl Row {
                 .execute(&mut *tx)
                 .await?;
             sqlx::query(sql!(moving, delete_taken_along)).bind(partition).execute(&mut *tx).await?;
-            if to == State::Open {
+            if to == HostedState::Open {
                 // What the old place archived, readers here must find.
                 sqlx::query(sql!(dropped_buckets, bump_archive_generation)).execute(&mut *tx).await?;
             }
@@ -180,8 +183,8 @@ impl Row {
     }
 
     /// Opens the partition at its old place, if an earlier mover closed it.
-    pub(crate) async fn reopen(&self, doors: &[Door]) -> Result<(), Error> {
-        on_its_own(WRITE, door(doors, self.from)?, async |conn| {
+    pub(crate) async fn reopen(&self, addresses: &[DatabaseAddress]) -> Result<(), Error> {
+        on_its_own(WRITE, address(addresses, self.from)?, async |conn| {
             let reopen = sqlx::query(sql!(hosted, reopen)).bind(self.term);
             let partition = row::partition_no(self.partition);
             reopen.bind(partition).bind(self.term).execute(conn).await?;
@@ -191,15 +194,15 @@ impl Row {
     }
 }
 
-pub(crate) fn door(doors: &[Door], shard: usize) -> Result<&Door, Error> {
-    doors.get(shard).ok_or(Error::NoShard { shard, members: doors.len() })
+pub(crate) fn address(addresses: &[DatabaseAddress], shard: usize) -> Result<&DatabaseAddress, Error> {
+    addresses.get(shard).ok_or(Error::NoShard { shard, members: addresses.len() })
 }
 
 /// At the beginning of a transaction of a mover. False: it has nothing to do here any more.
 pub(crate) async fn guard(
     conn: &mut MySqlConnection,
     partition: Partition,
-    state: State,
+    state: HostedState,
     term: i64,
 ) -> sqlx::Result<bool> {
     let guard = sqlx::query(sql!(hosted, lock_for_move)).bind(row::partition_no(partition));
@@ -213,15 +216,15 @@ pub(crate) async fn guard(
 /// | closing, and nobody kept it closed | back to copying, under a new term; then open at the old place |
 /// | copying, with the old place closed by an earlier mover | open at the old place |
 /// | decided | it takes effect |
-pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
+pub(crate) async fn mend(catalog: &Connections, addresses: &[DatabaseAddress]) -> Result<(), Error> {
     let moves = within(READ, async { list(&mut *catalog.acquire().await?).await }).await?;
     if moves.is_empty() {
         return Ok(());
     }
     for mut row in moves {
         match row.step {
-            Step::Closing if row.is_overdue => {
-                let (term, is_ours) = on_its_own(WRITE, catalog.door(), async |conn| {
+            RelocationStep::Closing if row.is_overdue => {
+                let (term, is_ours) = on_its_own(WRITE, catalog.address(), async |conn| {
                     let term = new_term(conn).await?;
                     let overdue = sqlx::query(sql!(moving, reopen_overdue)).bind(term);
                     let overdue = overdue.bind(row::partition_no(row.partition)).bind(row.term);
@@ -232,17 +235,19 @@ pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Er
                     let partition = row.partition.0;
                     tracing::warn!(partition, "a mover left a partition closed; it is opened where it was");
                     row.term = term;
-                    row.reopen(doors).await?;
+                    row.reopen(addresses).await?;
                 }
             }
-            Step::Copying => row.reopen(doors).await?,
-            Step::Decided => {
-                row.take_effect(doors).await?;
+            RelocationStep::Copying => row.reopen(addresses).await?,
+            RelocationStep::Decided => {
+                row.apply(addresses).await?;
                 let term = row.term;
-                on_its_own(WRITE, catalog.door(), async |conn| row.turn(conn, Step::Cleaning, term).await)
-                    .await?;
+                on_its_own(WRITE, catalog.address(), async |conn| {
+                    row.advance_to(conn, RelocationStep::Cleaning, term).await
+                })
+                .await?;
             }
-            Step::Closing | Step::Cleaning | Step::Undoing => {}
+            RelocationStep::Closing | RelocationStep::Cleaning | RelocationStep::Undoing => {}
         }
     }
     Ok(())

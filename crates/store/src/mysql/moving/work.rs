@@ -10,12 +10,12 @@ use sqlx::{
 
 /// A position in the order of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct RowPosition {
     pub(super) due_at: i64,
     pub(super) id: i64,
 }
 
-impl Key {
+impl RowPosition {
     /// Before every row.
     pub(super) const START: Self = Self { due_at: -1, id: i64::MAX };
     /// After every row.
@@ -29,8 +29,8 @@ impl Key {
 /// What comes after a position, up to another one and with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    pub(super) after: Key,
-    pub(super) upto: Key,
+    pub(super) after: RowPosition,
+    pub(super) upto: RowPosition,
 }
 
 impl Piece {
@@ -73,7 +73,7 @@ impl Sum {
 /// A row of a piece, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Short {
-    pub(super) key: Key,
+    pub(super) key: RowPosition,
     sum: i64,
     /// About.
     pub(super) bytes: i64,
@@ -81,14 +81,14 @@ pub(super) struct Short {
 
 impl Short {
     pub(super) fn read(row: &MySqlRow) -> sqlx::Result<Self> {
-        Ok(Self { key: Key::read(row)?, sum: row.try_get(2)?, bytes: row.try_get(3)? })
+        Ok(Self { key: RowPosition::read(row)?, sum: row.try_get(2)?, bytes: row.try_get(3)? })
     }
 }
 
 /// What has to be done to a copy: rows that are not as they should be go, rows that are not there come.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
-    pub(super) gone: Vec<Key>,
+    pub(super) gone: Vec<RowPosition>,
     pub(super) new: Vec<Short>,
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn short(id: i64, sum: i64) -> Short {
-        Short { key: Key { due_at: 5, id }, sum, bytes: 0 }
+        Short { key: RowPosition { due_at: 5, id }, sum, bytes: 0 }
     }
 
     #[test]

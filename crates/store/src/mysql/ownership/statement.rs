@@ -20,7 +20,7 @@ use std::{future::Future, sync::Arc};
 /// Lengths of lists. Few, so that few texts are prepared; a list is filled up by repeating its last.
 const LENGTHS: [usize; 4] = [1, 10, 100, LONGEST];
 pub(super) const LONGEST: usize = 500;
-/// Whoever loses a deadlock did nothing.
+/// The engine that loses a deadlock did nothing.
 const TRIES: u32 = 5;
 const DEADLOCK: u16 = 1213;
 const LOCK_TIMEOUT: u16 = 1205;

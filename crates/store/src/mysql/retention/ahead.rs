@@ -25,7 +25,7 @@ const fn slice_of(at: Millis) -> i64 {
     at.0.div_euclid(SLICE_MS)
 }
 
-/// The term of a task that was finished at an instant; None: it stands where it is looked for.
+/// The term of a task that was finished at an instant; None: it is where it is looked for.
 pub(crate) fn term(due_at: Millis, now: Millis, keep_until: Millis) -> Option<i64> {
     (due_at > now.plus(AHEAD_MS)).then(|| lookup::over(slice_of(keep_until)))
 }

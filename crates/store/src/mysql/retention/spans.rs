@@ -150,7 +150,7 @@ impl Span {
         conn: &mut MySqlConnection,
         now: Millis,
         from: (i64, i64),
-    ) -> sqlx::Result<Vec<Looked>> {
+    ) -> sqlx::Result<Vec<SpanRow>> {
         let partition = row::partition_no(self.partition);
         let until = if self.end == LAST { now.plus(-SETTLED_MS).0 } else { self.end.0 };
         let rows = sqlx::query(sql!(retention, list_span_rows)).bind(partition).bind(from.0).bind(until);
@@ -176,7 +176,7 @@ impl Span {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Looked {
+struct SpanRow {
     place: TaskRef,
     state: State,
     /// Of the finished.
@@ -184,11 +184,11 @@ struct Looked {
 }
 
 /// Columns of `list_span_rows` in retention.sql.
-fn looked(row: &MySqlRow) -> sqlx::Result<Looked> {
+fn looked(row: &MySqlRow) -> sqlx::Result<SpanRow> {
     let place =
         TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? };
     let keep_until = row.try_get::<Option<i64>, _>(4)?.map(Millis);
-    Ok(Looked { place, state: row::state(row, 3)?, keep_until })
+    Ok(SpanRow { place, state: row::state(row, 3)?, keep_until })
 }
 
 /// What was seen in a span.
@@ -205,7 +205,7 @@ struct Pass {
 
 impl Pass {
     /// None: there is no room for what is over.
-    fn of(rows: &[Looked], end: (i64, i64), times: &Times, over: &mut Over<'_>) -> Option<Self> {
+    fn of(rows: &[SpanRow], end: (i64, i64), times: &Times, over: &mut Over<'_>) -> Option<Self> {
         let mut pass = Self {
             first_due_at: None,
             last: None,

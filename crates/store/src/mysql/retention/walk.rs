@@ -1,4 +1,4 @@
-//! The slow walk of retention through the whole key: each call goes on where the last one stopped, and from the beginning
+//! The slow walk of retention through the whole key: each call continues where the last one stopped, and from the beginning
 //! when it comes to the end. It is for what nothing else knows of (tasks from before there were spans, or that were carried to
 //! another time, partitions that came from elsewhere), so the rows that it looks at are few, and their number depends on
 //! nothing. Changes nothing.
@@ -49,7 +49,7 @@ enum Came {
     Short,
 }
 
-fn pass(looked: &[Looked], round_at: Option<TaskRef>, over: &mut Over<'_>) -> Came {
+fn pass(looked: &[WalkRow], round_at: Option<TaskRef>, over: &mut Over<'_>) -> Came {
     for row in looked {
         if round_at.is_some_and(|began| row.place > began) {
             return Came::Round;
@@ -62,7 +62,7 @@ fn pass(looked: &[Looked], round_at: Option<TaskRef>, over: &mut Over<'_>) -> Ca
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Looked {
+struct WalkRow {
     place: TaskRef,
     is_over: bool,
 }
@@ -73,7 +73,7 @@ async fn chunk(
     (over_after, now): (Millis, Millis),
     after: Option<TaskRef>,
     limit: usize,
-) -> sqlx::Result<Vec<Looked>> {
+) -> sqlx::Result<Vec<WalkRow>> {
     let mut looked = Vec::new();
     let partition = after.map_or(-1, |place| row::partition_no(place.partition));
     if let Some(place) = after {
@@ -97,11 +97,11 @@ async fn chunk(
     Ok(looked)
 }
 
-fn add(looked: &mut Vec<Looked>, rows: &[MySqlRow]) -> sqlx::Result<()> {
+fn add(looked: &mut Vec<WalkRow>, rows: &[MySqlRow]) -> sqlx::Result<()> {
     for row in rows {
         let place =
             TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? };
-        looked.push(Looked { place, is_over: row.try_get::<Option<i64>, _>(3)? == Some(1) });
+        looked.push(WalkRow { place, is_over: row.try_get::<Option<i64>, _>(3)? == Some(1) });
     }
     Ok(())
 }

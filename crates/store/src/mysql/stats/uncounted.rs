@@ -5,7 +5,7 @@
 use crate::{
     Error,
     mysql::{
-        Inner, MysqlStore, buckets, hosted,
+        MySqlState, MysqlStore, buckets, hosted,
         limits::{READ, lasting, within},
         query::Sum,
         repair, row,
@@ -40,7 +40,7 @@ impl MysqlStore {
     }
 }
 
-async fn one(inner: &Inner, shard_no: usize) -> Result<bool, Error> {
+async fn one(inner: &MySqlState, shard_no: usize) -> Result<bool, Error> {
     let look = async {
         let mut conn = inner.members().get(shard_no).ok_or(Error::NoDatabase)?.readers.acquire().await?;
         Ok::<_, Error>(is_marked(&mut conn).await?)
@@ -49,7 +49,7 @@ async fn one(inner: &Inner, shard_no: usize) -> Result<bool, Error> {
         return Ok(false);
     }
     lasting(Box::pin(async {
-        let mut known = inner.door(shard_no)?.own().await?;
+        let mut known = inner.address(shard_no)?.own().await?;
         let is_alone: Option<i64> =
             sqlx::query_scalar(sql!(ledger, lock_uncounted)).fetch_one(&mut known.conn).await?;
         let counted = if is_alone == Some(1) { count(&mut known.conn, shard_no).await } else { Ok(false) };
@@ -65,12 +65,12 @@ pub(super) async fn is_marked(conn: &mut MySqlConnection) -> sqlx::Result<bool> 
     Ok(sqlx::query(sql!(ledger, has_uncounted)).fetch_optional(conn).await?.is_some())
 }
 
-/// To be called in the transaction that adds them. False: somebody else has added them.
+/// To be called in the transaction that adds them. False: another has added them.
 pub(in crate::mysql) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(sqlx::query(sql!(ledger, delete_uncounted)).execute(conn).await?.rows_affected() > 0)
 }
 
-/// False: somebody else was first.
+/// False: another was first.
 async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Error> {
     sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;
     let missing = if is_marked(conn).await? { Some(missing(conn, shard_no).await?) } else { None };

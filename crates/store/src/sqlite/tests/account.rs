@@ -3,7 +3,7 @@
 use super::{LATER, NOW, memory, now, numbered};
 use crate::{
     SqliteStore,
-    sqlite::{Runs, pristine},
+    sqlite::{Runs, template},
 };
 use proptest::prelude::*;
 use punctual_contract::{
@@ -164,7 +164,7 @@ impl World {
         assert_eq!(books, now(self.store.audit()).unwrap());
         assert_eq!(books.unaccounted(), 0);
         let in_class = |class: fn(&punctual_contract::store::Tally) -> bool| -> i64 {
-            books.standing.iter().filter(|tally| class(tally)).map(|tally| tally.tasks).sum()
+            books.tallies.iter().filter(|tally| class(tally)).map(|tally| tally.tasks).sum()
         };
         let scan = |partition| {
             let scan =
@@ -177,9 +177,9 @@ impl World {
         assert_eq!(i64::try_from(leased).unwrap(), in_class(|tally| tally.state.is_in_flight()));
     }
 
-    fn tables(&self) -> Vec<pristine::Table> {
+    fn tables(&self) -> Vec<template::Table> {
         let Runs::Inline(session) = &self.store.runs else { panic!("it is in memory") };
-        pristine::tables(session.lock().conn()).unwrap()
+        template::tables(session.lock().conn()).unwrap()
     }
 }
 

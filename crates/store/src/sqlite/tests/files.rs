@@ -188,7 +188,7 @@ async fn calls_that_come_together_share_a_transaction() {
     let jobs = 200;
     let insert = |_| {
         let job = move |conn: &Connection, ledger: &mut super::super::ledger::Ledger| {
-            let context = insert::Context { partitions: 8, by: "test", now: NOW };
+            let context = insert::InsertContext { partitions: 8, by: "test", now: NOW };
             insert::insert(conn, ledger, &context, vec![ask("mail")])
         };
         threads(&store).write("insert", Lane::Bulk, 1, job)
@@ -209,7 +209,7 @@ async fn a_job_that_fails_or_panics_spoils_no_other_and_leaves_nothing() {
     let release = hold(&store);
     let insert = |ending: &'static str| {
         let job = move |conn: &Connection, ledger: &mut super::super::ledger::Ledger| {
-            let context = insert::Context { partitions: 8, by: "test", now: NOW };
+            let context = insert::InsertContext { partitions: 8, by: "test", now: NOW };
             insert::insert(conn, ledger, &context, vec![ask("mail"), ask("sms")])?;
             assert_ne!(ending, "panic", "on purpose");
             if ending == "fail" { Err(rusqlite::Error::InvalidQuery) } else { Ok(()) }

@@ -6,7 +6,7 @@ use punctual_contract::{
     Hot,
     hot::{
         HotEntry,
-        Wholeness::{Lost, Overtaken, Whole},
+        Wholeness::{Lost, NewerTerm, Whole},
         Withdrawn,
     },
     ownership::Tenure,
@@ -183,7 +183,7 @@ pub async fn a_partition_is_whole_from_the_second_question_of_a_term(hot: Arc<dy
     assert_eq!(hot.is_whole(&asked).await.unwrap(), [Lost, Lost]);
     assert_eq!(hot.is_whole(&asked).await.unwrap(), [Whole, Whole]);
     assert_eq!(hot.is_whole(&[tenure(1, 8), tenure(2, 7), tenure(0, 7)]).await.unwrap(), [Lost, Lost, Whole]);
-    assert_eq!(hot.is_whole(&asked).await.unwrap(), [Whole, Overtaken(8)]);
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [Whole, NewerTerm(8)]);
     assert_eq!(
         hot.is_whole(&[tenure(1, 8)]).await.unwrap(),
         [Whole],
@@ -194,8 +194,8 @@ pub async fn a_partition_is_whole_from_the_second_question_of_a_term(hot: Arc<dy
 
 pub async fn a_question_with_an_older_term_than_has_drained_is_answered_with_the_newer(hot: Arc<dyn Hot>) {
     assert_eq!(drained_by(&*hot, 9, 0, 1).await, [0; 0]);
-    assert_eq!(hot.is_whole(&[tenure(0, 4)]).await.unwrap(), [Overtaken(9)]);
-    assert_eq!(hot.is_whole(&[tenure(0, 4)]).await.unwrap(), [Overtaken(9)], "each time");
+    assert_eq!(hot.is_whole(&[tenure(0, 4)]).await.unwrap(), [NewerTerm(9)]);
+    assert_eq!(hot.is_whole(&[tenure(0, 4)]).await.unwrap(), [NewerTerm(9)], "each time");
     hot.load(vec![entry(1, 1, 1)]).await.unwrap();
     assert_eq!(drained_by(&*hot, 4, 5, 9).await, [0; 0], "and drains nothing");
     assert_eq!(hot.is_whole(&[tenure(0, 10)]).await.unwrap(), [Lost]);
@@ -213,7 +213,7 @@ pub async fn what_is_due_is_cleared_for_the_newest_term_only(hot: Arc<dyn Hot>) 
     assert_eq!(due_count(&*hot).await, 1, "what another partition has stays");
     assert_eq!(hot.load(vec![entry(2, 6, 1)]).await.unwrap(), 1, "an older fence is good again");
     assert_eq!(drained_by(&*hot, 3, 6, 9).await, [0; 0], "the term is known");
-    assert_eq!(hot.is_whole(&[tenure(0, 3)]).await.unwrap(), [Overtaken(4)]);
+    assert_eq!(hot.is_whole(&[tenure(0, 3)]).await.unwrap(), [NewerTerm(4)]);
     assert_eq!(drained_by(&*hot, 4, 6, 9).await, [2]);
 }
 

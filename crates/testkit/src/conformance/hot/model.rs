@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, future::Future, sync::Arc};
 type Asked = (Partition, i64);
 
 #[derive(Clone, Debug)]
-enum Step {
+enum HotStep {
     Load(Vec<HotEntry>),
     /// Each partition once at most.
     Drain {
@@ -68,7 +68,7 @@ prop_compose! {
     }
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = HotStep> {
     let term = || prop_oneof![8 => Just(0_i64), 1 => Just(-1), 1 => Just(1)];
     let asked = move || (0..2_i64, term()).prop_map(|(id, term)| (Partition(partition_of(id)), term));
     let each_once = move || {
@@ -83,12 +83,12 @@ fn steps() -> impl Strategy<Value = Step> {
     let time = || (0..TIMES).prop_map(Millis);
     let addressed = || (0..IDS, 1..=FENCES).prop_map(|(id, fence)| (Partition(partition_of(id)), id, fence));
     prop_oneof![
-        4 => prop::collection::vec(entries(), 0..5).prop_map(Step::Load),
+        4 => prop::collection::vec(entries(), 0..5).prop_map(HotStep::Load),
         4 => (each_once(), time(), 0..4_usize)
-            .prop_map(|(asked, until, limit)| Step::Drain { asked, until, limit }),
-        2 => addressed().prop_map(|(partition, id, fence)| Step::Withdraw { partition, id, fence }),
-        1 => asked().prop_map(Step::Clear),
-        1 => each_once().prop_map(Step::IsWhole),
+            .prop_map(|(asked, until, limit)| HotStep::Drain { asked, until, limit }),
+        2 => addressed().prop_map(|(partition, id, fence)| HotStep::Withdraw { partition, id, fence }),
+        1 => asked().prop_map(HotStep::Clear),
+        1 => each_once().prop_map(HotStep::IsWhole),
     ]
 }
 
@@ -159,7 +159,7 @@ impl Model {
     fn is_whole(&mut self, Tenure { partition, term }: Tenure) -> Wholeness {
         let note = self.notes.get(&partition).copied();
         match note.max(self.terms.get(&partition).copied()) {
-            Some(newest) if newest > term => Wholeness::Overtaken(newest),
+            Some(newest) if newest > term => Wholeness::NewerTerm(newest),
             _ if note == Some(term) => Wholeness::Whole,
             _ => {
                 self.notes.insert(partition, term);
@@ -169,26 +169,26 @@ impl Model {
     }
 }
 
-async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCaseError> {
+async fn step(hot: &dyn Hot, model: &mut Model, step: HotStep) -> Result<(), TestCaseError> {
     match step {
-        Step::Load(entries) => {
+        HotStep::Load(entries) => {
             let put = model.load(&entries);
             prop_assert_eq!(hot.load(entries).await.unwrap(), put);
         }
-        Step::Drain { asked, until, limit } => {
+        HotStep::Drain { asked, until, limit } => {
             let tenures = model.tenures(&asked);
             drain(hot, model, &tenures, until, limit).await?;
         }
-        Step::Withdraw { partition, id, fence } => {
+        HotStep::Withdraw { partition, id, fence } => {
             let said = hot.withdraw(partition, id, fence).await.unwrap();
             prop_assert_eq!(said, model.withdraw(id, fence));
         }
-        Step::Clear(asked) => {
+        HotStep::Clear(asked) => {
             let tenure = model.tenure(asked);
             hot.clear(tenure).await.unwrap();
             model.clear(tenure);
         }
-        Step::IsWhole(asked) => {
+        HotStep::IsWhole(asked) => {
             let tenures = model.tenures(&asked);
             let wanted: Vec<Wholeness> = tenures.iter().map(|tenure| model.is_whole(*tenure)).collect();
             prop_assert_eq!(hot.is_whole(&tenures).await.unwrap(), wanted);

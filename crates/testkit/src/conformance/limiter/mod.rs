@@ -6,7 +6,7 @@ pub mod model;
 
 use punctual_contract::{
     Limiter,
-    limiter::{Flowing, Held, Limit, Member, Rebuilding, Wish},
+    limiter::{Flowing, Held, Limit, Member, Rebuilding, SlotRequest},
 };
 use punctual_domain::{
     limits::Scope,
@@ -45,8 +45,8 @@ fn place(id: i64) -> TaskRef {
     TaskRef { partition: Partition(3), due_at: Millis(id), id }
 }
 
-fn wish(id: i64, limits: Vec<Limit>) -> Wish {
-    Wish { member: member(id), place: place(id), until: Millis(5_000), limits, rates: Vec::new() }
+fn request(id: i64, limits: Vec<Limit>) -> SlotRequest {
+    SlotRequest { member: member(id), place: place(id), until: Millis(5_000), limits, rates: Vec::new() }
 }
 
 fn held(id: i64, until: i64, scopes: Vec<Scope>) -> Held {

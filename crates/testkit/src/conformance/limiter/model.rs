@@ -9,7 +9,7 @@ use proptest::{
 };
 use punctual_contract::{
     Limiter,
-    limiter::{Answer, Held, Limit, Member, Wish},
+    limiter::{Held, Limit, Member, SlotRequest, Verdict},
 };
 use punctual_domain::{limits::Scope, name::Name, time::Millis};
 use std::{
@@ -18,7 +18,7 @@ use std::{
 };
 
 #[derive(Clone, Debug)]
-enum Step {
+enum LimiterStep {
     /// An engine asks for these tasks; what it is granted it has in its hands.
     Grant(Vec<i64>),
     /// The nth of what engines have in their hands is leased.
@@ -37,15 +37,15 @@ enum Step {
 
 const TASKS: i64 = 12;
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = LimiterStep> {
     prop_oneof![
-        6 => prop::collection::vec(0..TASKS, 0..5).prop_map(Step::Grant),
-        6 => (0..9_usize).prop_map(Step::Lease),
-        1 => Just(Step::Crash),
-        4 => (0..9_usize, any::<bool>()).prop_map(|(nth, gives_up)| Step::End { nth, gives_up }),
-        1 => Just(Step::Reconcile),
-        1 => Just(Step::Flush),
-        2 => Just(Step::Rebuild),
+        6 => prop::collection::vec(0..TASKS, 0..5).prop_map(LimiterStep::Grant),
+        6 => (0..9_usize).prop_map(LimiterStep::Lease),
+        1 => Just(LimiterStep::Crash),
+        4 => (0..9_usize, any::<bool>()).prop_map(|(nth, gives_up)| LimiterStep::End { nth, gives_up }),
+        1 => Just(LimiterStep::Reconcile),
+        1 => Just(LimiterStep::Flush),
+        2 => Just(LimiterStep::Rebuild),
     ]
 }
 
@@ -84,20 +84,20 @@ impl Model {
         members.iter().filter(|member| scopes(member.id).contains(scope)).count()
     }
 
-    fn answer(&mut self, member: Member) -> Answer {
+    fn answer(&mut self, member: Member) -> Verdict {
         if !self.is_whole {
-            return Answer::NotWhole;
+            return Verdict::NotWhole;
         }
         if self.members.contains(&member) {
-            return Answer::Granted;
+            return Verdict::Granted;
         }
         let full =
             |limit: &Limit| Self::count(&self.members, &limit.scope) >= usize::try_from(limit.most).unwrap();
         if let Some(limit) = limits(member.id).into_iter().find(full) {
-            return Answer::Blocked(limit.scope);
+            return Verdict::Blocked(limit.scope);
         }
         self.members.insert(member);
-        Answer::Granted
+        Verdict::Granted
     }
 }
 
@@ -109,26 +109,26 @@ fn held(member: Member) -> Held {
 async fn step<F: Future<Output = Arc<dyn Limiter>>>(
     limiter: &mut Arc<dyn Limiter>,
     model: &mut Model,
-    step: Step,
+    step: LimiterStep,
     fresh: &impl Fn() -> F,
 ) -> Result<(), TestCaseError> {
     match step {
-        Step::Grant(ids) => {
+        LimiterStep::Grant(ids) => {
             let waits = |id: &i64| !model.is_leased(*id);
             let asked: Vec<Member> = ids.into_iter().filter(waits).map(|id| model.next(id)).collect();
-            let wish = |member: &Member| {
+            let request = |member: &Member| {
                 let (place, limits) = (place(member.id), limits(member.id));
-                Wish { member: *member, place, until: Millis(1), limits, rates: Vec::new() }
+                SlotRequest { member: *member, place, until: Millis(1), limits, rates: Vec::new() }
             };
-            let answers = limiter.grant(asked.iter().map(wish).collect(), Millis(1)).await.unwrap();
+            let answers = limiter.grant(asked.iter().map(request).collect(), Millis(1)).await.unwrap();
             for (member, answer) in asked.into_iter().zip(answers) {
                 prop_assert_eq!(&answer, &model.answer(member));
-                if answer == Answer::Granted && !model.in_hand.contains(&member) {
+                if answer == Verdict::Granted && !model.in_hand.contains(&member) {
                     model.in_hand.push(member);
                 }
             }
         }
-        Step::Lease(nth) => {
+        LimiterStep::Lease(nth) => {
             if !model.in_hand.is_empty() {
                 let nth = nth % model.in_hand.len();
                 let member = model.in_hand.swap_remove(nth);
@@ -136,8 +136,8 @@ async fn step<F: Future<Output = Arc<dyn Limiter>>>(
                 model.leased.insert(member);
             }
         }
-        Step::Crash => model.in_hand.clear(),
-        Step::End { nth, gives_up } => {
+        LimiterStep::Crash => model.in_hand.clear(),
+        LimiterStep::End { nth, gives_up } => {
             if let Some(member) = model.leased.iter().nth(nth % model.leased.len().max(1)).copied() {
                 model.leased.remove(&member);
                 if gives_up {
@@ -149,19 +149,19 @@ async fn step<F: Future<Output = Arc<dyn Limiter>>>(
                 }
             }
         }
-        Step::Reconcile => reconcile(&**limiter, model).await,
-        Step::Flush => {
+        LimiterStep::Reconcile => reconcile(&**limiter, model).await,
+        LimiterStep::Flush => {
             *limiter = fresh().await;
             (model.is_whole, model.members) = (false, BTreeSet::new());
         }
         // Grants from before are used or given up by then: see docs/consistency-tests.md.
-        Step::Rebuild if !model.is_whole => {
+        LimiterStep::Rebuild if !model.is_whole => {
             model.in_hand.clear();
             limiter.restore(model.leased.iter().copied().map(held).collect()).await.unwrap();
             make_whole(&**limiter).await;
             (model.is_whole, model.members) = (true, model.leased.clone());
         }
-        Step::Rebuild => {}
+        LimiterStep::Rebuild => {}
     }
     check(&**limiter, model).await
 }
@@ -212,9 +212,10 @@ pub fn agrees_with<F: Future<Output = Arc<dyn Limiter>>>(cases: u32, fresh: impl
             for each_step in list {
                 step(&mut limiter, &mut model, each_step, &fresh).await?;
             }
-            let ends = Step::End { nth: 0, gives_up: false };
-            let quiet = [Step::Rebuild, Step::Crash].into_iter().chain(vec![ends; model.leased.len()]);
-            for each_step in quiet.chain([Step::Reconcile]) {
+            let ends = LimiterStep::End { nth: 0, gives_up: false };
+            let quiet =
+                [LimiterStep::Rebuild, LimiterStep::Crash].into_iter().chain(vec![ends; model.leased.len()]);
+            for each_step in quiet.chain([LimiterStep::Reconcile]) {
                 step(&mut limiter, &mut model, each_step, &fresh).await?;
             }
             prop_assert_eq!(limiter.members(Millis::MAX, 0, 9).await.unwrap(), [], "nothing is left");

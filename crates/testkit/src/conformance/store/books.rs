@@ -39,7 +39,7 @@ pub async fn books_are_sorted_and_say_where_every_task_is(store: Arc<dyn Store>)
     let task = insert(&*store, NewTask { queue: queue("b"), ..ask(1) }).await.task;
     apply(&*store, step(&task, Change::Cancel { keep_until: KEEP }), NOW).await;
     let books = store.books().await.unwrap();
-    let standing = vec![
+    let tallies = vec![
         tally(queue("a"), State::Scheduled, 1),
         tally(queue("b"), State::Scheduled, 2),
         tally(queue("b"), State::Cancelled, 1),
@@ -47,7 +47,7 @@ pub async fn books_are_sorted_and_say_where_every_task_is(store: Arc<dyn Store>)
     ];
     // Of each `{}`.
     let pending_bytes = vec![pending(queue("a"), 2), pending(queue("b"), 4)];
-    assert_eq!(books, Books { accepted: 5, deleted: 0, standing, pending_bytes });
+    assert_eq!(books, Books { accepted: 5, deleted: 0, tallies, pending_bytes });
 }
 
 pub async fn a_replacement_that_changes_queue_moves_the_account(store: Arc<dyn Store>) {
@@ -55,9 +55,9 @@ pub async fn a_replacement_that_changes_queue_moves_the_account(store: Arc<dyn S
     let batch = vec![NewTask { queue: queue("sms"), ..ask(1) }, NewTask { queue: queue("fax"), ..ask(1) }];
     store.insert(batch, CALLER, NOW).await.unwrap();
     let books = store.books().await.unwrap();
-    let standing = vec![tally(queue("fax"), State::Scheduled, 1)];
+    let tallies = vec![tally(queue("fax"), State::Scheduled, 1)];
     let pending_bytes = vec![pending(queue("fax"), 2)];
-    let wanted = Books { accepted: 1, deleted: 0, standing, pending_bytes };
+    let wanted = Books { accepted: 1, deleted: 0, tallies, pending_bytes };
     assert_eq!(books, wanted, "a replacement creates no row");
 }
 
@@ -98,9 +98,9 @@ pub async fn a_task_that_goes_into_another_queue_takes_its_account_along(store: 
         balanced(&*store).await;
     }
     let books = store.books().await.unwrap();
-    let standing = vec![tally(queue("mail"), State::Scheduled, 3), tally(queue("sms"), State::Scheduled, 3)];
+    let tallies = vec![tally(queue("mail"), State::Scheduled, 3), tally(queue("sms"), State::Scheduled, 3)];
     let pending_bytes = vec![pending(queue("mail"), 3), pending(queue("sms"), sizes.iter().sum())];
-    assert_eq!(books, Books { accepted: 6, deleted: 0, standing, pending_bytes });
+    assert_eq!(books, Books { accepted: 6, deleted: 0, tallies, pending_bytes });
     // Together with all else that a change of plan can be.
     let place = super::sample::read(&*store, insert(&*store, ask(200)).await.task.place).await;
     let all = Change::Reschedule {

@@ -6,7 +6,7 @@ use super::{
 };
 use punctual_contract::{
     BulkStore, Store,
-    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, NewBulk, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, NewBulk, StoredBulk, TaskFilter},
     settings::SaveSetting,
     store::{Applied, Change, Step},
 };
@@ -36,7 +36,7 @@ async fn made(store: &dyn BulkStore) -> StoredBulk {
     store.create_bulk(new("default"), NOW).await.unwrap()
 }
 
-async fn stands(store: &dyn BulkStore, of: &StoredBulk) -> StoredBulk {
+async fn current(store: &dyn BulkStore, of: &StoredBulk) -> StoredBulk {
     store.bulk(&of.namespace, of.id).await.unwrap().unwrap()
 }
 
@@ -86,7 +86,7 @@ pub async fn an_operation_comes_back_as_it_was_made(store: Arc<dyn BulkStore>, _
     assert_eq!((&made.bulk, &made.progress), (&asked.bulk, &asked.progress));
     assert_eq!((made.state, made.step, made.wake_at), (BulkState::Previewed, 1, None));
     assert_eq!((made.created_at, made.updated_at, made.created_by.as_str()), (NOW, NOW, "ada"));
-    assert_eq!(stands(&*store, &made).await, made);
+    assert_eq!(current(&*store, &made).await, made);
     assert_eq!(store.bulk(&name("other"), made.id).await.unwrap(), None, "it is another namespace's");
     assert_eq!(store.bulk(&made.namespace, made.id + 1).await.unwrap(), None);
     assert!(self::made(&*store).await.id > made.id);
@@ -96,14 +96,14 @@ pub async fn an_advance_on_another_step_changes_nothing(store: Arc<dyn BulkStore
     let one = made(&*store).await;
     let asked = advance(&one, BulkState::Running, Some(NOW));
     assert_eq!(store.advance_bulk(asked.clone(), LATER).await.unwrap(), Applied::Moved);
-    let moved = stands(&*store, &one).await;
+    let moved = current(&*store, &one).await;
     assert_eq!((moved.step, moved.state, moved.wake_at), (2, BulkState::Running, Some(NOW)));
     assert_eq!((moved.updated_at, moved.created_at, moved.progress), (LATER, NOW, asked.progress.clone()));
     let again = AdvanceBulk { failed: vec![failure(1, "no")], ..asked };
     assert_eq!(store.advance_bulk(again, LATER).await.unwrap(), Applied::Lost);
     let unknown = AdvanceBulk { id: one.id + 9, ..advance(&one, BulkState::Running, None) };
     assert_eq!(store.advance_bulk(unknown, LATER).await.unwrap(), Applied::Lost);
-    assert_eq!((stands(&*store, &one).await.step, failures(&*store, &one).await), (2, vec![]));
+    assert_eq!((current(&*store, &one).await.step, failures(&*store, &one).await), (2, vec![]));
 }
 
 pub async fn of_many_who_advance_one_step_one_is_applied(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
@@ -131,7 +131,7 @@ pub async fn failures_stand_and_go_with_their_advance(store: Arc<dyn BulkStore>,
     let ids = |all: Vec<BulkFailure>| all.iter().map(|failure| failure.place.id).collect::<Vec<_>>();
     assert_eq!(failures(&*store, &one).await, [failure(1, "b"), failure(2, "c"), failure(3, "a \u{1F600}")]);
     assert_eq!(ids(store.bulk_failures(one.id, 1, 1).await.unwrap()), [2]);
-    one = stands(&*store, &one).await;
+    one = current(&*store, &one).await;
     let failed = vec![failure(2, "again")];
     let asked = AdvanceBulk { failed, mended: vec![3, 77], ..advance(&one, BulkState::Done, None) };
     assert_eq!(store.advance_bulk(asked, NOW).await.unwrap(), Applied::Moved);
@@ -146,7 +146,7 @@ pub async fn no_more_failures_are_kept_than_are_promised(store: Arc<dyn BulkStor
         let failed = (from..from + many).map(|id| failure(id, "no")).collect();
         let asked = AdvanceBulk { failed, ..advance(&one, BulkState::Running, None) };
         assert_eq!(store.advance_bulk(asked, NOW).await.unwrap(), Applied::Moved);
-        one = stands(&*store, &one).await;
+        one = current(&*store, &one).await;
     }
     assert_eq!(failures(&*store, &one).await.len(), FAILURES_MAX);
 }
@@ -157,7 +157,7 @@ pub async fn only_what_is_due_and_of_the_asked_slots_is_found(store: Arc<dyn Bul
     for wake_at in [Some(NOW.plus(2)), Some(NOW), Some(NOW.plus(1)), None] {
         let bulk = made(&*store).await;
         store.advance_bulk(advance(&bulk, BulkState::Running, wake_at), NOW).await.unwrap();
-        all.push(stands(&*store, &bulk).await);
+        all.push(current(&*store, &bulk).await);
     }
     let found = async |slots: u32, now: i64, limit: usize| -> Vec<i64> {
         store
@@ -221,12 +221,12 @@ pub async fn what_has_ended_long_ago_is_forgotten_and_what_is_at_work_stays(
     }
 }
 
-fn any() -> Look {
-    Look { states: State::ALL.to_vec(), limit: 3, ..Look::default() }
+fn any() -> TaskFilter {
+    TaskFilter { states: State::ALL.to_vec(), limit: 3, ..TaskFilter::default() }
 }
 
 /// All pages of a look.
-async fn places(store: &dyn BulkStore, look: &Look) -> Vec<TaskRef> {
+async fn places(store: &dyn BulkStore, look: &TaskFilter) -> Vec<TaskRef> {
     let (mut all, mut look) = (Vec::new(), look.clone());
     for _ in 0..10_000 {
         let page = store.matching(&look).await.unwrap();
@@ -258,19 +258,19 @@ pub async fn each_condition_of_a_look_holds_and_all_hold_together(
     let label = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
     let table = [
         (any(), vec![7, 6, 5, 4, 3, 2, 1, 0]),
-        (Look { namespace: Some(name("other")), ..any() }, vec![1]),
-        (Look { queue: Some(name("sms")), ..any() }, vec![2]),
-        (Look { states: vec![State::Cancelled], ..any() }, vec![6]),
-        (Look { states: vec![State::Cancelled, State::Dead], ..any() }, vec![7, 6]),
-        (Look { states: vec![], ..any() }, vec![]),
-        (Look { states: vec![State::Blocked], ..any() }, vec![]),
-        (Look { kind: Some(name("resize")), ..any() }, vec![3]),
-        (Look { label: label("team", "blue"), ..any() }, vec![4]),
-        (Look { label: label("team", "blu"), ..any() }, vec![]),
-        (Look { due_after: Some(NEXT), ..any() }, vec![5, 4]),
-        (Look { due_after: Some(NEXT), due_before: Some(NEXT.plus(1)), ..any() }, vec![4]),
-        (Look { created_until: Some(NOW.plus(-1)), ..any() }, vec![]),
-        (Look { queue: Some(name("mail")), namespace: Some(name("other")), ..any() }, vec![1]),
+        (TaskFilter { namespace: Some(name("other")), ..any() }, vec![1]),
+        (TaskFilter { queue: Some(name("sms")), ..any() }, vec![2]),
+        (TaskFilter { states: vec![State::Cancelled], ..any() }, vec![6]),
+        (TaskFilter { states: vec![State::Cancelled, State::Dead], ..any() }, vec![7, 6]),
+        (TaskFilter { states: vec![], ..any() }, vec![]),
+        (TaskFilter { states: vec![State::Blocked], ..any() }, vec![]),
+        (TaskFilter { kind: Some(name("resize")), ..any() }, vec![3]),
+        (TaskFilter { label: label("team", "blue"), ..any() }, vec![4]),
+        (TaskFilter { label: label("team", "blu"), ..any() }, vec![]),
+        (TaskFilter { due_after: Some(NEXT), ..any() }, vec![5, 4]),
+        (TaskFilter { due_after: Some(NEXT), due_before: Some(NEXT.plus(1)), ..any() }, vec![4]),
+        (TaskFilter { created_until: Some(NOW.plus(-1)), ..any() }, vec![]),
+        (TaskFilter { queue: Some(name("mail")), namespace: Some(name("other")), ..any() }, vec![1]),
     ];
     for (look, wanted) in table {
         let found = places(&*bulks, &look).await;
@@ -280,10 +280,10 @@ pub async fn each_condition_of_a_look_holds_and_all_hold_together(
         assert_eq!(ids, wanted, "{look:?}");
     }
     insert_at(&*store, ask(8), LATER).await;
-    let before = Look { created_until: Some(LATER.plus(-1)), queue: Some(name("mail")), ..any() };
+    let before = TaskFilter { created_until: Some(LATER.plus(-1)), queue: Some(name("mail")), ..any() };
     let newest = store.read(&places(&*bulks, &before).await).await.unwrap();
     assert!(newest.iter().flatten().all(|task| task.task_id() != 8), "it was made later");
-    let of_what = Look { error: Some("no such text".to_owned()), ..any() };
+    let of_what = TaskFilter { error: Some("no such text".to_owned()), ..any() };
     assert_eq!(places(&*bulks, &of_what).await, []);
 }
 
@@ -302,14 +302,14 @@ pub async fn a_look_at_some_partitions_finds_what_is_there_and_nothing_else(
     let elsewhere: Vec<TaskRef> =
         all.iter().copied().filter(|place| !some.contains(&place.partition)).collect();
     assert!(!there.is_empty() && !elsewhere.is_empty());
-    let look = Look { namespace: Some(Name::default_namespace()), queue: Some(name("mail")), ..any() };
-    let of_label = Look { label: Some(("team".to_owned(), "blue".to_owned())), ..look.clone() };
-    let finds = async |look: &Look| {
+    let look = TaskFilter { namespace: Some(Name::default_namespace()), queue: Some(name("mail")), ..any() };
+    let of_label = TaskFilter { label: Some(("team".to_owned(), "blue".to_owned())), ..look.clone() };
+    let finds = async |look: &TaskFilter| {
         for (partitions, wanted) in [(&some, &there), (&others, &elsewhere)] {
-            let look = Look { partitions: Some(partitions.clone()), ..look.clone() };
+            let look = TaskFilter { partitions: Some(partitions.clone()), ..look.clone() };
             assert_eq!(places(&*bulks, &look).await, *wanted, "{look:?}");
         }
-        let none = Look { partitions: Some(BTreeSet::new()), ..look.clone() };
+        let none = TaskFilter { partitions: Some(BTreeSet::new()), ..look.clone() };
         assert_eq!(places(&*bulks, &none).await, []);
     };
     finds(&look).await;
@@ -334,14 +334,14 @@ pub async fn a_look_at_some_partitions_finds_what_is_there_and_nothing_else(
         known: None,
     };
     store.apply(all.iter().map(bury).collect(), NOW).await.unwrap();
-    finds(&Look { states: vec![State::Dead], ..look }).await;
+    finds(&TaskFilter { states: vec![State::Dead], ..look }).await;
 }
 
 pub async fn a_look_along_a_declared_label_finds_the_same(bulks: Arc<dyn BulkStore>, store: Arc<dyn Store>) {
     let team = |id: i64| if id % 4 == 0 { "red" } else { "blue" };
     let labelled = |id| NewTask { labels: [("team".to_owned(), team(id).to_owned())].into(), ..ask(id) };
     store.insert((0..40).map(labelled).collect(), CALLER, NOW).await.unwrap();
-    let look = Look {
+    let look = TaskFilter {
         namespace: Some(Name::default_namespace()),
         queue: Some(name("mail")),
         label: Some(("team".to_owned(), "red".to_owned())),
@@ -362,7 +362,7 @@ pub async fn a_look_along_a_declared_label_finds_the_same(bulks: Arc<dyn BulkSto
     assert_eq!(places(&*bulks, &look).await, before, "while it is not whole");
     while store.index_labels_in(0, 9).await.unwrap() > 0 {}
     assert_eq!(places(&*bulks, &look).await, before);
-    let filtered = Look { states: vec![State::Dead], ..look.clone() };
+    let filtered = TaskFilter { states: vec![State::Dead], ..look.clone() };
     assert_eq!(places(&*bulks, &filtered).await, []);
 }
 
@@ -375,7 +375,7 @@ pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
         wanted.push(insert_at(&*store, ask(id), NOW).await.task.place.id);
     }
     wanted.reverse();
-    let mut look = Look { limit: 6, created_until: Some(NOW), ..any() };
+    let mut look = TaskFilter { limit: 6, created_until: Some(NOW), ..any() };
     let mut found = Vec::new();
     loop {
         let page = bulks.matching(&look).await.unwrap();
@@ -417,5 +417,5 @@ pub async fn a_deleted_namespace_takes_its_operations_along(
         assert_eq!(failures(&*bulks, &bulk).await, []);
         assert_eq!(bulks.bulk(&bulk.namespace, bulk.id).await.unwrap(), None);
     }
-    assert_eq!(stands(&*bulks, &other).await, other);
+    assert_eq!(current(&*bulks, &other).await, other);
 }

@@ -38,8 +38,8 @@ pub async fn a_retry_sets_the_next_time_and_keeps_the_attempt(store: Arc<dyn Sto
 pub async fn a_retry_or_a_snooze_does_not_move_the_deadline(store: Arc<dyn Store>) {
     let changes = [Change::Retry { due_at: NEXT, result: None }, Change::Snooze { due_at: NEXT }];
     for (id, change) in (1..).zip(changes) {
-        let wish = NewTask { deadline_ms: Some(500), execute_at: NOW, ..ask(id) };
-        let task = insert(&*store, wish).await.task;
+        let request = NewTask { deadline_ms: Some(500), execute_at: NOW, ..ask(id) };
+        let task = insert(&*store, request).await.task;
         let task = moved(&*store, &task, Change::Claim, NOW).await;
         dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();
         let task = read(&*store, task.place).await;

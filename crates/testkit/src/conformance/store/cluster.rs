@@ -151,10 +151,10 @@ pub async fn samples_of_queues_are_kept_beside_and_read_by_queue(
             |sample: Sample| (sample.step_at.0, sample.engine, serde_json::from_str(&sample.body).unwrap());
         found.into_iter().map(read).collect::<Vec<(i64, String, serde_json::Value)>>()
     };
-    let told = |started: i64, until: i64, counts| serde_json::json!({ "started_ms": started, "until_ms": until, "counts": counts });
-    let nothing = (2, "\u{1F980}".to_owned(), told(6, 8, serde_json::json!({})));
+    let reported = |started: i64, until: i64, counts| serde_json::json!({ "started_ms": started, "until_ms": until, "counts": counts });
+    let nothing = (2, "\u{1F980}".to_owned(), reported(6, 8, serde_json::json!({})));
     let counts = serde_json::json!({ "fired": 3, "lateness": [1, 2] });
-    assert_eq!(of("q.1:x-y_z", 0).await, [(1, "a".to_owned(), told(5, 9, counts)), nothing.clone()]);
+    assert_eq!(of("q.1:x-y_z", 0).await, [(1, "a".to_owned(), reported(5, 9, counts)), nothing.clone()]);
     assert_eq!(of("q.1:x-y_z", 2).await, std::slice::from_ref(&nothing));
     assert_eq!(of("q", 2).await, [nothing]);
     store.trim_samples(Millis(2)).await.unwrap();

@@ -1,9 +1,9 @@
-//! Who is there: signs of life, farewells, what is wished, and deaths that are found once.
+//! Who is there: heartbeats, farewells, what is wished, and deaths that are found once.
 
 use super::sample::{NOW, name};
 use punctual_contract::Store;
 use punctual_domain::{
-    executor::{Executor, Profile, Roll, Sign, Standing, Wish},
+    executor::{DesiredState, Executor, ExecutorStatus, Profile, Roll, Sign},
     name::Name,
     time::Millis,
 };
@@ -39,13 +39,13 @@ async fn one(store: &dyn Store, executor: &str) -> Executor {
 }
 
 pub async fn an_executor_is_shown_as_it_told_of_itself(store: Arc<dyn Store>) {
-    let told = Sign { profile: profile(), ..sign("x1", NOW) };
-    assert_eq!(store.note_executors(vec![told]).await.unwrap(), []);
+    let reported = Sign { profile: profile(), ..sign("x1", NOW) };
+    assert_eq!(store.note_executors(vec![reported]).await.unwrap(), []);
     let want = Executor {
         namespace: Name::default_namespace(),
         name: name("x1"),
         profile: profile(),
-        wish: Wish::Serve,
+        desired: DesiredState::Serve,
         first_seen_at: NOW,
         seen_at: NOW,
         alive_until: ALIVE,
@@ -91,43 +91,49 @@ pub async fn executors_are_listed_by_name_from_a_name_on(store: Arc<dyn Store>) 
 
 pub async fn a_wish_stands_until_another_or_the_farewell(store: Arc<dyn Store>) {
     let namespace = Name::default_namespace();
-    let wish = async |executor: &str, wish| {
-        store.wish_of_executor(&Name::default_namespace(), &name(executor), wish).await.unwrap()
+    let desired = async |executor: &str, desired| {
+        store.desired_state_of_executor(&Name::default_namespace(), &name(executor), desired).await.unwrap()
     };
-    assert_eq!(wish("x1", Wish::Drain).await, None, "nobody of that name");
+    assert_eq!(desired("x1", DesiredState::Drain).await, None, "nobody of that name");
     store.note_executors(vec![sign("x1", NOW), sign("x2", NOW)]).await.unwrap();
     assert_eq!(
-        (wish("x1", Wish::Drain).await, wish("x2", Wish::Quiet).await),
-        (Some(Wish::Serve), Some(Wish::Serve))
+        (desired("x1", DesiredState::Drain).await, desired("x2", DesiredState::Quiet).await),
+        (Some(DesiredState::Serve), Some(DesiredState::Serve))
     );
-    assert_eq!(wish("x1", Wish::Drain).await, Some(Wish::Drain), "the same again");
+    assert_eq!(desired("x1", DesiredState::Drain).await, Some(DesiredState::Drain), "the same again");
     let mut wished = store.note_executors(vec![sign("x1", NOW.plus(1))]).await.unwrap();
     wished.sort_by(|a, b| a.1.cmp(&b.1));
-    let want = [(namespace.clone(), name("x1"), Wish::Drain), (namespace.clone(), name("x2"), Wish::Quiet)];
+    let want = [
+        (namespace.clone(), name("x1"), DesiredState::Drain),
+        (namespace.clone(), name("x2"), DesiredState::Quiet),
+    ];
     assert_eq!(wished, want, "all that is wished, whoever gave a sign");
-    assert_eq!(one(&*store, "x1").await.standing(NOW.plus(2)), Standing::Draining);
+    assert_eq!(one(&*store, "x1").await.status(NOW.plus(2)), ExecutorStatus::Draining);
     let farewell = Sign { leaving: true, ..sign("x1", NOW.plus(3)) };
     assert_eq!(store.note_executors(vec![farewell]).await.unwrap(), want[1..]);
     assert_eq!(list(&*store, "default").await.len(), 1, "it is in no list");
-    assert_eq!(wish("x1", Wish::Quiet).await, None);
-    assert_eq!(wish("x2", Wish::Serve).await, Some(Wish::Quiet), "what stood until then");
+    assert_eq!(desired("x1", DesiredState::Quiet).await, None);
+    assert_eq!(desired("x2", DesiredState::Serve).await, Some(DesiredState::Quiet), "what stood until then");
     assert_eq!(store.note_executors(Vec::new()).await.unwrap(), []);
     store.note_executors(vec![sign("x1", NOW.plus(2))]).await.unwrap();
     assert_eq!(list(&*store, "default").await.len(), 1, "an older sign does not bring it back");
     store.note_executors(vec![sign("x1", NOW.plus(4))]).await.unwrap();
-    assert_eq!(one(&*store, "x1").await.wish, Wish::Serve, "a newer one does, as new");
+    assert_eq!(one(&*store, "x1").await.desired, DesiredState::Serve, "a newer one does, as new");
 }
 
 pub async fn each_death_is_found_once_and_the_dead_are_forgotten(store: Arc<dyn Store>) {
     let roll = async |now: Millis, silent_since, left_before| {
-        store.call_roll(now, silent_since, left_before).await.unwrap()
+        store.sweep_silent(now, silent_since, left_before).await.unwrap()
     };
     assert_eq!(roll(NOW, Millis(0), Millis(0)).await, Roll::default());
     let names = ["x1", "x2", "x3", "x4"];
     store.note_executors(names.iter().map(|name| sign(name, NOW)).collect()).await.unwrap();
     let later = Sign { alive_until: ALIVE.plus(1), ..sign("x2", NOW.plus(1)) };
     store.note_executors(vec![later, Sign { leaving: true, ..sign("x4", NOW.plus(1)) }]).await.unwrap();
-    store.wish_of_executor(&Name::default_namespace(), &name("x2"), Wish::Quiet).await.unwrap();
+    store
+        .desired_state_of_executor(&Name::default_namespace(), &name("x2"), DesiredState::Quiet)
+        .await
+        .unwrap();
     let before = Roll { alive: 2, quiet: 1, ..Roll::default() };
     assert_eq!(roll(ALIVE.plus(-1), Millis(0), Millis(0)).await, before);
     let found = Roll { quiet: 1, dead: 2, died: 2, ..Roll::default() };

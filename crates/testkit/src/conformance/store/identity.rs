@@ -135,7 +135,7 @@ pub async fn a_hundred_at_once_of_one_key_create_it_once(store: Arc<dyn Store>) 
     assert_eq!(store.books().await.unwrap().accepted, 2);
 }
 
-/// Whoever wants to be first is told that another was, whatever became of it.
+/// A caller that wants to be first is told that another was, whatever became of it.
 pub async fn whoever_must_be_first_is_refused_in_every_state(store: Arc<dyn Store>) {
     for (nth, state) in reachable().enumerate() {
         let id = i64::try_from(nth).unwrap();

@@ -115,9 +115,9 @@ pub async fn a_version_under_a_higher_one_is_refused_even_if_it_exists(store: Ar
 pub async fn a_replacement_is_a_new_wish_in_the_old_place(store: Arc<dyn Store>) {
     let before = walk_to(&*store, 1, State::Retrying).await;
     assert_eq!(before.attempt, 1);
-    let wish = NewTask { task_version: 0, execute_at: NEXT.plus(7), queue: queue("other"), ..full(1) };
-    let Inserted { decision, task } = insert_at(&*store, wish.clone(), LATER).await;
-    assert_eq!((decision, task.place, &task.ask), (Decision::Replace, before.place, &wish));
+    let request = NewTask { task_version: 0, execute_at: NEXT.plus(7), queue: queue("other"), ..full(1) };
+    let Inserted { decision, task } = insert_at(&*store, request.clone(), LATER).await;
+    assert_eq!((decision, task.place, &task.ask), (Decision::Replace, before.place, &request));
     assert!(task.fence > before.fence, "a new fence");
     assert_eq!((task.attempt, task.due_at, task.state), (0, NEXT.plus(7), State::Scheduled));
     assert_eq!((task.created_at, task.updated_at), (before.created_at, LATER));

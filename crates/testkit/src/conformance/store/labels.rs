@@ -72,7 +72,7 @@ async fn found(store: &dyn Store, query: &Query, along: &'static str) -> Vec<i64
     tasks.iter().map(Task::task_id).collect()
 }
 
-/// As whoever runs it does, in small batches.
+/// As its runner does, in small batches.
 async fn index_all(store: &dyn Store) -> usize {
     let mut batches = 0;
     for part in 0..store.parts() {
@@ -172,7 +172,7 @@ pub async fn what_goes_into_another_queue_is_found_as_that_has_declared(store: A
     assert_eq!(found(&*store, &of_queue("mail"), "label").await, [3, 2]);
     assert_eq!(found(&*store, &of_queue("sms"), "label").await, [0]);
     assert_eq!(found(&*store, &of_queue("fax"), "ids").await, [1], "it has declared nothing");
-    // Back from where nothing was entered, and what is declared there later is entered from what stands there.
+    // Back from where nothing was entered, and what is declared there later is entered from what is stored there.
     into(&tasks[1], "mail").await;
     assert_eq!(found(&*store, &of_queue("mail"), "label").await, [3, 2, 1]);
     into(&tasks[2], "fax").await;

@@ -85,8 +85,8 @@ pub async fn an_attempt_that_is_leased_ahead_begins_when_it_fires(store: Arc<dyn
 pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: Arc<dyn Store>) {
     let task = dispatched(&*store, NewTask { timeout_ms: Some(90_000), ..ask(1) }).await;
     let (fired_at, until) = (NOW.plus(3), NOW.plus(80_000));
-    let told = Beat { handed_over_at: Some(fired_at), executor: "bob".to_owned(), ..beat(&task, until) };
-    assert_eq!(extend(&*store, told, LATER).await, held(until));
+    let reported = Beat { handed_over_at: Some(fired_at), executor: "bob".to_owned(), ..beat(&task, until) };
+    assert_eq!(extend(&*store, reported, LATER).await, held(until));
     let after = read(&*store, task.place).await;
     let lease = after.lease.as_ref().unwrap();
     assert_eq!((lease.executor.as_str(), lease.until, lease.since), ("bob", until, NOW));
@@ -99,9 +99,9 @@ pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: 
     let sooner =
         Beat { handed_over_at: Some(fired_at), executor: "al".to_owned(), ..beat(&task, until.plus(-1)) };
     assert_eq!(extend(&*store, sooner, LATER).await, held(until), "told after the sign of life");
-    let told = read(&*store, task.place).await;
-    let lease = told.lease.unwrap();
-    assert_eq!((told.state, lease.executor.as_str(), lease.until), (State::Running, "al", until));
+    let reported = read(&*store, task.place).await;
+    let lease = reported.lease.unwrap();
+    assert_eq!((reported.state, lease.executor.as_str(), lease.until), (State::Running, "al", until));
     let late = Beat { handed_over_at: Some(fired_at), executor: "eve".to_owned(), ..beat(&task, until) };
     assert_eq!(extend(&*store, late, until).await, Extended::Lost);
 }
@@ -109,7 +109,7 @@ pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: 
 /// Its outcome came by way of an engine that did not hand it over.
 pub async fn when_an_attempt_fired_is_told_after_its_end_too(store: Arc<dyn Store>) {
     let fired_at = NOW.plus(3);
-    let told = |task: &Task| Beat {
+    let reported = |task: &Task| Beat {
         handed_over_at: Some(fired_at),
         executor: "bob".to_owned(),
         ..beat(task, LEASE_END)
@@ -117,15 +117,15 @@ pub async fn when_an_attempt_fired_is_told_after_its_end_too(store: Arc<dyn Stor
     let task = dispatched(&*store, ask(1)).await;
     let ended = moved(&*store, &task, success(), LATER).await;
     assert_eq!(ended.fired_at, task.fired_at, "as it was planned");
-    let other = Beat { fence: task.fence - 1, ..told(&task) };
+    let other = Beat { fence: task.fence - 1, ..reported(&task) };
     assert_eq!(extend(&*store, other, LATER).await, Extended::Lost);
     assert_eq!(read(&*store, task.place).await, ended);
-    assert_eq!(extend(&*store, told(&task), LATER).await, Extended::Lost);
+    assert_eq!(extend(&*store, reported(&task), LATER).await, Extended::Lost);
     assert_eq!(read(&*store, task.place).await, Task { fired_at: Some(fired_at), ..ended });
 
     let task = dispatched(&*store, ask(2)).await;
     let retries = moved(&*store, &task, Change::Retry { due_at: NOW.plus(9_000), result: None }, LATER).await;
-    assert_eq!(extend(&*store, told(&task), LATER).await, Extended::Lost);
+    assert_eq!(extend(&*store, reported(&task), LATER).await, Extended::Lost);
     assert_eq!(read(&*store, task.place).await, retries, "its next attempt has not fired");
 }
 
@@ -307,9 +307,9 @@ pub async fn a_stop_request_reaches_the_executor_at_its_next_beat(store: Arc<dyn
             (state, task.fence, &task.history),
             "no move"
         );
-        let told = Extended::Held { lease_until: LEASE_END, cancel_requested: true };
-        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, told);
-        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, told, "again, until it stops");
+        let reported = Extended::Held { lease_until: LEASE_END, cancel_requested: true };
+        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, reported);
+        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, reported, "again, until it stops");
         let stopped = moved(&*store, &task, Change::Abort { keep_until: KEEP }, LATER).await;
         assert_eq!(stopped.state, State::Cancelled);
     }

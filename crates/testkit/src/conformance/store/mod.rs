@@ -48,7 +48,7 @@ pub async fn balanced(store: &dyn Store) {
     let books = store.books().await.unwrap();
     assert_eq!(books, store.audit().await.unwrap(), "books against rows");
     assert_eq!(books.unaccounted(), 0, "{books:?}");
-    assert!(books.standing.iter().all(|tally| tally.tasks > 0), "no zeros: {books:?}");
-    let order = books.standing.iter().map(|tally| (&tally.queue, tally.state));
+    assert!(books.tallies.iter().all(|tally| tally.tasks > 0), "no zeros: {books:?}");
+    let order = books.tallies.iter().map(|tally| (&tally.queue, tally.state));
     assert!(order.is_sorted_by(|a, b| a < b), "sorted: {books:?}");
 }

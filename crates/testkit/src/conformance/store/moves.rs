@@ -249,8 +249,8 @@ pub async fn an_abandoned_call_leaves_no_half(store: Arc<dyn Store>) {
         drop(tokio::time::timeout(polls, call).await);
     }
     let ids: Vec<i64> = (0..1_200).collect();
-    let settled = store.insert(ids.iter().map(|id| version(*id, 0)).collect(), CALLER, LATER).await.unwrap();
-    for inserted in &settled {
+    let recorded = store.insert(ids.iter().map(|id| version(*id, 0)).collect(), CALLER, LATER).await.unwrap();
+    for inserted in &recorded {
         let task = read(&*store, inserted.task.place).await;
         assert_eq!((task.state, &task.ask), (State::Scheduled, &version(task.task_id(), 0)));
         let lines: Vec<_> = task.history.iter().map(|entry| (entry.event, entry.at)).collect();

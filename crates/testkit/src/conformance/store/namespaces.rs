@@ -95,7 +95,7 @@ pub async fn tasks_are_deleted_in_every_state_and_those_of_others_are_not(store:
         assert_eq!(&read(&*store, task.place).await, task);
     }
     let books = store.books().await.unwrap();
-    assert!(books.standing.iter().all(|tally| tally.queue.namespace != name(GONE)), "{books:?}");
+    assert!(books.tallies.iter().all(|tally| tally.queue.namespace != name(GONE)), "{books:?}");
     let again = insert(&*store, version(500, 0)).await;
     assert_eq!(again.decision, Decision::Create, "its ids can be used again, with any version");
     assert_eq!(again.task.ask.payload, Content::json("{}"));
@@ -182,8 +182,8 @@ pub async fn answers_and_traces_of_a_namespace_are_deleted_and_those_of_others_a
         assert_eq!(changes.len(), usize::from(is_left), "{namespace}");
     }
     assert_eq!(queues(GONE), Scope::Queue(queue("mail")));
-    let standing = store.settings().await.unwrap().all;
-    assert_eq!(standing.len(), 5, "what is set is not touched");
+    let tallies = store.settings().await.unwrap().all;
+    assert_eq!(tallies.len(), 5, "what is set is not touched");
 }
 
 pub async fn a_finished_task_is_deleted_as_it_was_seen_and_no_other(store: Arc<dyn Store>) {

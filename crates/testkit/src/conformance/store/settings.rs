@@ -112,18 +112,15 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
     for (scope, setting) in wanted.iter().rev() {
         save(&*store, scope.clone(), Some(setting.clone()), LATER).await;
     }
-    let stands = store.settings().await.unwrap();
-    assert_eq!(stands.revision, store.settings_revision().await.unwrap());
+    let current = store.settings().await.unwrap();
+    assert_eq!(current.revision, store.settings_revision().await.unwrap());
     let all: Vec<_> =
-        stands.all.iter().map(|standing| (standing.scope.clone(), standing.setting.clone())).collect();
+        current.all.iter().map(|stored| (stored.scope.clone(), stored.setting.clone())).collect();
     assert_eq!(all, wanted);
     assert!(
-        stands
-            .all
-            .iter()
-            .all(|standing| (standing.updated_at, standing.updated_by.as_str()) == (LATER, CALLER))
+        current.all.iter().all(|stored| (stored.updated_at, stored.updated_by.as_str()) == (LATER, CALLER))
     );
-    assert_eq!(stands.all.iter().map(|standing| standing.revision).max(), Some(stands.revision));
+    assert_eq!(current.all.iter().map(|stored| stored.revision).max(), Some(current.revision));
 }
 
 pub async fn each_change_has_a_higher_revision_than_all_before(store: Arc<dyn Store>) {
@@ -158,8 +155,8 @@ pub async fn a_save_on_another_revision_is_a_conflict_and_changes_nothing(store:
 pub async fn what_is_removed_is_gone_and_its_history_stays(store: Arc<dyn Store>) {
     let set = save(&*store, of_queue("mail"), Some(limited(1)), NOW).await;
     let removed = save(&*store, of_queue("mail"), None, LATER).await;
-    let stands = store.settings().await.unwrap();
-    assert_eq!((stands.revision, stands.all), (removed, vec![]));
+    let current = store.settings().await.unwrap();
+    assert_eq!((current.revision, current.all), (removed, vec![]));
     let lines = store.setting_changes(&of_queue("mail"), None, 10).await.unwrap();
     let lines: Vec<_> =
         lines.into_iter().map(|line| (line.revision, line.setting, line.changed_at)).collect();
@@ -293,7 +290,7 @@ pub async fn no_dispatch_ends_later_than_the_answer_to_a_pause(store: Arc<dyn St
     is_paused.store(true, SeqCst);
     let flying = |books: punctual_contract::store::Books| {
         books
-            .standing
+            .tallies
             .iter()
             .filter(|tally| tally.state == State::Dispatched)
             .map(|tally| tally.tasks)

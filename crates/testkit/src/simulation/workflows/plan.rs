@@ -20,7 +20,7 @@ pub(super) struct PlannedNode {
     pub(super) parents: Vec<usize>,
     /// How many parents must hold.
     pub(super) need: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
     skips: bool,
     /// Of a fan-out, its last item does.
     fails: bool,
@@ -30,7 +30,7 @@ pub(super) struct PlannedNode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Task,
     /// Of so many items.
     Each(u32),
@@ -94,7 +94,7 @@ impl Plan {
     pub(super) fn fails(&self, node: usize, item: Option<u32>) -> bool {
         self.nodes.get(node).is_some_and(|node| {
             let is_last = match node.kind {
-                Kind::Each(items) => item == Some(items - 1),
+                NodeKind::Each(items) => item == Some(items - 1),
                 _ => true,
             };
             node.fails && is_last
@@ -110,19 +110,19 @@ impl PlannedNode {
             _ => parents.len(),
         };
         let kind = match rng.u8(..8) {
-            0 | 1 => Kind::Each(rng.u32(1..4)),
-            2 => Kind::Workflow,
-            _ => Kind::Task,
+            0 | 1 => NodeKind::Each(rng.u32(1..4)),
+            2 => NodeKind::Workflow,
+            _ => NodeKind::Task,
         };
-        let (skips, fails) = (rng.u8(..6) == 0, kind != Kind::Workflow && rng.u8(..6) == 0);
-        let delay_ms = (kind != Kind::Workflow && rng.u8(..6) == 0).then(|| rng.i64(0..3_000));
-        let (goes_on, compensates) = (rng.bool(), kind != Kind::Workflow && rng.bool());
+        let (skips, fails) = (rng.u8(..6) == 0, kind != NodeKind::Workflow && rng.u8(..6) == 0);
+        let delay_ms = (kind != NodeKind::Workflow && rng.u8(..6) == 0).then(|| rng.i64(0..3_000));
+        let (goes_on, compensates) = (rng.bool(), kind != NodeKind::Workflow && rng.bool());
         Self { parents, need, kind, skips, fails, goes_on, compensates, delay_ms }
     }
 
     fn node(&self) -> Node {
         let work = match self.kind {
-            Kind::Workflow => {
+            NodeKind::Workflow => {
                 let second = Node { after: vec![name("x")], ..Node::task(template("k")) };
                 let nodes =
                     [(name("x"), Node::task(template("k"))), (name("y"), second)].into_iter().collect();
@@ -139,7 +139,7 @@ impl PlannedNode {
                 need => Join::AtLeast(u32::try_from(need).unwrap_or(u32::MAX)),
             },
             when: self.skips.then(|| "1 > 2".to_owned()),
-            for_each: if let Kind::Each(count) = self.kind { Some(items(count)) } else { None },
+            for_each: if let NodeKind::Each(count) = self.kind { Some(items(count)) } else { None },
             on_failure: if self.goes_on { OnFailure::Continue } else { OnFailure::Fail },
             compensate: self.compensates.then(|| template("undo")),
             delay_ms: self.delay_ms,

@@ -1,7 +1,7 @@
 //! What the audit says. Seen to fail: with an entry that is written after its change; with a result that is not written;
 //! with refusals that are not counted together.
 
-use super::site::{Ask, Site, ask, get, post};
+use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_contract::audit::AuditEntry;
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -10,20 +10,20 @@ use punctual_domain::{
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
 
-async fn entries(site: &Site, query: &str) -> Vec<Value> {
+async fn entries(site: &AccessSite, query: &str) -> Vec<Value> {
     site.admin(get(format!("/v1/audit?limit=1000{query}"))).await.expect(200)["items"]
         .as_array()
         .unwrap()
         .clone()
 }
 
-fn cancel(place: &str) -> Ask {
+fn cancel(place: &str) -> AccessCall {
     post(format!("/v1/tasks/{place}/cancel"), json!({})).within("shop")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_has_an_entry_that_says_who_did_what_to_what_and_what_came_of_it() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (id, token) = site.token("operator", &["shop"], &["*"]).await;
         let set = ask("PUT", "/v1/queues/mail").within("shop").with(&token).header("x-request-id", "r-1");
         site.send(set.clone().body(Some(json!({"concurrency": 3})))).await.expect(200);
@@ -64,7 +64,7 @@ async fn a_change_has_an_entry_that_says_who_did_what_to_what_and_what_came_of_i
 
 #[tokio::test]
 async fn what_tasks_record_themselves_has_no_entry_and_histories_name_the_token() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (id, token) = site.token("submitter", &["shop"], &["*"]).await;
     let insert = post("/v1/tasks", json!({"queue": "mail", "delay_ms": 1_000})).within("shop").with(&token);
     let task = site.send(insert).await.expect(201);
@@ -82,7 +82,7 @@ async fn what_tasks_record_themselves_has_no_entry_and_histories_name_the_token(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_stands_in_an_entry_is_its_own_change_although_another_came_right_after() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let set = |concurrency: u32| {
             let body = json!({"concurrency": concurrency});
             ask("PUT", "/v1/queues/mail").within("shop").body(Some(body))
@@ -107,11 +107,11 @@ async fn what_stands_in_an_entry_is_its_own_change_although_another_came_right_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_is_by_the_token_whatever_name_the_executor_gives_itself() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (id, token) = site.token("executor", &["shop"], &["*"]).await;
         for (said, by) in [(Some("boss"), "boss"), (None, "executor")] {
             let place = site.insert("shop", json!({"queue": "mail"})).await;
-            site.turn(1_000).await;
+            site.run_once(1_000).await;
             let lease = post("/v1/queues/mail/lease", json!({"executor": "x"})).within("shop").with(&token);
             let leased = site.send(lease).await.expect(200)["tasks"][0].take();
             let done = json!({"ref": place, "token": leased["token"], "outcome": "succeeded"});
@@ -131,7 +131,7 @@ async fn an_outcome_is_by_the_token_whatever_name_the_executor_gives_itself() {
 /// And the audit has the same, although it is written beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_of_a_task_says_what_was_changed_of_it_from_what_to_what() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
         let now = site.engine.now().0;
         let patch = json!({"execute_at_ms": now + 90_000, "priority": 1, "payload": "not for the audit"});
@@ -152,7 +152,7 @@ async fn the_history_of_a_task_says_what_was_changed_of_it_from_what_to_what() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_task_that_was_deleted_the_audit_has_what_it_was_and_its_history() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let task = json!({"queue": "mail", "delay_ms": 60_000, "payload": "not for the audit"});
         let place = site.insert("shop", task).await;
         site.admin(cancel(&place)).await.expect(200);
@@ -166,13 +166,13 @@ async fn of_a_task_that_was_deleted_the_audit_has_what_it_was_and_its_history() 
     }
 }
 
-fn pause() -> Ask {
+fn pause() -> AccessCall {
     post("/v1/queues/mail/pause", json!({})).within("shop")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_entry_cannot_be_written_is_not_made() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         for dials in [Dials::REFUSES, Dials::SILENT, Dials::ANSWERS_LOST] {
             site.store.faults.set(StoreGroup::Audit, dials);
             site.admin(pause()).await.expect_problem(503, "store.unavailable");
@@ -190,10 +190,10 @@ async fn a_change_whose_entry_cannot_be_written_is_not_made() {
 }
 
 /// The change of one task has its record in the task's history: the audit, which is in the catalog, does not stand in its way
-/// while the catalog is away, and has it when it is back.
+/// while the catalog is unavailable, and has it when it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_cancelled_while_the_audit_cannot_be_written_and_its_entry_follows() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
         site.store.faults.set(StoreGroup::Audit, Dials::REFUSES);
         site.admin(cancel(&place)).await.expect(200);
@@ -209,7 +209,7 @@ async fn a_task_is_cancelled_while_the_audit_cannot_be_written_and_its_entry_fol
 /// Seen to fail without keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_entry_was_written_and_not_answered_is_in_the_audit_once() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (_, token) = site.token("viewer", &["shop"], &["*"]).await;
         let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
         // Each of these reads writes before it reads, and fails.
@@ -236,7 +236,7 @@ async fn a_change_whose_entry_was_written_and_not_answered_is_in_the_audit_once(
 /// However many tasks are changed meanwhile. Seen to fail with a writer for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_catalog_hangs_only_a_few_wait_to_write_what_was_changed() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let mut places = Vec::new();
         for _ in 0..50 {
             places.push(site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await);
@@ -255,10 +255,10 @@ async fn while_the_catalog_hangs_only_a_few_wait_to_write_what_was_changed() {
     }
 }
 
-/// The entry stands while its change is made: whatever ends the process there leaves it, without a result.
+/// The entry is while its change is made: whatever ends the process there leaves it, without a result.
 #[tokio::test]
 async fn the_entry_is_written_before_the_change() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let gate = site.store.faults.hold(StoreGroup::Settings);
     let waits = async {
         gate.reached().await;
@@ -273,7 +273,7 @@ async fn the_entry_is_written_before_the_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_refused_is_counted_together() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (id, token) = site.token("viewer", &["shop"], &["*"]).await;
         for _ in 0..5 {
             let insert = post("/v1/tasks", json!({"queue": "mail"})).within("shop");
@@ -292,7 +292,7 @@ async fn what_was_refused_is_counted_together() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_and_the_export_have_everything_once_and_a_tenant_has_its_own() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         for namespace in ["shop", "other"] {
             for _ in 0..5 {
                 let pause = post("/v1/queues/mail/pause", json!({})).within(namespace);
@@ -321,7 +321,7 @@ async fn pages_and_the_export_have_everything_once_and_a_tenant_has_its_own() {
 }
 
 /// More of them than are read at one time.
-async fn export_all(site: &Site, before: &[i64]) {
+async fn export_all(site: &AccessSite, before: &[i64]) {
     let mut ids = before.to_vec();
     for _ in 0..1_500 {
         let entry = AuditEntry {
@@ -347,11 +347,11 @@ async fn export_all(site: &Site, before: &[i64]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_are_forgotten_when_their_time_is_over() {
     const DAY_MS: u64 = 86_400_000;
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         site.admin(post("/v1/queues/mail/pause", json!({}))).await.expect(200);
-        site.turn(364 * DAY_MS).await;
+        site.run_once(364 * DAY_MS).await;
         assert_eq!(entries(&site, "").await.len(), 1);
-        site.turn(2 * DAY_MS).await;
+        site.run_once(2 * DAY_MS).await;
         assert_eq!(entries(&site, "").await.len(), 0);
     }
 }

@@ -1,7 +1,7 @@
-//! Bulk operations by what they do: which role may begin which, and that nobody goes on with one that they could not begin.
+//! Bulk operations by what they do: which role may begin which, and that nobody continues with one that they could not begin.
 
 use super::{
-    site::{Site, post},
+    site::{AccessSite, post},
     table::ROLES,
 };
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn asked(action: &Value) -> Value {
     asked
 }
 
-async fn walk(site: Site) {
+async fn walk(site: AccessSite) {
     for role in ROLES {
         let (_, token) = site.token(role, &["shop"], &["*"]).await;
         for (action, roles) in actions() {
@@ -57,10 +57,10 @@ async fn walk(site: Site) {
 
 #[tokio::test]
 async fn each_action_is_for_its_roles_and_so_is_all_that_is_done_with_it_on_sqlite() {
-    walk(Site::sqlite().await).await;
+    walk(AccessSite::sqlite().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_action_is_for_its_roles_and_so_is_all_that_is_done_with_it_on_mysql_and_redis() {
-    walk(Site::mysql().await).await;
+    walk(AccessSite::mysql().await).await;
 }

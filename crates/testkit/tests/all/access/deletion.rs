@@ -1,7 +1,7 @@
 //! The deletion of a namespace over the API: what it takes along and what it leaves, what is refused meanwhile, and that any
-//! engine goes on wherever another has died.
+//! engine continues wherever another has died.
 
-use super::site::{Ask, Site, ask, get, post};
+use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,41 +11,41 @@ const GONE: &str = "doomed";
 const KEPT: &str = "doomed2";
 const MARK: &str = "of the namespace";
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
-fn delete(confirm: &str) -> Ask {
+fn delete(confirm: &str) -> AccessCall {
     ask("DELETE", format!("/v1/namespaces/{GONE}{confirm}"))
 }
 
-async fn state(site: &Site, namespace: &str) -> Value {
+async fn state(site: &AccessSite, namespace: &str) -> Value {
     site.admin(get(format!("/v1/namespaces/{namespace}"))).await.expect(200)
 }
 
-async fn is_gone(site: &Site) -> bool {
+async fn is_gone(site: &AccessSite) -> bool {
     state(site, GONE).await["state"] == "absent"
 }
 
 /// Turns of a second until it is gone.
-async fn until_gone(site: &Site) {
+async fn until_gone(site: &AccessSite) {
     for _ in 0..40 {
         if is_gone(site).await {
             return;
         }
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
     }
     panic!("it is not gone: {}", state(site, GONE).await);
 }
 
-async fn settle(site: &Site, namespace: &str, leased: &Value, outcome: &str) -> Value {
+async fn record_outcomes(site: &AccessSite, namespace: &str, leased: &Value, outcome: &str) -> Value {
     let outcome = json!({"ref": leased["ref"], "token": leased["token"], "outcome": outcome});
     let asked = post("/v1/outcomes", json!({"outcomes": [outcome]})).within(namespace);
     site.admin(asked).await.expect(200)["results"][0]["status"].clone()
 }
 
-async fn beat(site: &Site, namespace: &str, leased: &Value) -> Value {
+async fn beat(site: &AccessSite, namespace: &str, leased: &Value) -> Value {
     let lease = json!({"ref": leased["ref"], "token": leased["token"]});
     let asked = post("/v1/heartbeats", json!({"executor": "x", "leases": [lease]})).within(namespace);
     site.admin(asked).await.expect(200)["leases"][0].clone()
@@ -53,7 +53,7 @@ async fn beat(site: &Site, namespace: &str, leased: &Value) -> Value {
 
 /// 30 tasks: to come, ready, succeeded, dead, and two with an executor, which are answered. An answer under a key, settings,
 /// limits, an executor.
-async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
+async fn furnish(site: &AccessSite, namespace: &str) -> Vec<Value> {
     for path in ["/v1/queues/q", "/v1/queues/other"] {
         let settings = json!({"max_waiting": 1_000, "concurrency": 50});
         site.admin(ask("PUT", path).within(namespace).body(Some(settings))).await.expect(200);
@@ -65,11 +65,11 @@ async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
     for id in 0..4 {
         site.insert(namespace, json!({"queue": "q", "task_id": 100 + id, "payload": MARK})).await;
     }
-    site.turn(1_000).await;
+    site.run_once(1_000).await;
     let leased = site.lease(namespace, "q").await;
     assert_eq!(leased.len(), 4);
-    assert_eq!(settle(site, namespace, &leased[0], "succeeded").await, "accepted");
-    assert_eq!(settle(site, namespace, &leased[1], "reject").await, "accepted");
+    assert_eq!(record_outcomes(site, namespace, &leased[0], "succeeded").await, "accepted");
+    assert_eq!(record_outcomes(site, namespace, &leased[1], "reject").await, "accepted");
     for id in 0..6 {
         site.insert(namespace, json!({"queue": "other", "task_id": 200 + id, "payload": MARK})).await;
     }
@@ -84,7 +84,7 @@ async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
     )
     .await
     .expect(200);
-    site.turn(6_000).await;
+    site.run_once(6_000).await;
     let bytes = 6 * (MARK.len() + 2);
     let usage = json!({"tasks": 30, "waiting": 26, "in_flight": 2, "payload_bytes": bytes});
     assert_eq!(state(site, namespace).await["usage"], usage);
@@ -92,16 +92,16 @@ async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
 }
 
 /// Another namespace that has the same; what it has when everything in it has come to rest.
-async fn keep(site: &Site) -> Vec<String> {
+async fn keep(site: &AccessSite) -> Vec<String> {
     for leased in furnish(site, KEPT).await {
-        assert_eq!(settle(site, KEPT, &leased, "succeeded").await, "accepted");
+        assert_eq!(record_outcomes(site, KEPT, &leased, "succeeded").await, "accepted");
     }
-    site.turn(6_000).await;
+    site.run_once(6_000).await;
     stock(site).await
 }
 
 /// What a stranger to the deletion has.
-async fn stock(site: &Site) -> Vec<String> {
+async fn stock(site: &AccessSite) -> Vec<String> {
     let seen = async |path: &str| site.admin(get(path).within(KEPT)).await.expect(200);
     let mut all = Vec::new();
     for path in ["/v1/queues/q", "/v1/queues/other", "/v1/dead-letters"] {
@@ -127,7 +127,7 @@ async fn stock(site: &Site) -> Vec<String> {
 }
 
 /// Of the namespace that is gone nothing is left, and its names can be used again.
-async fn nothing_is_left(site: &Site) {
+async fn nothing_is_left(site: &AccessSite) {
     let empty = state(site, GONE).await;
     let nothing = json!({"tasks": 0, "waiting": 0, "in_flight": 0, "payload_bytes": 0});
     assert_eq!(
@@ -160,7 +160,7 @@ async fn nothing_is_left(site: &Site) {
     let keyed = site.admin(keyed.within(GONE)).await;
     assert!(!keyed.headers.contains_key("idempotency-replayed"));
     keyed.expect(201);
-    site.turn(1_000).await;
+    site.run_once(1_000).await;
     let leased = site.lease(GONE, "q").await;
     assert_eq!(leased.iter().map(|entry| &entry["payload"]).collect::<Vec<_>>(), [&json!("new")]);
     assert!(site.lease(GONE, "other").await.is_empty());
@@ -203,17 +203,17 @@ async fn a_namespace_is_deleted_with_all_that_it_holds_and_its_name_can_be_used_
         );
 
         // Who is at a task is asked to stop, and has a while to report.
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         let meanwhile = state(&site, GONE).await;
         assert_eq!(
             (&meanwhile["deletion"]["deleted"], &meanwhile["deletion"]["left"]),
             (&json!(28), &json!(2))
         );
         assert_eq!(beat(&site, GONE, &leased[0]).await["cancel_requested"], true);
-        assert_eq!(settle(&site, GONE, &leased[0], "succeeded").await, "accepted");
-        site.turn(6_000).await;
+        assert_eq!(record_outcomes(&site, GONE, &leased[0], "succeeded").await, "accepted");
+        site.run_once(6_000).await;
         assert_eq!(beat(&site, GONE, &leased[1]).await["lost"], true);
-        assert_eq!(settle(&site, GONE, &leased[1], "succeeded").await, "stale");
+        assert_eq!(record_outcomes(&site, GONE, &leased[1], "succeeded").await, "stale");
         let path = format!("/v1/tasks/{}", leased[1]["ref"].as_str().unwrap());
         site.admin(get(path).within(GONE)).await.expect_problem(404, "task.not_found");
 
@@ -279,11 +279,11 @@ async fn slots_that_were_held_in_a_deleted_namespace_are_free() {
         site.admin(ask("PUT", "/v1/limits").body(Some(json!({"concurrency": 1})))).await.expect(200);
         site.insert(GONE, json!({"queue": "q"})).await;
         site.insert(KEPT, json!({"queue": "q"})).await;
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         assert_eq!(site.lease(GONE, "q").await.len(), 1);
         assert_eq!(site.lease(KEPT, "q").await.len(), 0, "there is one slot");
         site.admin(delete("?confirm=doomed")).await.expect(202);
-        site.turn(6_000).await;
+        site.run_once(6_000).await;
         assert_eq!(site.lease(KEPT, "q").await.len(), 1);
     })
     .await;
@@ -298,7 +298,7 @@ async fn tasks_whose_deletion_was_not_answered_leave_nothing_in_the_hot_set() {
         site.admin(delete("?confirm=doomed")).await.expect(202);
         site.store.faults.set(StoreGroup::Namespaces, Dials::ANSWERS_LOST);
         site.clock.advance_ms(6_000);
-        drop(site.engine.turn().await);
+        drop(site.engine.run_once().await);
         site.store.faults.heal();
         assert_eq!(state(&site, GONE).await["deletion"]["left"], 0, "it has happened");
         until_gone(&site).await;
@@ -309,14 +309,14 @@ async fn tasks_whose_deletion_was_not_answered_leave_nothing_in_the_hot_set() {
 }
 
 /// An engine that is dropped before its call of this number from the beginning of the deletion. False: it came to its end.
-async fn dies_at(site: &Site, group: StoreGroup, nth: usize) -> bool {
+async fn dies_at(site: &AccessSite, group: StoreGroup, nth: usize) -> bool {
     let mut gate = site.store.faults.hold(group);
     let (engine, clock) = (site.engine.clone(), site.clock.clone());
     let mut turning = JoinSet::new();
     turning.spawn(async move {
         for _ in 0..25 {
             clock.advance_ms(1_000);
-            engine.turn().await.unwrap();
+            engine.run_once().await.unwrap();
         }
     });
     for call in 0..=nth {
@@ -342,7 +342,7 @@ async fn dies_at(site: &Site, group: StoreGroup, nth: usize) -> bool {
 }
 
 /// Each step of the way is the last of some engine.
-async fn goes_on_after(fresh: impl AsyncFn() -> Site, group: StoreGroup, every: usize) -> usize {
+async fn goes_on_after(fresh: impl AsyncFn() -> AccessSite, group: StoreGroup, every: usize) -> usize {
     let mut nth = 0;
     loop {
         let site = fresh().await;
@@ -363,16 +363,16 @@ async fn goes_on_after(fresh: impl AsyncFn() -> Site, group: StoreGroup, every: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_engine_goes_on_wherever_one_has_died_on_sqlite() {
-    let batches = goes_on_after(Site::sqlite, StoreGroup::Namespaces, 1).await;
+    let batches = goes_on_after(AccessSite::sqlite, StoreGroup::Namespaces, 1).await;
     assert!(batches >= 8, "{batches} calls");
-    let steps = goes_on_after(Site::sqlite, StoreGroup::Settings, 1).await;
+    let steps = goes_on_after(AccessSite::sqlite, StoreGroup::Settings, 1).await;
     assert!(steps >= 15, "{steps} calls");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_engine_goes_on_wherever_one_has_died_on_mysql_and_redis() {
-    goes_on_after(Site::mysql, StoreGroup::Namespaces, 3).await;
-    goes_on_after(Site::mysql, StoreGroup::Settings, 9).await;
+    goes_on_after(AccessSite::mysql, StoreGroup::Namespaces, 3).await;
+    goes_on_after(AccessSite::mysql, StoreGroup::Settings, 9).await;
 }
 
 /// One after the other, each a step further than the one before.

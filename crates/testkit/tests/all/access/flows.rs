@@ -1,11 +1,11 @@
 //! What the API says of workflows beside their own pages: of a node's task, of a namespace that is full, and in lease tokens.
 
-use super::site::{Site, ask, get, post};
+use super::site::{AccessSite, ask, get, post};
 use serde_json::json;
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,7 +17,7 @@ async fn a_task_of_a_node_names_its_workflow_and_so_does_its_lease() {
         let task = listed["items"][0]["ref"].as_str().unwrap().to_owned();
         let why = site.admin(get(format!("/v1/tasks/{task}/why")).within("eu")).await.expect(200);
         assert_eq!((&why["workflow"], &why["workflow_node"]), (&json!(reference), &json!("a")));
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         let leased = site.lease("eu", "q").await;
         let token = leased[0]["token"].as_str().unwrap();
         assert!(token.ends_with(&format!("-{reference}")), "{token} of {reference}");
@@ -54,7 +54,7 @@ async fn a_workflow_begins_where_a_task_could_be_inserted_and_then_goes_on() {
         site.admin(post("/v1/workflows", document.clone()).within("eu")).await.expect(201);
         let waiting = site.admin(get("/v1/tasks?queue=first").within("eu")).await.expect(200);
         assert_eq!(waiting["items"].as_array().unwrap().len(), 2);
-        site.turn(2_000).await;
+        site.run_once(2_000).await;
         let refused = site.admin(post("/v1/workflows", document).within("eu")).await;
         refused.expect_problem(429, "queue.full");
         // A queue that only later nodes go to does not matter.

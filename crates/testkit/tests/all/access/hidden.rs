@@ -2,14 +2,14 @@
 //! requests. Seen to fail: with a `Who::sees` that always
 //! says yes; with keys of replies that have no owner.
 
-use super::site::{Site, get, post};
+use super::site::{AccessSite, get, post};
 use serde_json::{Value, json};
 
 const NS: &str = "shop";
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
 fn later(queue: &str, task_id: i64) -> Value {
@@ -22,7 +22,7 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
         let (_, token) = site.token("admin", &[NS], &["mail-*"]).await;
         let own = site.insert(NS, later("mail-eu", 1)).await;
         let foreign = site.insert(NS, later("orders", 2)).await;
-        let send = async |asked: super::site::Ask| site.send(asked.within(NS).with(&token)).await;
+        let send = async |asked: super::site::AccessCall| site.send(asked.within(NS).with(&token)).await;
         send(get(format!("/v1/tasks/{own}"))).await.expect(200);
         send(get(format!("/v1/tasks/{foreign}"))).await.expect_problem(404, "task.not_found");
         for action in ["cancel", "run-now", "redrive"] {
@@ -37,7 +37,7 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
         send(post("/v1/queues/orders/pause", json!({}))).await.expect_problem(403, "auth.denied");
         let single = send(post("/v1/queues/orders/lease", json!({}))).await;
         let ready = site.insert(NS, json!({"queue": "mail-eu"})).await;
-        site.turn(10).await;
+        site.run_once(10).await;
         for queues in
             [["mail-eu", "orders"], ["orders", "mail-eu"]].map(|list| list.map(|text| json!({"name": text})))
         {
@@ -62,7 +62,7 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
     .await;
 }
 
-/// An id is one of the whole namespace: it must neither show nor replace what stands in a queue beyond the token.
+/// An id is one of the whole namespace: it must neither show nor replace what is in a queue beyond the token.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_stands_beyond_the_token_is_neither_shown_nor_replaced() {
     both(async |site| {
@@ -97,7 +97,7 @@ async fn leases_beyond_the_token_are_nobodys() {
         for queue in ["orders", "mail-eu"] {
             site.insert(NS, json!({"queue": queue})).await;
         }
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         for (queue, status, is_held) in [("orders", "stale", false), ("mail-eu", "accepted", true)] {
             let leased = site.lease(NS, queue).await.remove(0);
             let (place, fence) = (&leased["ref"], &leased["token"]);
@@ -144,15 +144,15 @@ async fn an_answer_kept_for_one_token_is_not_given_to_another() {
 /// An executor says itself what it holds: it must not be shown another's task for it.
 #[tokio::test]
 async fn an_executor_that_claims_anothers_task_is_not_shown_it() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     site.insert(NS, json!({"queue": "orders"})).await;
-    site.turn(1_000).await;
+    site.run_once(1_000).await;
     let leased = site.lease(NS, "orders").await.remove(0);
     let claim =
         json!({"executor": "x", "queues": ["q"], "leases": [{"ref": leased["ref"], "token": "9-30000"}]});
     let (_, token) = site.token("admin", &["own"], &["*"]).await;
     site.send(post("/v1/heartbeats", claim).within("own").with(&token)).await.expect(200);
-    site.turn(5_000).await;
+    site.run_once(5_000).await;
     let shown = site.send(get("/v1/executors/x").within("own").with(&token)).await.expect(200);
     assert_eq!(shown["leases"], json!([]), "{shown}");
 }

@@ -4,7 +4,7 @@
 //! know.
 
 use super::{
-    site::{Answer, Ask, Site, ask, get, post},
+    site::{AccessCall, AccessSite, Answer, ask, get, post},
     table::ROLES,
 };
 use punctual_domain::place::TaskRef;
@@ -71,7 +71,7 @@ struct Operation {
     has_body: bool,
 }
 
-async fn operations(site: &Site) -> Vec<Operation> {
+async fn operations(site: &AccessSite) -> Vec<Operation> {
     let document = site.send(get("/openapi.json")).await.expect(200);
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -108,7 +108,7 @@ impl Operation {
     }
 
     /// The request without parameters, and one with each that could name something.
-    fn asked(&self, target: &Target) -> Vec<Ask> {
+    fn asked(&self, target: &Target) -> Vec<AccessCall> {
         let path = self.path.replace("{ref}", &target.place).replace("{queue}", &target.queue);
         let path = path.replace("{executor}", &target.executor).replace("{namespace}", &target.namespace);
         let path = path.replace("{id}", &target.token).replace("{schedule}", &target.schedule);
@@ -208,7 +208,7 @@ fn learnt(answer: &Answer, said: [&Target; 2]) -> (u16, Option<String>, String) 
 }
 
 /// Tasks in several states, an executor with a lease, settings, a token, an answer under a key: all of it with the mark.
-async fn furnish(site: &Site) -> Target {
+async fn furnish(site: &AccessSite) -> Target {
     let (namespace, queue) = (format!("{MARK}-b"), format!("{MARK}-q"));
     let task = |task_id: i64| {
         json!({
@@ -220,7 +220,7 @@ async fn furnish(site: &Site) -> Target {
     for id in [1, 2] {
         site.insert(&namespace, due(id)).await;
     }
-    site.turn(1_000).await;
+    site.run_once(1_000).await;
     let leased = site.lease(&namespace, &queue).await;
     let dead = json!({"ref": leased[0]["ref"], "token": leased[0]["token"], "outcome": "reject", "status_msg": MARK});
     site.admin(post("/v1/outcomes", json!({"outcomes": [dead]})).within(&namespace)).await.expect(200);
@@ -248,7 +248,7 @@ async fn furnish(site: &Site) -> Target {
     site.admin(limits).await.expect(200);
     let token = json!({"name": MARK, "roles": ["viewer"], "namespaces": [namespace]});
     let token = site.admin(post("/v1/tokens", token)).await.expect(201)["id"].as_str().unwrap().to_owned();
-    site.turn(6_000).await;
+    site.run_once(6_000).await;
     let text = |token: &Value| token.as_str().unwrap().to_owned();
     Target {
         namespace,
@@ -270,7 +270,7 @@ async fn furnish(site: &Site) -> Target {
 
 /// Asks for both with one token, and finds no difference and nothing that was not said.
 async fn compare(
-    site: &Site,
+    site: &AccessSite,
     what: &str,
     token: &str,
     operation: &Operation,
@@ -288,7 +288,7 @@ async fn compare(
     }
 }
 
-async fn strangers_learn_nothing(site: Site) {
+async fn strangers_learn_nothing(site: AccessSite) {
     let theirs = furnish(&site).await;
     let none = nothing(&theirs);
     let stock = stock(&site, &theirs).await;
@@ -326,7 +326,7 @@ async fn strangers_learn_nothing(site: Site) {
     assert_eq!(self::stock(&site, &theirs).await, stock, "nothing of theirs has changed");
 }
 
-async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
+async fn stock(site: &AccessSite, theirs: &Target) -> Vec<String> {
     let mut all = Vec::new();
     for path in [
         "/v1/tasks",
@@ -347,10 +347,10 @@ async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_anothers_answers_as_what_there_is_not_on_sqlite() {
-    strangers_learn_nothing(Site::sqlite().await).await;
+    strangers_learn_nothing(AccessSite::sqlite().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_anothers_answers_as_what_there_is_not_on_mysql_and_redis() {
-    strangers_learn_nothing(Site::mysql().await).await;
+    strangers_learn_nothing(AccessSite::mysql().await).await;
 }

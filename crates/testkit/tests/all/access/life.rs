@@ -1,7 +1,7 @@
 //! How tokens begin and end. Seen to fail: with a rotation that forgets the secret before; with a guard that
 //! asks the store before it honours a token.
 
-use super::site::{ADMIN, Site, ask, get, post};
+use super::site::{ADMIN, AccessSite, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 #[tokio::test]
 async fn without_any_token_anybody_may_and_after_the_first_nobody_without_one() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     site.send(get("/v1/tasks")).await.expect(200);
     let asked = json!({"name": "first", "roles": ["admin"]});
     let first = site.send(post("/v1/tokens", asked)).await.expect(201);
@@ -31,13 +31,13 @@ async fn without_any_token_anybody_may_and_after_the_first_nobody_without_one() 
 
 #[tokio::test]
 async fn the_first_token_leaves_a_time_in_which_none_is_required() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let asked = json!({"name": "first", "roles": ["admin"], "grace_ms": HOUR_MS});
     let first = site.send(post("/v1/tokens", asked)).await.expect(201);
     let required_at = site.engine.now().0 + i64::try_from(HOUR_MS).unwrap();
     assert_eq!(first["required_at_ms"], required_at);
     let admin = first["token"].as_str().unwrap();
-    // Callers go on as before, with their token too; one that is wrong is found before it matters.
+    // Callers continue as before, with their token too; one that is wrong is found before it matters.
     site.send(get("/v1/tasks")).await.expect(200);
     site.send(get("/v1/tasks").with(admin)).await.expect(200);
     site.send(get("/v1/tasks").with("wrong")).await.expect_problem(401, "auth.required");
@@ -65,7 +65,7 @@ async fn the_first_token_leaves_a_time_in_which_none_is_required() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_good_at_another_engine_at_once_and_not_after_it_was_revoked() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let beside = site.beside();
         beside.send(get("/v1/tasks").with(ADMIN)).await.expect(200);
         let (id, token) = site.token("viewer", &["*"], &["*"]).await;
@@ -73,14 +73,14 @@ async fn a_token_is_good_at_another_engine_at_once_and_not_after_it_was_revoked(
         site.admin(ask("DELETE", format!("/v1/tokens/{id}"))).await.expect(200);
         site.send(get("/v1/tasks").with(&token)).await.expect_problem(401, "auth.required");
         // What a running engine does three times a second.
-        beside.engine.turn().await.unwrap();
+        beside.engine.run_once().await.unwrap();
         beside.send(get("/v1/tasks").with(&token)).await.expect_problem(401, "auth.required");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotated_token_has_two_secrets_for_a_while_and_then_the_new_one() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (id, first) = site.token("viewer", &["*"], &["*"]).await;
         let rotate = post(format!("/v1/tokens/{id}/rotate"), json!({"overlap_ms": HOUR_MS}));
         let rotated = site.admin(rotate).await.expect(200);
@@ -104,7 +104,7 @@ async fn a_rotated_token_has_two_secrets_for_a_while_and_then_the_new_one() {
 
 #[tokio::test]
 async fn a_token_ends_when_it_expires() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let now = site.engine.now().0;
     let asked = json!({"name": "short", "roles": ["viewer"], "expires_at_ms": now + 1_000});
     let made = site.admin(post("/v1/tokens", asked)).await.expect(201);
@@ -120,7 +120,7 @@ async fn a_token_ends_when_it_expires() {
 
 #[tokio::test]
 async fn a_store_that_is_away_locks_out_nobody_who_is_known() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (_, token) = site.token("viewer", &["*"], &["*"]).await;
     for group in [StoreGroup::Access, StoreGroup::Audit] {
         site.store.faults.set(group, Dials::REFUSES);
@@ -137,7 +137,7 @@ async fn a_store_that_is_away_locks_out_nobody_who_is_known() {
 
 #[tokio::test]
 async fn a_secret_is_shown_once_and_kept_under_no_key() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let asked = json!({"name": "mailer", "roles": ["submitter"]});
     let keyed = post("/v1/tokens", asked.clone()).header("idempotency-key", "k");
     site.admin(keyed).await.expect_problem(400, "request.invalid");
@@ -151,7 +151,7 @@ async fn a_secret_is_shown_once_and_kept_under_no_key() {
 
 #[tokio::test]
 async fn nobody_gives_away_sees_or_changes_more_than_they_have() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (_, of_a) = site.token("admin", &["a"], &["*"]).await;
     let (of_b, _) = site.token("viewer", &["b"], &["*"]).await;
     for (namespaces, queues, status) in [
@@ -172,7 +172,7 @@ async fn nobody_gives_away_sees_or_changes_more_than_they_have() {
 
 #[tokio::test(start_paused = true)]
 async fn many_bad_tokens_of_an_address_are_slowed_and_its_good_ones_are_not() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (_, good) = site.token("viewer", &["*"], &["*"]).await;
     for nth in 0..10 {
         let bad = get("/v1/tasks").with(&format!("bad-{nth}"));
@@ -190,7 +190,7 @@ async fn many_bad_tokens_of_an_address_are_slowed_and_its_good_ones_are_not() {
 /// Bad tokens are no way to load the store.
 #[tokio::test(start_paused = true)]
 async fn however_many_bad_tokens_come_the_store_is_asked_a_few_times() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     site.admin(get("/v1/tasks")).await.expect(200);
     let before = site.store.faults.counts(StoreGroup::Access).passed;
     for nth in 0..500 {
@@ -202,7 +202,7 @@ async fn however_many_bad_tokens_come_the_store_is_asked_a_few_times() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_listed_in_pages_and_by_their_state() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let mut made = Vec::new();
         for nth in 0..7 {
             // Two at each instant.
@@ -242,7 +242,7 @@ async fn tokens_are_listed_in_pages_and_by_their_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_over_is_forgotten_when_the_audit_of_its_time_is() {
     const DAY_MS: u64 = 86_400_000;
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (revoked, _) = site.token("viewer", &["*"], &["*"]).await;
         let (active, _) = site.token("viewer", &["*"], &["*"]).await;
         site.admin(ask("DELETE", format!("/v1/tokens/{revoked}"))).await.expect(200);
@@ -251,20 +251,20 @@ async fn a_token_that_is_over_is_forgotten_when_the_audit_of_its_time_is() {
             let items = all["items"].as_array().unwrap();
             items.iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
         };
-        site.turn(364 * DAY_MS).await;
+        site.run_once(364 * DAY_MS).await;
         assert_eq!(ids().await, BTreeSet::from([revoked.clone(), active.clone()]));
-        site.turn(2 * DAY_MS).await;
+        site.run_once(2 * DAY_MS).await;
         assert_eq!(ids().await, BTreeSet::from([active.clone()]));
     }
 }
 
 #[tokio::test]
 async fn when_a_token_was_last_used_is_written_within_a_minute() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (id, token) = site.token("viewer", &["*"], &["*"]).await;
     site.send(get("/v1/tasks").with(&token)).await.expect(200);
     let used_at = site.engine.now().0;
-    site.turn(60_000).await;
+    site.run_once(60_000).await;
     let listed = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
     let shown = listed["items"].as_array().unwrap().iter().find(|entry| entry["id"] == id.as_str()).unwrap();
     assert_eq!(shown["used_at_ms"], used_at, "{shown}");

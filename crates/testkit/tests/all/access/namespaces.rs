@@ -1,15 +1,15 @@
 //! Namespaces as objects: listed for who reaches them, with what they hold; changed on the revision that was read; and, where
 //! servers are set so, made before they are used.
 
-use super::site::{Site, ask, get, post};
+use super::site::{AccessSite, ask, get, post};
 use serde_json::{Value, json};
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
-fn put(namespace: &str, body: Value) -> super::site::Ask {
+fn put(namespace: &str, body: Value) -> super::site::AccessCall {
     ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(body))
 }
 
@@ -103,7 +103,7 @@ async fn the_bytes_of_what_waits_in_a_namespace_are_bounded_and_shown() {
         let shorter = post("/v1/tasks", one(1, 499)).within("b");
         assert_eq!(site.admin(shorter).await.expect(201)["outcome"], "replaced");
         site.insert("a", one(3, 9_000)).await;
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         while !site.lease("b", "mail").await.is_empty() {}
         assert_eq!(usage().await, json!({"tasks": 2, "waiting": 0, "payload_bytes": 0, "in_flight": 2}));
     })
@@ -138,7 +138,7 @@ async fn a_namespace_is_made_and_changed_on_the_revision_that_was_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_namespaces_must_be_made_an_unknown_one_takes_nothing() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let site = site.explicit();
         let task = json!({"queue": "q", "delay_ms": 0});
         let insert = |namespace: &str| post("/v1/tasks", task.clone()).within(namespace);
@@ -155,7 +155,7 @@ async fn where_namespaces_must_be_made_an_unknown_one_takes_nothing() {
         site.admin(insert("default")).await.expect(201);
         site.admin(put("eu", json!({}))).await.expect(200);
         site.admin(insert("eu")).await.expect(201);
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         assert_eq!(site.lease("eu", "q").await.len(), 1);
         // Another engine, from its first call on.
         let other = site.beside().explicit();
@@ -164,7 +164,7 @@ async fn where_namespaces_must_be_made_an_unknown_one_takes_nothing() {
         let gone = ask("DELETE", "/v1/namespaces/eu?confirm=eu");
         site.admin(gone).await.expect(202);
         for _ in 0..20 {
-            site.turn(1_000).await;
+            site.run_once(1_000).await;
         }
         site.admin(insert("eu")).await.expect_problem(404, "namespace.not_found");
     }

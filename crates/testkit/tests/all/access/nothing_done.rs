@@ -5,8 +5,8 @@
 //! workflows and each of their steps, of either store. Redrives of more than one page (`server: dead`) and batches over several databases (`contract: store::tests`) have tests of their own.
 
 use super::{
-    site::{Answer, Ask, Site, ask, get, post},
-    table::{Row, TABLE},
+    site::{AccessCall, AccessSite, Answer, ask, get, post},
+    table::{PermissionRow, TABLE},
 };
 use punctual_testkit::faults::Rise;
 use serde_json::{Value, json};
@@ -19,15 +19,15 @@ const UNCHANGING: [&str; 2] = ["POST /v1/schedules/preview", "PUT /v1/log-filter
 
 #[tokio::test]
 async fn nothing_was_done_is_said_only_where_nothing_was_done_on_sqlite() {
-    Box::pin(walk(Site::sqlite)).await;
+    Box::pin(walk(AccessSite::sqlite)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_was_done_is_said_only_where_nothing_was_done_on_mysql_and_redis() {
-    Box::pin(walk(Site::mysql)).await;
+    Box::pin(walk(AccessSite::mysql)).await;
 }
 
-async fn walk(site: impl AsyncFn() -> Site) {
+async fn walk(site: impl AsyncFn() -> AccessSite) {
     let mut namespaces = 0;
     for row in TABLE.iter().filter(|row| row.method != "GET") {
         let what = format!("{} {}", row.method, row.path);
@@ -36,7 +36,7 @@ async fn walk(site: impl AsyncFn() -> Site) {
         }
         // What the scenes of another call have left would be turned along with each of these.
         let site = site().await;
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         for rise in [Rise::BehindChanges, Rise::BehindCalls] {
             namespaces = Box::pin(walk_call(&site, row, rise, namespaces)).await;
         }
@@ -44,18 +44,23 @@ async fn walk(site: impl AsyncFn() -> Site) {
 }
 
 /// One call, until nothing of it is refused any more. How many namespaces there have been.
-async fn walk_call(site: &Site, row: &Row, rise: fn(usize) -> Rise, mut namespaces: usize) -> usize {
+async fn walk_call(
+    site: &AccessSite,
+    row: &PermissionRow,
+    rise: fn(usize) -> Rise,
+    mut namespaces: usize,
+) -> usize {
     let what = format!("{} {}", row.method, row.path);
     for passing in 0.. {
         assert!(passing < CALLS_MAX, "{what} asks the store for something again and again");
         namespaces += 1;
         let scene = Scene { site, namespace: format!("n{namespaces}"), nth: namespaces };
         let asked = Box::pin(scene.prepared(row)).await;
-        let before = scene.stands().await;
+        let before = scene.current().await;
         site.wall.goes_up(rise(passing));
         let answer = site.admin(asked.within(&scene.namespace)).await;
         let refused = site.wall.down();
-        let after = scene.stands().await;
+        let after = scene.current().await;
         let done = difference(&before, &after);
         let case = format!("{what}, {:?}: {done:?}", rise(passing));
         agrees(&case, &answer, &done, passing);
@@ -82,13 +87,13 @@ fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String
 
 /// One call, in a namespace of its own.
 struct Scene<'a> {
-    site: &'a Site,
+    site: &'a AccessSite,
     namespace: String,
     nth: usize,
 }
 
 impl Scene<'_> {
-    async fn asked(&self, ask: Ask) -> Value {
+    async fn asked(&self, ask: AccessCall) -> Value {
         let answer = self.site.admin(ask.within(&self.namespace)).await;
         assert!(answer.status < 300, "{}", answer.text);
         answer.body
@@ -109,7 +114,7 @@ impl Scene<'_> {
 
     /// The one that is due, with the executor `x`.
     async fn due(&self) -> Value {
-        self.site.turn(1_000).await;
+        self.site.run_once(1_000).await;
         self.site.lease(&self.namespace, "q").await.remove(0)
     }
 
@@ -138,7 +143,7 @@ impl Scene<'_> {
         let begun = self.asked(post("/v1/workflows", begun)).await;
         self.site.workflows.run_once(self.site.engine.now()).await.unwrap();
         // The task is due, and the engine claims it in a task of its own: that claim is over before anybody looks.
-        self.site.turn(0).await;
+        self.site.run_once(0).await;
         begun["ref"].as_str().unwrap().to_owned()
     }
 
@@ -155,7 +160,7 @@ impl Scene<'_> {
         self.asked(post("/v1/bulk", action)).await["id"].to_string()
     }
 
-    async fn bulk_told(&self, id: &str, word: &str) {
+    async fn bulk_reported(&self, id: &str, word: &str) {
         self.asked(post(format!("/v1/bulk/{id}/{word}"), json!({}))).await;
     }
 
@@ -168,7 +173,7 @@ impl Scene<'_> {
         self.asked(capped).await;
         let action = json!({"action": "set_queue", "args": {"queue": "full"}, "filter": {"queue": "q"}});
         let id = self.bulk(action).await;
-        self.bulk_told(&id, "confirm").await;
+        self.bulk_reported(&id, "confirm").await;
         let path = format!("/v1/bulk/{id}");
         while self.asked(get(path.clone())).await["state"] != "done" {
             self.site.clock.advance_ms(1_000);
@@ -178,7 +183,7 @@ impl Scene<'_> {
     }
 
     /// Everything that the call of a row needs, and the call.
-    async fn prepared(&self, row: &Row) -> Ask {
+    async fn prepared(&self, row: &PermissionRow) -> AccessCall {
         let mut place = String::new();
         let mut path = row.path.replace("{queue}", "q").replace("{executor}", "x");
         let mut body = row.body.map(|body| body(&self.namespace));
@@ -190,7 +195,7 @@ impl Scene<'_> {
             (_, path) if path.contains("{ref}") => place = self.waiting().await,
             (_, "/v1/queues/{queue}/lease" | "/v1/lease") => {
                 self.inserted(json!({"queue": "q"})).await;
-                self.site.turn(1_000).await;
+                self.site.run_once(1_000).await;
             }
             (_, "/v1/outcomes" | "/v1/heartbeats") => {
                 let leased = self.leased().await;
@@ -205,7 +210,7 @@ impl Scene<'_> {
             (_, path) if path.contains("{executor}") => {
                 let beat = json!({"executor": "x", "queues": ["q"], "leases": []});
                 self.asked(post("/v1/heartbeats", beat)).await;
-                self.site.turn(5_000).await;
+                self.site.run_once(5_000).await;
                 if path.ends_with("resume") {
                     self.asked(post("/v1/executors/x/drain", json!({}))).await;
                 }
@@ -244,14 +249,14 @@ impl Scene<'_> {
         ask(row.method, path).body(body)
     }
 
-    async fn prepared_flow(&self, row: &Row, path: String) -> String {
+    async fn prepared_flow(&self, row: &PermissionRow, path: String) -> String {
         let cancel = json!({"action": "cancel", "filter": {"queue": "q"}});
         let word = row.path.rsplit('/').next().unwrap_or_default();
         let is_of_bulk = path.contains("{bulk}");
         if word == "scan" {
             let rarely = json!({"source": "store", "scan_interval_ms": 86_400_000});
             self.asked(ask("PUT", "/v1/queues/q").body(Some(rarely))).await;
-            self.site.turn(1_000).await;
+            self.site.run_once(1_000).await;
             self.inserted(json!({"queue": "q"})).await;
         }
         let workflow = match word {
@@ -265,16 +270,16 @@ impl Scene<'_> {
             _ => String::new(),
         };
         if is_of_bulk && ["pause", "resume", "stop"].contains(&word) {
-            self.bulk_told(&bulk, "confirm").await;
+            self.bulk_reported(&bulk, "confirm").await;
         }
         if is_of_bulk && word == "resume" {
-            self.bulk_told(&bulk, "pause").await;
+            self.bulk_reported(&bulk, "pause").await;
         }
         path.replace("{workflow}", &workflow).replace("{node}", "a").replace("{bulk}", &bulk)
     }
 
     /// All that is durable of this namespace, and of everything.
-    async fn stands(&self) -> BTreeSet<String> {
+    async fn current(&self) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         let tasks = self.asked(get("/v1/tasks?limit=1000")).await;
         let tasks = tasks["items"].as_array().unwrap();

@@ -1,15 +1,15 @@
 //! In which order tasks are listed, what of a queue counts as ready, and what changes in a dead task: on both back ends, where the
 //! keys of the two stores differ.
 
-use super::site::{Site, get, post};
+use super::site::{AccessSite, get, post};
 use punctual_contract::Store as _;
 use serde_json::{Value, json};
 
 const NS: &str = "shop";
 
-async fn both(case: impl AsyncFn(&Site, bool)) {
-    case(&Site::sqlite().await, true).await;
-    case(&Site::mysql().await, false).await;
+async fn both(case: impl AsyncFn(&AccessSite, bool)) {
+    case(&AccessSite::sqlite().await, true).await;
+    case(&AccessSite::mysql().await, false).await;
 }
 
 fn ids(page: &Value) -> Vec<i64> {
@@ -17,7 +17,7 @@ fn ids(page: &Value) -> Vec<i64> {
 }
 
 /// All pages of two.
-async fn listed(site: &Site, query: &str) -> Vec<i64> {
+async fn listed(site: &AccessSite, query: &str) -> Vec<i64> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     for _ in 0..9 {
         let path = format!("/v1/tasks?limit=2&{query}{cursor}");
@@ -87,7 +87,7 @@ async fn what_has_fired_and_waits_counts_as_ready_from_that_instant() {
             site.insert(NS, json!({"queue": "q", "delay_ms": 1_000})).await;
         }
         site.insert(NS, json!({"queue": "q", "delay_ms": 3_600_000})).await;
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         let queue = site.admin(get("/v1/queues/q").within(NS)).await.expect(200);
         assert_eq!(queue["tasks"], json!({"ready": 3, "scheduled": 1}), "{queue}");
         assert_eq!(queue["waiting"], 4);
@@ -95,18 +95,18 @@ async fn what_has_fired_and_waits_counts_as_ready_from_that_instant() {
         assert_eq!(leased["tasks"].as_array().unwrap().len(), 1);
         let queues = site.admin(get("/v1/queues").within(NS)).await.expect(200);
         assert_eq!(queues["items"][0]["tasks"], json!({"ready": 2, "dispatched": 1, "scheduled": 1}));
-        site.turn(5_000).await;
-        let told = site.admin(get("/v1/queues/q").within(NS)).await.expect(200);
-        assert_eq!(told["tasks"], queues["items"][0]["tasks"], "and when the store knows, as before");
+        site.run_once(5_000).await;
+        let reported = site.admin(get("/v1/queues/q").within(NS)).await.expect(200);
+        assert_eq!(reported["tasks"], queues["items"][0]["tasks"], "and when the store knows, as before");
     })
     .await;
 }
 
 /// A task of one attempt that has failed.
-async fn dead(site: &Site, id: i64) -> String {
+async fn dead(site: &AccessSite, id: i64) -> String {
     let task = json!({"queue": "q", "task_id": id, "max_attempts": 1, "payload": "old"});
     let place = site.insert(NS, task).await;
-    site.turn(10).await;
+    site.run_once(10).await;
     let leased = site.lease(NS, "q").await.pop().unwrap();
     let failed =
         json!({"ref": leased["ref"], "token": leased["token"], "outcome": "failed", "status_msg": "no"});
@@ -115,11 +115,11 @@ async fn dead(site: &Site, id: i64) -> String {
     place
 }
 
-fn patch(place: &str, body: Value) -> super::site::Ask {
+fn patch(place: &str, body: Value) -> super::site::AccessCall {
     super::site::ask("PATCH", format!("/v1/tasks/{place}")).body(Some(body)).within(NS)
 }
 
-async fn dead_letters(site: &Site) -> Vec<i64> {
+async fn dead_letters(site: &AccessSite) -> Vec<i64> {
     ids(&site.admin(get("/v1/dead-letters").within(NS)).await.expect(200))
 }
 
@@ -162,7 +162,7 @@ async fn a_dead_task_is_changed_where_it_stands_and_redriven_as_it_is_then() {
         let waits = site.admin(patch(&place, json!({"max_attempts": 9}))).await;
         assert_eq!(waits.body["errors"][0]["pointer"], "/max_attempts");
         waits.expect_problem(400, "request.invalid");
-        site.turn(10).await;
+        site.run_once(10).await;
         let leased = site.lease(NS, "q").await.pop().unwrap();
         for (field, want) in [
             ("payload", json!({"to": "ada"})),

@@ -1,18 +1,18 @@
 //! Pages of lists for tokens that reach only a part: full until the last, and without a trace of the rest.
 
-use super::site::{Site, get, post};
+use super::site::{AccessSite, get, post};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const NS: &str = "shop";
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
 /// All pages of a list; each but the last has `limit` items.
-async fn pages(site: &Site, token: &str, path: &str, limit: usize) -> Vec<Value> {
+async fn pages(site: &AccessSite, token: &str, path: &str, limit: usize) -> Vec<Value> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
         let asked = format!("{path}{}limit={limit}{cursor}", if path.contains('?') { '&' } else { '?' });
@@ -60,7 +60,7 @@ async fn pages_of_dead_letters_are_full_although_few_are_reached() {
         for queue in ["orders", "mail-eu"] {
             let tasks: Vec<Value> = (0..30).map(|_| json!({"queue": queue})).collect();
             site.admin(post("/v1/tasks/batch", json!({"tasks": tasks})).within(NS)).await.expect(200);
-            site.turn(1_000).await;
+            site.run_once(1_000).await;
             let leased = site.lease(NS, queue).await;
             let dead =
                 |task: &Value| json!({"ref": task["ref"], "token": task["token"], "outcome": "reject"});
@@ -85,7 +85,7 @@ async fn pages_of_executors_are_full_and_no_cursor_names_one_that_is_not_reached
             let beat = json!({"executor": name, "queues": [queue], "leases": []});
             site.admin(post("/v1/heartbeats", beat).within(NS)).await.expect(200);
         }
-        site.turn(5_000).await;
+        site.run_once(5_000).await;
         let (_, token) = site.token("viewer", &[NS], &["mail-*"]).await;
         for limit in [1, 2, 100] {
             let found = pages(&site, &token, "/v1/executors", limit).await;

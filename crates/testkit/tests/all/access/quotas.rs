@@ -1,33 +1,33 @@
 //! Quotas of a namespace and of everything, each over the API on both kinds of store: what is beyond it is told so, with when
-//! to come again; what is not, goes on. Seen to fail: with bytes of payloads that are not bounded; with slots of everything that
+//! to come again; what is not, continues. Seen to fail: with bytes of payloads that are not bounded; with slots of everything that
 //! are not held.
 
-use super::site::{Ask, Site, ask, get, post};
+use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::patience::until;
 use serde_json::{Value, json};
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
 /// A namespace's, and that of everything.
 const SCOPES: [&str; 2] = ["/v1/namespaces/shop", "/v1/limits"];
 
-async fn set(site: &Site, scope: &str, quota: Value) {
+async fn set(site: &AccessSite, scope: &str, quota: Value) {
     site.admin(ask("PUT", scope).body(Some(quota))).await.expect(200);
 }
 
-fn insert(namespace: &str) -> Ask {
+fn insert(namespace: &str) -> AccessCall {
     post("/v1/tasks", json!({"queue": "q", "delay_ms": 60_000, "payload": "x".repeat(98)})).within(namespace)
 }
 
 /// When there is room for it: what waits is counted once a second.
-async fn taken(site: &Site) {
+async fn taken(site: &AccessSite) {
     until("there is room", async || site.admin(insert("shop")).await.status == 201).await;
 }
 
-async fn cancel_all(site: &Site) {
+async fn cancel_all(site: &AccessSite) {
     let waiting = site.admin(get("/v1/tasks?state=scheduled").within("shop")).await.expect(200);
     for task in waiting["items"].as_array().unwrap() {
         let cancel = format!("/v1/tasks/{}/cancel", task["ref"].as_str().unwrap());
@@ -61,7 +61,7 @@ async fn what_is_inserted_beyond_a_quota_is_told_when_to_come_again() {
                     refused.expect_problem(429, code);
                 }
                 cancel_all(&site).await;
-                site.turn(7_000).await;
+                site.run_once(7_000).await;
                 taken(&site).await;
                 cancel_all(&site).await;
                 set(&site, scope, json!({})).await;
@@ -85,8 +85,8 @@ async fn what_is_started_is_bounded_by_slots_and_by_a_rate() {
                     for _ in 0..4 {
                         site.insert(namespace, json!({"queue": queue})).await;
                     }
-                    site.turn(1_000).await;
-                    site.turn(1_000).await;
+                    site.run_once(1_000).await;
+                    site.run_once(1_000).await;
                     let tasks = site.lease(namespace, &queue).await;
                     leased.push(tasks.len());
                     let of =
@@ -101,7 +101,7 @@ async fn what_is_started_is_bounded_by_slots_and_by_a_rate() {
                 assert_eq!(leased, [2, others], "{quota} of {scope}");
                 set(&site, scope, json!({})).await;
                 // So that the next scope begins with free slots.
-                site.turn(120_000).await;
+                site.run_once(120_000).await;
                 let books = site.admin(get("/v1/namespaces/shop")).await.expect(200);
                 assert!(books["usage"]["in_flight"].as_i64().unwrap() <= 2, "{books}");
             }

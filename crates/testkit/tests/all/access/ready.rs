@@ -1,7 +1,7 @@
 //! `/readyz` answers everybody, and says only to those that may read the metrics what is wrong. Seen to fail: with the detail
 //! for everybody; with bad tokens that are not counted; with bad tokens answered as none, and at once.
 
-use super::site::{Site, get};
+use super::site::{AccessSite, get};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ fn store(answer: &Value) -> &Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_broken_is_told_to_everybody_and_why_to_those_who_may_know() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let (_, viewer) = site.token("viewer", &["*"], &["*"]).await;
         let (_, executor) = site.token("executor", &["*"], &["*"]).await;
         let (_, tenant) = site.token("viewer", &["shop"], &["*"]).await;
@@ -23,14 +23,14 @@ async fn what_is_broken_is_told_to_everybody_and_why_to_those_who_may_know() {
             (&Value::from(true), &Value::from("ready"))
         );
         site.store.faults.set(StoreGroup::Read, Dials::REFUSES);
-        for (token, is_told) in
+        for (token, is_reported) in
             [(None, false), (Some(&*executor), false), (Some(&*tenant), false), (Some(&*viewer), true)]
         {
             let asked = token.map_or_else(|| get("/readyz"), |token| get("/readyz").with(token));
             let answer = site.send(asked).await;
             assert_eq!(answer.body["code"], "store.unavailable", "{}", answer.text);
             assert_eq!(store(&answer.body)["ok"], false);
-            assert_eq!(answer.text.contains("refused by a fault"), is_told, "{token:?}: {}", answer.text);
+            assert_eq!(answer.text.contains("refused by a fault"), is_reported, "{token:?}: {}", answer.text);
         }
         site.store.faults.heal();
     }
@@ -38,7 +38,7 @@ async fn what_is_broken_is_told_to_everybody_and_why_to_those_who_may_know() {
 
 #[tokio::test]
 async fn whoever_tries_tokens_here_is_counted_as_everywhere() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     for _ in 0..10 {
         let refused = site.send(get("/readyz").with("punctual_x_y")).await;
         assert!(refused.headers.contains_key("www-authenticate"), "{}", refused.text);
@@ -54,7 +54,7 @@ async fn whoever_tries_tokens_here_is_counted_as_everywhere() {
 
 #[tokio::test]
 async fn without_tokens_the_machines_own_user_is_told() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     site.store.faults.set(StoreGroup::Read, Dials::REFUSES);
     let answer = site.send(get("/readyz")).await;
     assert!(answer.text.contains("refused by a fault"), "{}", answer.text);

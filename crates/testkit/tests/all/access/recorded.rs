@@ -2,8 +2,8 @@
 //! once with one that cannot be written.
 
 use super::{
-    site::{Ask, Site, ask, get, post},
-    table::{Recorded, Row, TABLE, Told},
+    site::{AccessCall, AccessSite, ask, get, post},
+    table::{AuditedState, PermissionRow, Recorded, TABLE},
 };
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
@@ -12,15 +12,15 @@ const NS: &str = "a";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_is_written_down_as_the_table_says_on_sqlite() {
-    Box::pin(walk(Site::sqlite().await)).await;
+    Box::pin(walk(AccessSite::sqlite().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_change_is_written_down_as_the_table_says_on_mysql_and_redis() {
-    Box::pin(walk(Site::mysql().await)).await;
+    Box::pin(walk(AccessSite::mysql().await)).await;
 }
 
-async fn walk(site: Site) {
+async fn walk(site: AccessSite) {
     furnish(&site).await;
     for row in TABLE.iter().filter(|row| !row.roles.is_empty()) {
         let what = format!("{} {}", row.method, row.path);
@@ -29,17 +29,17 @@ async fn walk(site: Site) {
         let status = site.admin(asked).await.status;
         assert!((200..300).contains(&status), "{what}: {status}");
         let entry = newest(&site, Some(&before)).await;
-        let told = match row.recorded {
+        let reported = match row.recorded {
             Recorded::Elsewhere => None,
-            Recorded::Beside(told) | Recorded::Before(told) => Some(told),
+            Recorded::Beside(reported) | Recorded::Before(reported) => Some(reported),
         };
-        assert_eq!(entry["action"].as_str(), told.map(|_| action(row)).as_deref(), "{what}: {entry}");
-        if let Some(told) = told {
+        assert_eq!(entry["action"].as_str(), reported.map(|_| action(row)).as_deref(), "{what}: {entry}");
+        if let Some(reported) = reported {
             let (has_before, has_after) = (entry["before"].is_object(), entry["after"].is_object());
-            let expected = match told {
-                Told::Before => (true, false),
-                Told::After => (false, true),
-                Told::Both => (true, true),
+            let expected = match reported {
+                AuditedState::Before => (true, false),
+                AuditedState::After => (false, true),
+                AuditedState::Both => (true, true),
             };
             assert_eq!((has_before, has_after), expected, "{what}: {entry}");
             assert_eq!((&entry["status"], &entry["caller"]), (&json!(status), &json!("admin")), "{what}");
@@ -59,44 +59,44 @@ async fn walk(site: Site) {
 }
 
 /// The newest entry, unless it is that one.
-async fn newest(site: &Site, but: Option<&Value>) -> Value {
+async fn newest(site: &AccessSite, but: Option<&Value>) -> Value {
     let mut page = site.admin(get("/v1/audit?limit=1")).await.expect(200);
     let entry = page["items"][0].take();
     if but.is_some_and(|value| value["id"] == entry["id"]) { Value::Null } else { entry }
 }
 
-fn action(row: &Row) -> String {
+fn action(row: &PermissionRow) -> String {
     let document = serde_json::to_value(punctual_server::document()).unwrap();
     let operation = &document["paths"][row.path][row.method.to_lowercase()]["operationId"];
     operation.as_str().unwrap().to_owned()
 }
 
-async fn furnish(site: &Site) {
+async fn furnish(site: &AccessSite) {
     let beat = json!({"executor": "x", "queues": ["q"], "leases": []});
     site.admin(post("/v1/heartbeats", beat).within(NS)).await.expect(200);
     let schedule = json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}});
     site.admin(ask("PUT", "/v1/schedules/s").within(NS).body(Some(schedule))).await.expect(201);
-    site.turn(5_000).await;
+    site.run_once(5_000).await;
 }
 
 /// A call that does something, on what is made for it.
-async fn request(site: &Site, row: &Row, nth: usize) -> Ask {
-    let done = async |ask: Ask| {
+async fn request(site: &AccessSite, row: &PermissionRow, nth: usize) -> AccessCall {
+    let done = async |ask: AccessCall| {
         let answer = site.admin(ask.within(NS)).await;
         assert!((200..300).contains(&answer.status), "for {} {}: {}", row.method, row.path, answer.text);
         answer.body
     };
-    let (mut path, mut told) = (row.path.to_owned(), String::new());
+    let (mut path, mut reported) = (row.path.to_owned(), String::new());
     if path.contains("{ref}") || ["/v1/outcomes", "/v1/heartbeats"].contains(&row.path) {
-        told = site.insert(NS, json!({"queue": "q", "delay_ms": 3_600_000})).await;
+        reported = site.insert(NS, json!({"queue": "q", "delay_ms": 3_600_000})).await;
         match (row.method, row.path) {
             (_, "/v1/tasks/{ref}/redrive") => {
-                drop(done(post(format!("/v1/tasks/{told}/bury"), json!({}))).await)
+                drop(done(post(format!("/v1/tasks/{reported}/bury"), json!({}))).await)
             }
-            ("DELETE", _) => drop(done(post(format!("/v1/tasks/{told}/cancel"), json!({}))).await),
+            ("DELETE", _) => drop(done(post(format!("/v1/tasks/{reported}/cancel"), json!({}))).await),
             _ => {}
         }
-        path = path.replace("{ref}", &told);
+        path = path.replace("{ref}", &reported);
     }
     if path.contains("{schedule}") {
         let schedule = json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}});
@@ -122,7 +122,7 @@ async fn request(site: &Site, row: &Row, nth: usize) -> Ask {
             drop(done(ask("PUT", "/v1/queues/q").body(Some(json!({"source": "store"})))).await);
         }
         (_, "/v1/queues/{queue}/pause") => {
-            // So that something stands before it.
+            // So that something is before it.
             drop(done(post("/v1/queues/q/resume", json!({}))).await);
             drop(done(ask("PUT", "/v1/queues/q").body(Some(json!({"concurrency": 6})))).await);
         }
@@ -142,16 +142,16 @@ async fn request(site: &Site, row: &Row, nth: usize) -> Ask {
     }
     let path = format!("{path}{}", row.query).replace("{namespace}", &namespace(row, nth));
     let path = path.replace("{queue}", "q").replace("{executor}", "x").replace("{schedule}", "s");
-    let body_of = if row.path == "/v1/tokens" { NS } else { told.as_str() };
+    let body_of = if row.path == "/v1/tokens" { NS } else { reported.as_str() };
     ask(row.method, path.replace("{node}", "a")).within(NS).body(row.body.map(|body| body(body_of)))
 }
 
 /// One that is deleted is another one.
-fn namespace(row: &Row, nth: usize) -> String {
+fn namespace(row: &PermissionRow, nth: usize) -> String {
     if row.method == "DELETE" { format!("gone-{nth}") } else { NS.to_owned() }
 }
 
-async fn workflow(site: &Site, has_failed: bool) -> String {
+async fn workflow(site: &AccessSite, has_failed: bool) -> String {
     let mut node = json!({"task": {"queue": "w"}});
     if has_failed {
         node["when"] = json!("input.missing");
@@ -162,7 +162,7 @@ async fn workflow(site: &Site, has_failed: bool) -> String {
 }
 
 /// In a state in which the call is taken.
-async fn bulk(site: &Site, path: &str) -> String {
+async fn bulk(site: &AccessSite, path: &str) -> String {
     let asked = json!({"action": "cancel", "filter": {"queue": "none"}});
     let id = site.admin(post("/v1/bulk", asked).within(NS)).await.expect(201)["id"].to_string();
     let call = async |what: &str| {

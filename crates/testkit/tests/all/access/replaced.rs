@@ -1,7 +1,7 @@
 //! What stood before a change, as the audit has it: what the change itself took the place of, also where another one came
 //! between the caller's look and the change. Seen to fail, each: with what the caller had looked at.
 
-use super::site::{Ask, Site, ask, get, post};
+use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_contract::{schedules::ScheduleKey, workflows::WorkflowId};
 use punctual_domain::{access::TokenId, name::Name};
 use punctual_testkit::faults::{BulkGroup, ScheduleGroup, StoreGroup, WorkflowGroup};
@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 
 const NS: &str = "shop";
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
 fn namespace() -> Name {
     Name::new(NS).unwrap()
 }
 
-fn call(path: impl Into<String>) -> Ask {
+fn call(path: impl Into<String>) -> AccessCall {
     post(path, json!({})).within(NS)
 }
 
 /// The newest entry of an action: before, after.
-async fn told(site: &Site, action: &str) -> (Value, Value) {
+async fn reported(site: &AccessSite, action: &str) -> (Value, Value) {
     let mut page = site.admin(get(format!("/v1/audit?limit=1&action={action}"))).await.expect(200);
     let entry = page["items"][0].take();
     (entry["before"].clone(), entry["after"].clone())
@@ -44,11 +44,11 @@ async fn of_a_bulk_operation() {
         };
         let (answer, ()) = tokio::join!(site.admin(call(format!("/v1/bulk/{id}/stop"))), overtakes);
         let answer = answer.expect(200);
-        let (before, after) = told(&site, "stop_bulk").await;
+        let (before, after) = reported(&site, "stop_bulk").await;
         assert_eq!((&before["state"], &after["state"]), (&json!("paused"), &json!("stopped")));
         // What is answered is what stands.
-        let stands = site.admin(get(format!("/v1/bulk/{id}")).within(NS)).await.expect(200);
-        assert_eq!(answer, stands);
+        let current = site.admin(get(format!("/v1/bulk/{id}")).within(NS)).await.expect(200);
+        assert_eq!(answer, current);
     })
     .await;
 }
@@ -71,7 +71,7 @@ async fn of_a_schedule_that_is_paused_and_resumed() {
             let asked = site.admin(call(format!("/v1/schedules/s/{what}")));
             let (answer, ()) = tokio::join!(asked, overtakes);
             answer.expect(200);
-            let (before, after) = told(&site, &format!("{what}_schedule")).await;
+            let (before, after) = reported(&site, &format!("{what}_schedule")).await;
             assert_eq!((&before["owner"], &after["owner"]), (&json!(owner), &json!(owner)), "{before}");
             assert_eq!(
                 (before["pause"].is_object(), after["pause"].is_object()),
@@ -93,7 +93,7 @@ async fn who_is_overtaken_changes_a_schedule_all_the_same_unless_a_revision_is_d
         let patch = || ask("PATCH", "/v1/schedules/s").within(NS).body(Some(json!({"description": "b"})));
         let delete = || ask("DELETE", "/v1/schedules/s").within(NS);
         let key = ScheduleKey { namespace: namespace(), name: Name::new("s").unwrap() };
-        for (nth, asked) in [put as fn() -> Ask, patch, delete].into_iter().enumerate() {
+        for (nth, asked) in [put as fn() -> AccessCall, patch, delete].into_iter().enumerate() {
             let first = site.admin(put()).await;
             let tag = first.headers["etag"].to_str().unwrap().to_owned();
             for demands in [true, false] {
@@ -150,9 +150,9 @@ async fn what_a_token_does_not_reach_any_more_when_it_is_changed_is_not_there_fo
             let asked = site.send(call(format!("/v1/schedules/s/{what}")).with(&token));
             let (answer, ()) = tokio::join!(asked, overtakes);
             answer.expect_problem(404, "schedule.not_found");
-            let stands = site.another.planner.get(&key).await.unwrap();
-            assert_eq!(stands.schedule.pause.is_some(), what == "resume", "{what}");
-            assert_eq!(stands.progress.runs, 0, "{what}");
+            let current = site.another.planner.get(&key).await.unwrap();
+            assert_eq!(current.schedule.pause.is_some(), what == "resume", "{what}");
+            assert_eq!(current.progress.runs, 0, "{what}");
             if what == "resume" {
                 site.admin(call("/v1/schedules/s/resume")).await.expect(200);
             }
@@ -186,7 +186,7 @@ async fn of_a_token_that_is_rotated_and_revoked() {
             };
             let (answer, rotated_at) = tokio::join!(site.admin(asked), overtakes);
             answer.expect(200);
-            let (before, after) = told(&site, action).await;
+            let (before, after) = reported(&site, action).await;
             assert_eq!(before["rotated_at_ms"], json!(rotated_at), "{before}");
             assert!(
                 before["revoked_at_ms"].is_null() && before["id"] == *id && after["id"] == *id,
@@ -203,7 +203,7 @@ async fn of_a_workflow() {
         let asked = json!({"input": {}, "nodes": {"a": {"task": {"queue": "w", "max_attempts": 1}}}});
         let begun = site.admin(post("/v1/workflows", asked).within(NS)).await.expect(201);
         let place = begun["ref"].as_str().unwrap();
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
         let leased = site.lease(NS, "w").await.remove(0);
         let dead = json!({"ref": leased["ref"], "token": leased["token"], "outcome": "reject"});
         site.admin(post("/v1/outcomes", json!({"outcomes": [dead]})).within(NS)).await.expect(200);
@@ -221,7 +221,7 @@ async fn of_a_workflow() {
         let asked = site.admin(call(format!("/v1/workflows/{place}/cancel")));
         let (answer, ()) = tokio::join!(asked, overtakes);
         answer.expect(200);
-        let (before, after) = told(&site, "cancel_workflow").await;
+        let (before, after) = reported(&site, "cancel_workflow").await;
         assert_eq!((&before["state"], &after["state"]), (&json!("running"), &json!("cancelled")));
     })
     .await;
@@ -238,13 +238,13 @@ async fn of_an_executor_and_of_what_is_logged() {
             ("resume", "resume_executor", "draining", "alive"),
         ] {
             site.admin(call(format!("/v1/executors/x/{what}"))).await.expect(200);
-            let (stood, stands) = told(&site, action).await;
-            assert_eq!((&stood["state"], &stands["state"]), (&json!(before), &json!(after)), "{what}");
+            let (stood, current) = reported(&site, action).await;
+            assert_eq!((&stood["state"], &current["state"]), (&json!(before), &json!(after)), "{what}");
         }
         for (filter, stood) in [("debug", "info"), ("trace", "debug")] {
             let put = ask("PUT", "/v1/log-filter").body(Some(json!({"filter": filter})));
             site.admin(put).await.expect(200);
-            let (before, after) = told(&site, "put_log_filter").await;
+            let (before, after) = reported(&site, "put_log_filter").await;
             assert_eq!((&before["filter"], &after["filter"]), (&json!(stood), &json!(filter)));
         }
     })

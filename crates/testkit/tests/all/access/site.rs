@@ -30,7 +30,7 @@ pub(crate) const ADMIN: &str = "an admin's word that nobody guesses";
 pub(crate) const START: Millis = Millis(1_900_000_000_000);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-pub(crate) struct Site {
+pub(crate) struct AccessSite {
     pub(crate) store: Arc<FaultyStore>,
     hot: Arc<dyn Hot>,
     pub(crate) clock: ManualClock,
@@ -43,7 +43,7 @@ pub(crate) struct Site {
     pub(crate) bulks: Arc<FaultyBulk>,
     pub(crate) flows: Arc<FaultyWorkflows>,
     pub(crate) another: Another,
-    /// All that is durable stands behind it.
+    /// All that is durable is behind it.
     pub(crate) wall: Arc<Wall>,
 }
 
@@ -89,7 +89,7 @@ impl Log for NoLog {
 
 /// A request under construction.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct AccessCall {
     method: String,
     path: String,
     body: Option<Value>,
@@ -97,20 +97,20 @@ pub(crate) struct Ask {
     from: IpAddr,
 }
 
-pub(crate) fn ask(method: &str, path: impl Into<String>) -> Ask {
+pub(crate) fn ask(method: &str, path: impl Into<String>) -> AccessCall {
     let (method, path) = (method.to_owned(), path.into());
-    Ask { method, path, body: None, headers: Vec::new(), from: HERE }
+    AccessCall { method, path, body: None, headers: Vec::new(), from: HERE }
 }
 
-pub(crate) fn get(path: impl Into<String>) -> Ask {
+pub(crate) fn get(path: impl Into<String>) -> AccessCall {
     ask("GET", path)
 }
 
-pub(crate) fn post(path: impl Into<String>, body: Value) -> Ask {
+pub(crate) fn post(path: impl Into<String>, body: Value) -> AccessCall {
     ask("POST", path).body(Some(body))
 }
 
-impl Ask {
+impl AccessCall {
     pub(crate) fn body(self, body: Option<Value>) -> Self {
         Self { body, ..self }
     }
@@ -138,7 +138,7 @@ fn options(name: &str, admin: bool) -> Options {
     Options { name: name.to_owned(), admin_token, ..Options::default() }
 }
 
-impl Site {
+impl AccessSite {
     pub(crate) async fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let hot = NoHot;
@@ -257,7 +257,7 @@ impl Site {
         }
     }
 
-    pub(crate) async fn send(&self, ask: Ask) -> Answer {
+    pub(crate) async fn send(&self, ask: AccessCall) -> Answer {
         let (parts, body) = self.open_answer(ask).await.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -266,13 +266,13 @@ impl Site {
     }
 
     /// The answer, of which the body has not been read.
-    pub(crate) async fn open_answer(&self, ask: Ask) -> Response {
+    pub(crate) async fn open_answer(&self, ask: AccessCall) -> Response {
         let body = ask.body.as_ref().map_or_else(Body::empty, |body| Body::from(body.to_string()));
         self.open_with(ask, body).await
     }
 
     /// The same, with a body that comes as it comes.
-    pub(crate) async fn open_with(&self, ask: Ask, body: Body) -> Response {
+    pub(crate) async fn open_with(&self, ask: AccessCall, body: Body) -> Response {
         let mut request =
             Request::builder().method(ask.method.as_str()).uri(&ask.path).header("host", "localhost");
         for (name, value) in &ask.headers {
@@ -290,7 +290,7 @@ impl Site {
         &*self.store
     }
 
-    pub(crate) async fn admin(&self, ask: Ask) -> Answer {
+    pub(crate) async fn admin(&self, ask: AccessCall) -> Answer {
         self.send(ask.with(ADMIN)).await
     }
 
@@ -307,9 +307,9 @@ impl Site {
         inserted["ref"].as_str().unwrap().to_owned()
     }
 
-    pub(crate) async fn turn(&self, ms: u64) {
+    pub(crate) async fn run_once(&self, ms: u64) {
         self.clock.advance_ms(ms);
-        self.engine.turn().await.unwrap();
+        self.engine.run_once().await.unwrap();
     }
 
     /// What of a namespace is leased now.

@@ -1,6 +1,6 @@
 //! What takes a while ends with the token that it began with: calls that wait for tasks, a body that is sent slowly, an export.
 
-use super::site::{ADMIN, Answer, Ask, Site, ask, get, post};
+use super::site::{ADMIN, AccessCall, AccessSite, Answer, ask, get, post};
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use punctual_domain::access::TokenId;
@@ -14,13 +14,18 @@ use tokio::sync::oneshot;
 /// A call that is not ended answers 200 after it.
 const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 
-async fn both(case: impl AsyncFn(Site)) {
-    case(Site::sqlite().await).await;
-    case(Site::mysql().await).await;
+async fn both(case: impl AsyncFn(AccessSite)) {
+    case(AccessSite::sqlite().await).await;
+    case(AccessSite::mysql().await).await;
 }
 
 /// Sends it, does the other thing once so many calls wait for tasks there, and answers what came of the first.
-async fn meanwhile(site: &Site, waits: Ask, number: usize, what: impl Future<Output = ()>) -> Answer {
+async fn meanwhile(
+    site: &AccessSite,
+    waits: AccessCall,
+    number: usize,
+    what: impl Future<Output = ()>,
+) -> Answer {
     let then = async {
         let line = format!("punctual_http_long_polls {number}");
         until(&line, || async {
@@ -32,17 +37,17 @@ async fn meanwhile(site: &Site, waits: Ask, number: usize, what: impl Future<Out
     tokio::join!(site.send(waits), then).0
 }
 
-fn lease(token: &str, executor: &str) -> Ask {
+fn lease(token: &str, executor: &str) -> AccessCall {
     let body = json!({"wait_ms": WAIT_MS, "executor": executor});
     post("/v1/queues/q/lease", body).within("shop").with(token)
 }
 
-fn lease_any(token: &str) -> Ask {
+fn lease_any(token: &str) -> AccessCall {
     let body = json!({"wait_ms": WAIT_MS, "executor": "x", "queues": [{"name": "q"}, {"name": "r"}]});
     post("/v1/lease", body).within("shop").with(token)
 }
 
-async fn revoke(site: &Site, id: &str) {
+async fn revoke(site: &AccessSite, id: &str) {
     site.admin(ask("DELETE", format!("/v1/tokens/{id}"))).await.expect(200);
 }
 
@@ -56,14 +61,14 @@ async fn calls_that_wait_end_when_their_token_is_revoked_at_another_engine() {
             let refused = meanwhile(&beside, asked, 1, async {
                 revoke(&site, &id).await;
                 // What a running engine does three times a second.
-                beside.engine.turn().await.unwrap();
+                beside.engine.run_once().await.unwrap();
             })
             .await;
             assert!(refused.headers.contains_key("www-authenticate"));
             refused.expect_problem(401, "auth.required");
             // What comes then is not its.
             site.insert("shop", json!({"queue": "q"})).await;
-            site.turn(1_000).await;
+            site.run_once(1_000).await;
             let leased = site.lease("shop", "q").await;
             assert_eq!((leased.len(), &leased[0]["attempt"]), (1, &json!(1)), "{leased:?}");
         }
@@ -78,7 +83,7 @@ async fn an_executor_that_is_quiet_does_not_wait_on_without_its_token() {
         let (id, token) = site.token("executor", &["shop"], &["*"]).await;
         let beat = json!({"executor": "x", "queues": ["q"], "leases": []});
         site.admin(post("/v1/heartbeats", beat).within("shop")).await.expect(200);
-        site.turn(5_000).await;
+        site.run_once(5_000).await;
         site.admin(post("/v1/executors/x/quiet", json!({})).within("shop")).await.expect(200);
         let refused = meanwhile(&site, lease(&token, "x"), 1, revoke(&site, &id)).await;
         refused.expect_problem(401, "auth.required");
@@ -93,17 +98,19 @@ async fn a_call_that_waits_ends_when_its_token_expires_or_its_secret_is_over() {
         let asked = json!({"name": "short", "roles": ["executor"], "expires_at_ms": now + 1_000});
         let made = site.admin(post("/v1/tokens", asked)).await.expect(201);
         let token = made["token"].as_str().unwrap();
-        meanwhile(&site, lease(token, "x"), 1, site.turn(1_000)).await.expect_problem(401, "auth.required");
+        meanwhile(&site, lease(token, "x"), 1, site.run_once(1_000))
+            .await
+            .expect_problem(401, "auth.required");
         let (id, first) = site.token("executor", &["shop"], &["*"]).await;
         let rotate = post(format!("/v1/tokens/{id}/rotate"), json!({"overlap_ms": 5_000}));
         let second = site.admin(rotate).await.expect(200)["token"].as_str().unwrap().to_owned();
         // Of two who wait with the secrets of one token, one goes.
         let stays = site.send(lease(&second, "y"));
         let goes = async {
-            let refused = meanwhile(&site, lease(&first, "x"), 2, site.turn(5_000)).await;
+            let refused = meanwhile(&site, lease(&first, "x"), 2, site.run_once(5_000)).await;
             refused.expect_problem(401, "auth.required");
             site.insert("shop", json!({"queue": "q"})).await;
-            site.turn(1_000).await;
+            site.run_once(1_000).await;
         };
         let (leased, ()) = tokio::join!(stays, goes);
         assert_eq!(leased.expect(200)["tasks"].as_array().unwrap().len(), 1);
@@ -113,7 +120,7 @@ async fn a_call_that_waits_ends_when_its_token_expires_or_its_secret_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_without_a_token_is_asked_for_one_when_the_first_is_made() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let body = json!({"wait_ms": WAIT_MS, "executor": "x"});
     let waits = site.send(post("/v1/queues/q/lease", body));
     let then = async {

@@ -20,17 +20,17 @@ pub(super) enum Foreign {
 /// Where it stands who did it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// Nothing is changed, or it stands in the histories of tasks and workflows alone: no entry in the audit.
+    /// Nothing is changed, or it is in the histories of tasks and workflows alone: no entry in the audit.
     Elsewhere,
     /// In the audit, beside the change: it is made although the audit cannot be written.
-    Beside(Told),
+    Beside(AuditedState),
     /// In the audit, before the change: without an entry it is not made.
-    Before(Told),
+    Before(AuditedState),
 }
 
 /// What the entry says of what was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum AuditedState {
     /// What there was, and is no more.
     Before,
     /// What there is since.
@@ -39,7 +39,7 @@ pub(super) enum Told {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct PermissionRow {
     pub(super) method: &'static str,
     /// As it is documented. `{ref}` is a fresh task of the namespace, `{id}` a fresh token of it.
     pub(super) path: &'static str,
@@ -53,13 +53,13 @@ pub(super) struct Row {
     pub(super) recorded: Recorded,
 }
 
-impl Row {
-    const fn beside(self, told: Told) -> Self {
-        Self { recorded: Recorded::Beside(told), ..self }
+impl PermissionRow {
+    const fn beside(self, reported: AuditedState) -> Self {
+        Self { recorded: Recorded::Beside(reported), ..self }
     }
 
-    const fn before(self, told: Told) -> Self {
-        Self { recorded: Recorded::Before(told), ..self }
+    const fn before(self, reported: AuditedState) -> Self {
+        Self { recorded: Recorded::Before(reported), ..self }
     }
 }
 
@@ -88,8 +88,8 @@ const fn row(
     own: Option<u16>,
     foreign: Foreign,
     body: Body,
-) -> Row {
-    Row { method, path, query: "", body, roles, own, foreign, recorded: Recorded::Elsewhere }
+) -> PermissionRow {
+    PermissionRow { method, path, query: "", body, roles, own, foreign, recorded: Recorded::Elsewhere }
 }
 
 const TASK: Body = Some(|_| json!({"queue": "q", "delay_ms": 3_600_000}));
@@ -112,9 +112,9 @@ const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_0
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-use Told::{After, Before, Both};
+use AuditedState::{After, Before, Both};
 
-pub(super) const TABLE: [Row; 87] = [
+pub(super) const TABLE: [PermissionRow; 87] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -179,7 +179,10 @@ pub(super) const TABLE: [Row; 87] = [
     row("GET", "/v1/tokens", ADMINS, Some(200), Foreign::Same, None),
     row("DELETE", "/v1/tokens/{id}", ADMINS, Some(200), NO_TOKEN, None).before(Both),
     row("POST", "/v1/tokens/{id}/rotate", ADMINS, Some(200), NO_TOKEN, None).before(Both),
-    Row { query: "?namespace={namespace}", ..row("GET", "/v1/audit", ADMINS, Some(200), NO_ITEMS, None) },
+    PermissionRow {
+        query: "?namespace={namespace}",
+        ..row("GET", "/v1/audit", ADMINS, Some(200), NO_ITEMS, None)
+    },
     row("GET", "/v1/schedules", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/schedules/{schedule}", READERS, Some(200), NO_SCHEDULE, None),
     row("PUT", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, SCHEDULE).before(Both),

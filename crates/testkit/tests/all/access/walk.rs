@@ -2,8 +2,8 @@
 //! Seen to fail: with a `Who::sees` that always says yes.
 
 use super::{
-    site::{Answer, Ask, Site, ask, get, post},
-    table::{Foreign, ROLES, Row, TABLE},
+    site::{AccessCall, AccessSite, Answer, ask, get, post},
+    table::{Foreign, PermissionRow, ROLES, TABLE},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -39,15 +39,15 @@ fn the_table_has_every_documented_call_and_each_says_its_permission() {
 
 #[tokio::test]
 async fn every_call_of_every_role_is_answered_as_the_table_says_on_sqlite() {
-    Box::pin(walk(Site::sqlite().await)).await;
+    Box::pin(walk(AccessSite::sqlite().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_of_every_role_is_answered_as_the_table_says_on_mysql_and_redis() {
-    Box::pin(walk(Site::mysql().await)).await;
+    Box::pin(walk(AccessSite::mysql().await)).await;
 }
 
-async fn walk(site: Site) {
+async fn walk(site: AccessSite) {
     for namespace in [OWN, OTHER] {
         furnish(&site, namespace).await;
     }
@@ -89,7 +89,7 @@ async fn walk(site: Site) {
     assert_eq!(stock(&site).await, before, "nothing of the other namespace has changed");
 }
 
-fn check_foreign(what: &str, row: Row, answer: Answer) {
+fn check_foreign(what: &str, row: PermissionRow, answer: Answer) {
     match row.foreign {
         Foreign::Denied => answer.expect_problem(403, "auth.denied"),
         Foreign::Hidden(code) => answer.expect_problem(404, code),
@@ -102,7 +102,7 @@ fn check_foreign(what: &str, row: Row, answer: Answer) {
 }
 
 /// The call of a row on what a namespace has.
-async fn request(site: &Site, row: &Row, namespace: &str) -> Ask {
+async fn request(site: &AccessSite, row: &PermissionRow, namespace: &str) -> AccessCall {
     let needs_task = row.path.contains("{ref}") || row.path == "/v1/outcomes" || row.path == "/v1/heartbeats";
     let place = if needs_task { site.insert(namespace, task()).await } else { String::new() };
     let needs_token = row.path.contains("{id}");
@@ -123,7 +123,7 @@ async fn request(site: &Site, row: &Row, namespace: &str) -> Ask {
     ask(row.method, path).within(namespace).body(row.body.map(|body| body(told)))
 }
 
-async fn begun(site: &Site, namespace: &str) -> String {
+async fn begun(site: &AccessSite, namespace: &str) -> String {
     // It is over at once: nothing of it stands among the tasks.
     let asked = json!({"input": MARK, "nodes": {"a": {"task": {"queue": "q"}, "when": "false"}}});
     let begun = site.admin(post("/v1/workflows", asked).within(namespace)).await.expect(201);
@@ -131,7 +131,7 @@ async fn begun(site: &Site, namespace: &str) -> String {
 }
 
 /// One that is previewed, and finds nothing.
-async fn bulk(site: &Site, namespace: &str) -> String {
+async fn bulk(site: &AccessSite, namespace: &str) -> String {
     let asked = json!({"action": "cancel", "filter": {"queue": "none"}, "reason": MARK});
     site.admin(post("/v1/bulk", asked).within(namespace)).await.expect(201)["id"].to_string()
 }
@@ -141,10 +141,10 @@ fn task() -> Value {
 }
 
 /// A dead task, a task to come, settings, an executor with a lease.
-async fn furnish(site: &Site, namespace: &str) {
+async fn furnish(site: &AccessSite, namespace: &str) {
     let due = json!({"queue": "q", "payload": MARK});
     site.insert(namespace, due.clone()).await;
-    site.turn(1_000).await;
+    site.run_once(1_000).await;
     let leased = site.lease(namespace, "q").await.remove(0);
     let dead =
         json!({"ref": leased["ref"], "token": leased["token"], "outcome": "reject", "status_msg": MARK});
@@ -159,11 +159,11 @@ async fn furnish(site: &Site, namespace: &str) {
     site.admin(limits).await.expect(200);
     let beat = json!({"executor": "x", "labels": {"mark": MARK}, "queues": ["q"], "leases": []});
     site.admin(post("/v1/heartbeats", beat).within(namespace)).await.expect(200);
-    site.turn(5_000).await;
+    site.run_once(5_000).await;
 }
 
-/// What stands in the other namespace, but for what the walk itself puts there: tasks to come, and tokens.
-async fn stock(site: &Site) -> Vec<String> {
+/// What is in the other namespace, but for what the walk itself puts there: tasks to come, and tokens.
+async fn stock(site: &AccessSite) -> Vec<String> {
     let seen = async |path: &str| site.admin(get(path).within(OTHER)).await.expect(200);
     let dead = seen("/v1/dead-letters").await["items"].as_array().unwrap().len();
     let queue = seen("/v1/queues/q").await;

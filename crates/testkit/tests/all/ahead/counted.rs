@@ -2,7 +2,7 @@
 //! nobody known to have had the task.
 
 use super::{TRIES, got, leased, leased_ahead, warm_up};
-use crate::crash_points::{Ground, Rig, WallClock, queue, rig, succeeded};
+use crate::crash_points::{CrashPointsRig, Ground, WallClock, queue, rig, succeeded};
 use punctual_contract::{
     Clock as _, Store as _,
     store::{Dispatched, Grant},
@@ -14,7 +14,7 @@ use punctual_domain::{
     state::{Event, State},
     task::{Lease, NewTask, Task},
 };
-use punctual_engine::Settled;
+use punctual_engine::Reported;
 use punctual_testkit::{faults::StoreGroup, patience::until};
 use std::sync::Arc;
 
@@ -37,7 +37,10 @@ pub(super) async fn what_fires_late_and_ends_at_once_says_how_late_it_fired(grou
             None => leased(&rig).await,
         };
         let counted = lateness_ms() - before;
-        assert_eq!(rig.engine.settle(vec![succeeded(&lease)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(
+            rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap(),
+            [Reported::Accepted]
+        );
         let after = rig.store_task(task.place).await;
         assert_eq!(after.fired_at, Some(lease.fired_at));
         if lease.fence == task.fence {
@@ -55,7 +58,7 @@ pub(super) async fn what_fires_late_and_ends_at_once_says_how_late_it_fired(grou
 }
 
 /// What an engine leaves that leased a task ahead of its instant and was killed by it: the lease, in its name.
-async fn dies_with(rig: &Rig, place: TaskRef) -> Task {
+async fn dies_with(rig: &CrashPointsRig, place: TaskRef) -> Task {
     let is_there = || async { rig.store_task(place).await.state == State::Ready };
     until("it has fired, and nobody waits", is_there).await;
     let task = rig.store_task(place).await;

@@ -1,7 +1,7 @@
 //! What one engine has leased ahead of its instant, and another engine is asked to cancel or to put off. Only the engine that has the
 //! lease knows whether the task is handed over: the other one must not take the lease back.
 
-use super::{Ground, LEASE_MS, OnServers, Rig, early_rig, got, leased_ahead, until, warm_up};
+use super::{CrashPointsRig, Ground, LEASE_MS, OnServers, early_rig, got, leased_ahead, until, warm_up};
 use crate::crash_points::WallClock;
 use punctual_contract::{
     Clock as _, Hot as _,
@@ -39,18 +39,18 @@ fn copy_of(task: &Task) -> HotEntry {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Wish {
+enum ChangeRequest {
     Cancel,
     PutOff,
 }
 
 /// Whether the engine says that the wish is fulfilled.
-async fn is_granted(rig: &Rig, task: &Task, wish: Wish) -> bool {
-    match wish {
-        Wish::Cancel => {
+async fn is_granted(rig: &CrashPointsRig, task: &Task, request: ChangeRequest) -> bool {
+    match request {
+        ChangeRequest::Cancel => {
             matches!(rig.engine.cancel(task.place, false, "bob").await.unwrap(), Cancelled::Cancelled(_))
         }
-        Wish::PutOff => {
+        ChangeRequest::PutOff => {
             let execute_at = Some(task.due_at.plus(LEASE_MS));
             let change = Change::Reschedule { execute_at, priority: None, payload: None, queue: None };
             let changed = rig.engine.reschedule(task.place, change, "bob", |_| true).await.unwrap();
@@ -59,8 +59,8 @@ async fn is_granted(rig: &Rig, task: &Task, wish: Wish) -> bool {
     }
 }
 
-/// The task stands in the hot set too: it was loaded there while its owner read it from the store.
-async fn decides_for_both(wish: Wish) {
+/// The task is in the hot set too: it was loaded there while its owner read it from the store.
+async fn decides_for_both(request: ChangeRequest) {
     let ground: Arc<dyn Ground> = OnServers::ground().await;
     let (rig, other) = (early_rig(&*ground).await, early_rig(&*ground).await);
     let running = rig.engine.start().unwrap();
@@ -72,7 +72,7 @@ async fn decides_for_both(wish: Wish) {
     {
         let (has_answer, task) = (Arc::clone(&has_answer), task.clone());
         call.spawn(async move {
-            let is_granted = is_granted(&other, &task, wish).await;
+            let is_granted = is_granted(&other, &task, request).await;
             has_answer.store(true, SeqCst);
             is_granted
         });
@@ -83,16 +83,16 @@ async fn decides_for_both(wish: Wish) {
     let given = got(executor).await;
     let is_handed_over = given.iter().any(|lease| lease.place.id == task.place.id);
     let is_granted = call.join_next().await.unwrap().unwrap();
-    assert_ne!(is_granted, is_handed_over, "{wish:?}: {given:?}");
+    assert_ne!(is_granted, is_handed_over, "{request:?}: {given:?}");
     running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_at_another_engine_does_not_take_the_lease_back() {
-    decides_for_both(Wish::Cancel).await;
+    decides_for_both(ChangeRequest::Cancel).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_not_put_off_at_another_engine_while_it_is_handed_over_here() {
-    decides_for_both(Wish::PutOff).await;
+    decides_for_both(ChangeRequest::PutOff).await;
 }

@@ -13,7 +13,7 @@ fn of_service(engine: &Engine, name: &str, number: impl FnOnce(&ServiceNumbers) 
 
 /// An executor that has `first` in its hands, of which the store has not said yet that it may go.
 struct Busy {
-    rig: Rig,
+    rig: CrashPointsRig,
     running: Running,
     executor: Executor,
     first: TaskRef,
@@ -82,8 +82,8 @@ impl Busy {
 
     async fn end(self, all: BTreeMap<i64, Assignment>) {
         let outcomes = all.values().map(succeeded).collect();
-        let settled = self.rig.engine.settle(outcomes, "ann").await.unwrap();
-        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        let recorded = self.rig.engine.record_outcomes(outcomes, "ann").await.unwrap();
+        assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
         self.running.stop().await;
         self.rig.is_whole().await;
     }
@@ -221,7 +221,7 @@ on_each_ground! {
     all_come_in_their_order
 }
 
-/// What stands in the engine's table is in one order, versions of tasks too.
+/// What is in the engine's table is in one order, versions of tasks too.
 async fn all_come_in_their_order(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
     let second = busy.rig.insert(0).await;

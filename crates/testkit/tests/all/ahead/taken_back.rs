@@ -2,31 +2,31 @@
 //! the task, and it is so.
 
 use super::{
-    Ground, NewTask, Options, Rig, StoreGroup, TRIES, got, leased, leased_ahead, queue, rig_with, succeeded,
-    until, waits, warm_up,
+    CrashPointsRig, Ground, NewTask, Options, StoreGroup, TRIES, got, leased, leased_ahead, queue, rig_with,
+    succeeded, until, waits, warm_up,
 };
 use crate::crash_points::WallClock;
 use punctual_contract::Clock as _;
 use punctual_domain::{name::Name, place::TaskRef, state::State};
-use punctual_engine::{Settled, TakenBack};
+use punctual_engine::{Reported, TakenBack};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::SeqCst},
 };
 use tokio::task::JoinSet;
 
-/// A call that goes on by itself.
+/// A call that continues by itself.
 struct Call {
     answer: JoinSet<Vec<TakenBack>>,
     is_finished: Arc<AtomicBool>,
 }
 
 impl Call {
-    fn take_back(rig: &Rig, place: TaskRef) -> Self {
+    fn revoke(rig: &CrashPointsRig, place: TaskRef) -> Self {
         let (engine, is_finished) = (rig.engine.clone(), Arc::<AtomicBool>::default());
         let (mut answer, finishes) = (JoinSet::new(), Arc::clone(&is_finished));
         answer.spawn(async move {
-            let taken_back = engine.take_back(vec![place], "schedule").await.unwrap();
+            let taken_back = engine.revoke(vec![place], "schedule").await.unwrap();
             finishes.store(true, SeqCst);
             taken_back
         });
@@ -51,13 +51,13 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
     for _ in 0..TRIES {
         let (task, executor, held) = leased_ahead(&rig, |task| task).await;
         let applying = rig.store.faults.hold(StoreGroup::Apply);
-        let first = Call::take_back(&rig, task.place);
+        let first = Call::revoke(&rig, task.place);
         let is_under_way = || async { applying.came() > 0 || first.is_finished() };
         until("the first has withdrawn it and is about to change it", is_under_way).await;
         // The first found the task in the engine's table; the second reads its row, and finds it gone there.
         let reads = || rig.store.faults.counts(StoreGroup::Read).passed;
         let before = reads();
-        let second = Call::take_back(&rig, task.place);
+        let second = Call::revoke(&rig, task.place);
         let has_looked =
             || async { reads() > before || second.is_finished() || WallClock.now() >= task.due_at };
         until("the second has looked for it", has_looked).await;
@@ -73,7 +73,10 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
             given => given,
         };
         if let Some(late) = given {
-            assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
+            assert_eq!(
+                rig.engine.record_outcomes(vec![succeeded(&late)], "ann").await.unwrap(),
+                [Reported::Accepted]
+            );
         }
         if has_met {
             assert_eq!(first, [TakenBack::Cancelled]);
@@ -109,11 +112,14 @@ pub(super) async fn a_lease_that_is_made_meanwhile_is_taken_back_with_it(ground:
                 Some(late) => late,
                 None => leased(&rig).await,
             };
-            assert_eq!(rig.engine.settle(vec![succeeded(&late)], "ann").await.unwrap(), [Settled::Accepted]);
+            assert_eq!(
+                rig.engine.record_outcomes(vec![succeeded(&late)], "ann").await.unwrap(),
+                [Reported::Accepted]
+            );
             continue;
         }
         let applying = rig.store.faults.hold(StoreGroup::Apply);
-        let call = Call::take_back(&rig, place);
+        let call = Call::revoke(&rig, place);
         until("it is withdrawn", || async { applying.came() > 0 }).await;
         leasing.open();
         until("it is leased", || async { rig.store_task(place).await.state == State::Dispatched }).await;

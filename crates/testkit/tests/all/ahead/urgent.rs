@@ -11,7 +11,7 @@ const ROUNDS: usize = 3;
 const URGENT_MIN: usize = 13;
 
 /// Executors that wait for one task each.
-fn wait_for_one(rig: &Rig, count: usize) -> Executor {
+fn wait_for_one(rig: &CrashPointsRig, count: usize) -> Executor {
     let mut executors = JoinSet::new();
     for _ in 0..count {
         let engine = rig.engine.clone();
@@ -21,10 +21,15 @@ fn wait_for_one(rig: &Rig, count: usize) -> Executor {
     executors
 }
 
-async fn finish(rig: &Rig, leased: &[Assignment]) {
+async fn finish(rig: &CrashPointsRig, leased: &[Assignment]) {
     let reports = leased.iter().map(succeeded).collect();
     assert!(
-        rig.engine.settle(reports, "ann").await.unwrap().iter().all(|settled| *settled == Settled::Accepted)
+        rig.engine
+            .record_outcomes(reports, "ann")
+            .await
+            .unwrap()
+            .iter()
+            .all(|recorded| *recorded == Reported::Accepted)
     );
 }
 

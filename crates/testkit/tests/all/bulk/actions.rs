@@ -25,8 +25,8 @@ const fn done(done: u64) -> Tally {
 
 /// All that is ready, with an executor.
 async fn leased(rig: &Rig, queue: &str) -> Vec<punctual_contract::store::Assignment> {
-    rig.engine.turn().await.unwrap();
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let queue = QueueKey { namespace: Name::default_namespace(), queue: name(queue) };
     let asked = LeaseRequest {
         queue: Arc::new(queue),
@@ -39,11 +39,11 @@ async fn leased(rig: &Rig, queue: &str) -> Vec<punctual_contract::store::Assignm
     rig.engine.lease(asked).await.unwrap()
 }
 
-async fn settled(rig: &Rig, queue: &str, report: Report) {
+async fn recorded(rig: &Rig, queue: &str, report: Report) {
     for lease in leased(rig, queue).await {
         let report =
             OutcomeReport { place: lease.place, fence: lease.fence, report, result: TaskResult::default() };
-        rig.engine.settle(vec![report], "test").await.unwrap();
+        rig.engine.record_outcomes(vec![report], "test").await.unwrap();
     }
 }
 
@@ -120,8 +120,8 @@ async fn what_has_fired_stays_in_its_queue(rig: Rig) {
     let tasks = rig.insert("mail", 3).await;
     assert_eq!(ended(&rig, bulk(Action::RunNow, "mail")).await, done(3));
     rig.clock.advance_ms(1_000);
-    rig.engine.turn().await.unwrap();
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let into_sms = bulk(Action::SetQueue { queue: name("sms") }, "mail");
     let tally = ended(&rig, into_sms).await;
     assert_eq!((tally.done, tally.failed), (0, 0));
@@ -172,7 +172,7 @@ async fn what_has_fired_is_buried_too_unless_an_executor_has_it(rig: Rig) {
     assert_eq!(ended(&rig, bulk(Action::RunNow, "mail")).await, done(3));
     for _ in 0..3 {
         rig.clock.advance_ms(1_000);
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
     }
     assert_eq!(states(&rig, &tasks).await, [State::Ready; 3]);
     let bury = bulk(Action::Bury, "mail");
@@ -188,7 +188,7 @@ on_both!(finished_tasks_are_deleted_and_no_others);
 async fn finished_tasks_are_deleted_and_no_others(rig: Rig) {
     let finished = rig.insert("mail", 12).await;
     assert_eq!(ended(&rig, bulk(Action::RunNow, "mail")).await, done(12));
-    settled(&rig, "mail", Report::Succeeded).await;
+    recorded(&rig, "mail", Report::Succeeded).await;
     let waiting = rig.insert("mail", 3).await;
     let cancelled = rig.insert("sms", 2).await;
     assert_eq!(ended(&rig, bulk(CANCEL, "sms")).await, done(2));

@@ -1,4 +1,4 @@
-//! An engine that dies between two steps of a bulk operation: another goes on, each task is changed once, and all are counted
+//! An engine that dies between two steps of a bulk operation: another continues, each task is changed once, and all are counted
 //! once. The table is in docs/consistency-tests.md, "Bulk operations".
 
 use super::rig::{CANCEL, HOUR_MS, Rig, START, bulk, on_both};
@@ -47,7 +47,7 @@ async fn dies_at<G: Copy + Eq + Hash + Debug + Send>(
     }
     running.abort_all();
     assert!(running.join_next().await.unwrap().unwrap_err().is_cancelled());
-    // What it had sent goes on without it, as in a database whose client has died.
+    // What it had sent continues without it, as in a database whose client has died.
     gate.open();
     true
 }

@@ -1,4 +1,4 @@
-//! A database that is away: an operation goes on in the others, says what it waits for, and finishes there when it is back. On two
+//! A database that is unavailable: an operation continues in the others, says what it waits for, and finishes there when it is back. On two
 //! databases of a private MariaDB, the second behind a proxy that is cut.
 
 use super::{
@@ -27,14 +27,14 @@ async fn until_done(rig: &Rig, id: i64, count: u64) -> StoredBulk {
     panic!("it does not go on: {:?}", rig.get(id).await);
 }
 
-struct Site {
+struct DatabasesSite {
     rig: Rig,
     second: Proxy,
     tasks: Vec<Task>,
     id: i64,
 }
 
-impl Site {
+impl DatabasesSite {
     async fn new(rate: u32) -> Self {
         let (rig, second) = Rig::two_databases().await;
         let tasks = rig.insert("mail", TASKS).await;
@@ -86,14 +86,14 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_others_tasks_go_on_while_a_database_is_away_from_the_beginning() {
-    let site = Site::new(100_000).await;
+    let site = DatabasesSite::new(100_000).await;
     site.second.set(Way::Cut);
     site.goes_on_and_is_whole_in_the_end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_others_tasks_go_on_when_a_database_goes_away_in_the_middle_of_a_batch() {
-    let site = Site::new(30).await;
+    let site = DatabasesSite::new(30).await;
     site.rig.run().await;
     let stored = site.rig.get(site.id).await;
     assert!(!stored.progress.batch.is_empty() && stored.progress.tally.done > 0, "{stored:?}");
@@ -103,7 +103,7 @@ async fn the_others_tasks_go_on_when_a_database_goes_away_in_the_middle_of_a_bat
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_and_goes_loses_nothing_and_doubles_nothing() {
-    let site = Site::new(30).await;
+    let site = DatabasesSite::new(30).await;
     for _ in 0..4 {
         site.second.set(Way::Cut);
         for _ in 0..2 {

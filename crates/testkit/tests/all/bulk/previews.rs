@@ -123,7 +123,7 @@ async fn a_page_is_full_unless_nothing_more_matches(rig: Rig) {
         }
         assert!(query.before_id.is_none() && ids.windows(2).all(|pair| pair[0] > pair[1]), "{queue:?}");
     }
-    // Sifted by who asks, too: one in ten is seen.
+    // Sifted by the caller, too: one in ten is seen.
     let found = rig.engine.search(&of(Some("mail")), 11, |task| task.place.id % 10 == 0).await.unwrap();
     assert!(found.page.tasks.len() >= 10 || !found.is_complete, "{}", found.page.tasks.len());
     let nobody = Query { queue: Some(name("nobody")), ..of(None) };

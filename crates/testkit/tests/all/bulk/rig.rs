@@ -135,7 +135,7 @@ impl Rig {
             NewTask { payload: Content::json(nth.to_string()), ..task }
         };
         let inserted = self.engine.insert((0..count).map(ask).collect(), "test").await.unwrap();
-        self.engine.turn().await.unwrap();
+        self.engine.run_once().await.unwrap();
         inserted.into_iter().map(|inserted| inserted.task).collect()
     }
 

@@ -1,8 +1,8 @@
 //! The console while the database does not answer: the store hangs until the page has been answered. Seen to fail: with a console
 //! that waits for its rendering.
 
-use super::browser::{Browser, Page};
-use crate::access::site::{ADMIN, Site, ask};
+use super::browser::{Browser, BrowserPage};
+use crate::access::site::{ADMIN, AccessSite, ask};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::{HANG_LIMIT, until},
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 const PAGE: &str = "/console/tasks";
 const KEPT: &str = "id=\"kept\" role=\"status\"";
 
-fn is_fresh(page: &Page) -> bool {
+fn is_fresh(page: &BrowserPage) -> bool {
     page.status == 200 && !page.text.contains(KEPT)
 }
 
@@ -28,17 +28,17 @@ async fn fresh(browser: &mut Browser<'_>, text: &str) {
 }
 
 /// While the store hangs.
-async fn answered(browser: &mut Browser<'_>) -> Page {
+async fn answered(browser: &mut Browser<'_>) -> BrowserPage {
     timeout(HANG_LIMIT, browser.get(PAGE)).await.expect("the page is answered while the store hangs")
 }
 
-async fn task(site: &Site) -> String {
+async fn task(site: &AccessSite) -> String {
     site.insert("default", json!({"queue": "mail", "delay_ms": 600_000})).await
 }
 
 #[tokio::test]
 async fn a_page_is_answered_with_its_last_rendering_while_the_store_hangs() {
-    let site = Site::sqlite().await.impatient();
+    let site = AccessSite::sqlite().await.impatient();
     let first = task(&site).await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     fresh(&mut browser, &first).await;
@@ -47,7 +47,7 @@ async fn a_page_is_answered_with_its_last_rendering_while_the_store_hangs() {
     let page = answered(&mut browser).await.expect(200);
     gate.reached().await;
     page.must_have(KEPT).must_have(": the database does not answer.").must_have(&first);
-    // The site's clock stands at 17:46:40.
+    // The site's clock is at 17:46:40.
     page.must_have(">17:46:40</time>");
     assert!(!page.text.contains(&second), "nothing was read since");
     let under_way = gate.came();
@@ -59,7 +59,7 @@ async fn a_page_is_answered_with_its_last_rendering_while_the_store_hangs() {
 
 #[tokio::test]
 async fn a_page_whose_store_refuses_is_answered_with_its_last_rendering() {
-    let site = Site::sqlite().await.impatient();
+    let site = AccessSite::sqlite().await.impatient();
     let first = task(&site).await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     fresh(&mut browser, &first).await;
@@ -74,7 +74,7 @@ async fn a_page_whose_store_refuses_is_answered_with_its_last_rendering() {
 
 #[tokio::test]
 async fn another_token_never_sees_what_is_kept() {
-    let site = Site::sqlite().await.impatient();
+    let site = AccessSite::sqlite().await.impatient();
     let first = task(&site).await;
     let (_, token) = site.token("viewer", &["*"], &["*"]).await;
     let (mut admin, mut viewer) =
@@ -93,7 +93,7 @@ async fn another_token_never_sees_what_is_kept() {
 
 #[tokio::test]
 async fn what_is_kept_of_a_token_ends_with_its_logout_and_its_revocation() {
-    let site = Site::sqlite().await.impatient();
+    let site = AccessSite::sqlite().await.impatient();
     let first = task(&site).await;
     let (id, token) = site.token("viewer", &["*"], &["*"]).await;
     let (mut admin, mut viewer) =

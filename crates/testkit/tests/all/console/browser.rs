@@ -1,6 +1,6 @@
 //! A browser without scripts: keeps cookies, sends forms, follows no redirect by itself. Reads of a page what it needs.
 
-use crate::access::site::Site;
+use crate::access::site::AccessSite;
 use axum::{
     body::Body,
     http::{HeaderMap, Request},
@@ -15,7 +15,7 @@ use tower::ServiceExt as _;
 pub(super) const FROM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
 
 pub(super) struct Browser<'a> {
-    site: &'a Site,
+    site: &'a AccessSite,
     pub(super) cookies: BTreeMap<String, String>,
     /// Of every request.
     pub(super) headers: Vec<(&'static str, &'static str)>,
@@ -23,13 +23,13 @@ pub(super) struct Browser<'a> {
     pub(super) names_its_page: bool,
 }
 
-pub(super) struct Page {
+pub(super) struct BrowserPage {
     pub(super) status: u16,
     pub(super) text: String,
     pub(super) headers: HeaderMap,
 }
 
-impl Page {
+impl BrowserPage {
     #[track_caller]
     pub(super) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
@@ -59,23 +59,23 @@ impl Page {
 }
 
 impl<'a> Browser<'a> {
-    pub(super) const fn at(site: &'a Site) -> Self {
+    pub(super) const fn at(site: &'a AccessSite) -> Self {
         Self { site, cookies: BTreeMap::new(), headers: Vec::new(), names_its_page: true }
     }
 
     /// At the overview, with this token.
-    pub(super) async fn signed_in(site: &'a Site, token: &str) -> Self {
+    pub(super) async fn signed_in(site: &'a AccessSite, token: &str) -> Self {
         let mut browser = Self::at(site);
         let page = browser.post("/console/login", &[("token", token)]).await.expect(303);
         assert_eq!(page.location(), "/console");
         browser
     }
 
-    pub(super) async fn get(&mut self, path: &str) -> Page {
+    pub(super) async fn get(&mut self, path: &str) -> BrowserPage {
         self.send("GET", path, None).await
     }
 
-    pub(super) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(super) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> BrowserPage {
         let mut body = String::new();
         for (name, value) in fields {
             let separator = if body.is_empty() { "" } else { "&" };
@@ -85,17 +85,17 @@ impl<'a> Browser<'a> {
     }
 
     /// Opens a page and sends its form, with these fields besides its seal.
-    pub(super) async fn submit(&mut self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(super) async fn submit(&mut self, path: &str, fields: &[(&str, &str)]) -> BrowserPage {
         let seal = self.get(path).await.expect(200).seal();
         let mut all = vec![("form_token", seal.as_str())];
         all.extend(fields);
         self.post(path, &all).await
     }
 
-    async fn send(&mut self, method: &str, path: &str, body: Option<String>) -> Page {
+    async fn send(&mut self, method: &str, path: &str, body: Option<String>) -> BrowserPage {
         let (parts, body) = self.open(method, path, body).await.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        Page {
+        BrowserPage {
             status: parts.status.as_u16(),
             text: String::from_utf8(bytes.to_vec()).unwrap(),
             headers: parts.headers,

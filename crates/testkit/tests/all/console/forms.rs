@@ -1,21 +1,21 @@
 //! What forms do, and what they do not do without their seal or against the caller's role. Seen to fail: with a seal that is not looked
 //! at; with a caller's address that is not carried over.
 
-use super::browser::{Browser, FROM, Page};
-use crate::access::site::{ADMIN, Site, get};
+use super::browser::{Browser, BrowserPage, FROM};
+use crate::access::site::{ADMIN, AccessSite, get};
 use serde_json::json;
 
-async fn queue(site: &Site) -> serde_json::Value {
+async fn queue(site: &AccessSite) -> serde_json::Value {
     site.admin(get("/v1/queues/mail")).await.expect(200)
 }
 
-async fn one_task(site: &Site) -> String {
+async fn one_task(site: &AccessSite) -> String {
     site.insert("default", json!({"queue": "mail", "delay_ms": 60_000, "payload": {"n": 1}})).await
 }
 
 #[tokio::test]
 async fn a_form_without_its_seal_or_of_another_site_does_nothing() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     one_task(&site).await;
     let (_, other) = site.token("operator", &["*"], &["*"]).await;
     let foreign_seal = Browser::signed_in(&site, &other).await.get("/console/queues/mail/pause").await.seal();
@@ -44,7 +44,7 @@ async fn a_form_without_its_seal_or_of_another_site_does_nothing() {
 
 #[tokio::test]
 async fn a_queue_is_paused_with_a_reason_after_being_asked_and_resumed() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         one_task(&site).await;
         let mut browser = Browser::signed_in(&site, ADMIN).await;
         browser
@@ -66,7 +66,7 @@ async fn a_queue_is_paused_with_a_reason_after_being_asked_and_resumed() {
 
 #[tokio::test]
 async fn settings_are_checked_as_the_api_does_and_nobodys_change_is_overwritten_unseen() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     one_task(&site).await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let path = "/console/queues/mail/settings";
@@ -109,13 +109,13 @@ async fn settings_are_checked_as_the_api_does_and_nobodys_change_is_overwritten_
         .must_have("Attempts at a time");
 }
 
-async fn state(site: &Site, reference: &str) -> String {
+async fn state(site: &AccessSite, reference: &str) -> String {
     site.admin(get(format!("/v1/tasks/{reference}"))).await.expect(200)["state"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_task_is_changed_and_cancelled_and_its_payload_keeps_its_digits() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let reference = one_task(&site).await;
         let mut browser = Browser::signed_in(&site, ADMIN).await;
         let path = format!("/console/tasks/{reference}/change");
@@ -146,7 +146,7 @@ async fn a_task_is_changed_and_cancelled_and_its_payload_keeps_its_digits() {
 
 #[tokio::test]
 async fn what_was_picked_is_done_one_by_one_and_each_says_what_became_of_it() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (first, second) = (one_task(&site).await, one_task(&site).await);
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     browser.get("/console/tasks").await.expect(200).must_have(&first).must_have(&second);
@@ -163,7 +163,7 @@ async fn what_was_picked_is_done_one_by_one_and_each_says_what_became_of_it() {
 
 #[tokio::test]
 async fn a_bulk_operation_is_counted_first_and_confirmed_as_it_was_seen() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         for _ in 0..3 {
             one_task(&site).await;
         }
@@ -197,7 +197,7 @@ async fn a_bulk_operation_is_counted_first_and_confirmed_as_it_was_seen() {
 
 #[tokio::test]
 async fn a_viewer_sees_dead_buttons_with_the_reason_and_is_refused_by_the_api_anyway() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let reference = one_task(&site).await;
     let (_, token) = site.token("viewer", &["*"], &["*"]).await;
     let mut browser = Browser::signed_in(&site, &token).await;
@@ -207,7 +207,7 @@ async fn a_viewer_sees_dead_buttons_with_the_reason_and_is_refused_by_the_api_an
     assert!(!page.text.contains("/console/tokens"), "nor to what is not theirs");
     let seal = page.seal();
     for path in ["/console/queues/mail/pause".to_owned(), format!("/console/tasks/{reference}/cancel")] {
-        let page: Page = browser.post(&path, &[("form_token", &seal)]).await;
+        let page: BrowserPage = browser.post(&path, &[("form_token", &seal)]).await;
         assert!(matches!(page.status, 403 | 422), "{path}: {}", page.status);
         page.must_have("auth.denied");
     }
@@ -218,7 +218,7 @@ async fn a_viewer_sees_dead_buttons_with_the_reason_and_is_refused_by_the_api_an
 
 #[tokio::test]
 async fn the_audit_says_from_where_and_that_it_was_the_console() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     one_task(&site).await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     browser.submit("/console/queues/mail/pause", &[]).await.expect(303);
@@ -231,7 +231,7 @@ async fn the_audit_says_from_where_and_that_it_was_the_console() {
 
 #[tokio::test]
 async fn a_token_is_made_shown_once_and_revoked() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let page = browser
         .submit("/console/tokens/new", &[("name", "ci"), ("role", "viewer"), ("queues", "mail-*")])

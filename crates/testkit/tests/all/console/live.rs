@@ -1,7 +1,7 @@
-//! Open pages. Time is tokio's, which stands still while nobody waits. Seen to fail: with a stream that sends what has not changed.
+//! Open pages. Time is tokio's, which stands still while no caller waits. Seen to fail: with a stream that sends what has not changed.
 
 use super::browser::Browser;
-use crate::access::site::{ADMIN, Site, ask};
+use crate::access::site::{ADMIN, AccessSite, ask};
 use axum::body::BodyDataStream;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn names(events: &[(String, Value)]) -> Vec<&str> {
 }
 
 /// How often the list of queues was.
-async fn asked(site: &Site) -> u64 {
+async fn asked(site: &AccessSite) -> u64 {
     let metrics = site.admin(crate::access::site::get("/metrics")).await.text;
     let wanted = "punctual_http_request_seconds_count{method=\"GET\",route=\"/v1/queues\"}";
     let line = metrics.lines().find(|line| line.starts_with(wanted));
@@ -64,7 +64,7 @@ async fn asked(site: &Site) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_page_gets_what_changed_and_nothing_else() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let mut stream = Stream::of(&mut browser, "/console/queues").await;
     let first = stream.look().await;
@@ -80,7 +80,7 @@ async fn an_open_page_gets_what_changed_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_page_is_told_when_its_session_is_over() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (id, token) = site.token("viewer", &["*"], &["*"]).await;
     let mut browser = Browser::signed_in(&site, &token).await;
     let mut stream = Stream::of(&mut browser, "/console/queues").await;
@@ -93,7 +93,7 @@ async fn an_open_page_is_told_when_its_session_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_after_a_while_so_that_its_page_comes_again() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let mut stream = Stream::of(&mut browser, "/console/queues").await;
     let mut looks = 0;
@@ -111,7 +111,7 @@ async fn a_stream_ends_after_a_while_so_that_its_page_comes_again() {
 
 #[tokio::test]
 async fn nobody_gets_a_stream_of_what_is_no_page_or_without_a_session() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     for of in ["", "/v1/tasks", "/console/nowhere"] {
         browser.get(&format!("/console/live?of={of}")).await.expect(404);
@@ -128,7 +128,7 @@ async fn nobody_gets_a_stream_of_what_is_no_page_or_without_a_session() {
 
 #[tokio::test(start_paused = true)]
 async fn one_token_does_not_take_the_places_of_all_and_nobody_takes_one() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let mut open = Vec::new();
     for _ in 0..50 {
@@ -157,7 +157,7 @@ async fn one_token_does_not_take_the_places_of_all_and_nobody_takes_one() {
 
 #[tokio::test(start_paused = true)]
 async fn two_logins_with_one_token_share_and_each_session_ends_by_itself() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut first = Browser::signed_in(&site, ADMIN).await;
     site.clock.advance_ms(60_000);
     let mut second = Browser::signed_in(&site, ADMIN).await;
@@ -179,7 +179,7 @@ async fn two_logins_with_one_token_share_and_each_session_ends_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn viewers_of_one_page_with_one_token_share_what_is_rendered() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let mut streams = Vec::new();
     for _ in 0..20 {

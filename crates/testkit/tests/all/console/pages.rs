@@ -1,8 +1,8 @@
 //! Every page, over an empty engine and a filled one, on both kinds of store. Seen to fail: with a page that is not named here, and with one
 //! that has a style in it.
 
-use super::browser::{Browser, Page};
-use crate::access::site::{ADMIN, Site, ask, get, post};
+use super::browser::{Browser, BrowserPage};
+use crate::access::site::{ADMIN, AccessSite, ask, get, post};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -137,7 +137,7 @@ fn every_route_of_the_console_is_walked() {
 fn every_page_of_the_console_is_looked_at_in_chromium() {
     let flow = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/console/flows/every_page.mjs");
     let flow = std::fs::read_to_string(flow).unwrap();
-    // Addresses are the strings that begin with `/console`; what is filled in stands for a name.
+    // Addresses are the strings that begin with `/console`; what is filled in represents a name.
     let quoted = flow.split(['"', '`']).filter(|part| part.starts_with("/console"));
     let paths: Vec<Vec<&str>> =
         quoted.map(|text| text.split('?').next().unwrap().split('/').collect()).collect();
@@ -157,7 +157,7 @@ fn every_page_of_the_console_is_looked_at_in_chromium() {
 
 /// Of a page that is shown to anybody: whole, guarded, and without what the policy would refuse.
 #[track_caller]
-pub(super) fn check(address: &str, page: &Page) {
+pub(super) fn check(address: &str, page: &BrowserPage) {
     let policy = page.header("content-security-policy");
     for part in [
         "default-src 'none'",
@@ -188,7 +188,7 @@ pub(super) fn check(address: &str, page: &Page) {
 
 #[tokio::test]
 async fn every_page_is_whole_over_an_engine_that_has_nothing() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     for (_, address, is_always) in every_page(&There::nothing()) {
         let page = browser.get(&address).await;
@@ -202,7 +202,7 @@ async fn every_page_is_whole_over_an_engine_that_has_nothing() {
 }
 
 /// Tasks that wait, run, are retried and are dead, a paused queue, an executor, a bulk operation, a token.
-pub(super) async fn fill(site: &Site, text: &str) -> There {
+pub(super) async fn fill(site: &AccessSite, text: &str) -> There {
     let labels = json!({"team": text});
     let task = |more: serde_json::Value| {
         let mut task = json!({"queue": "mail", "kind": "welcome", "payload": {"to": text, text: [1, null, true]}, "labels": labels});
@@ -213,7 +213,7 @@ pub(super) async fn fill(site: &Site, text: &str) -> There {
     site.insert("default", task(json!({"delay_ms": 50, "payload": text, "max_attempts": 1}))).await;
     site.insert("default", task(json!({"delay_ms": 60, "queue": "other"}))).await;
     for _ in 0..3 {
-        site.turn(1_000).await;
+        site.run_once(1_000).await;
     }
     let leased = site.lease("default", "mail").await;
     let beat = json!({"executor": "x", "host": text, "leases": [{"ref": leased[0]["ref"], "token": leased[0]["token"], "progress": {"said": text}}]});
@@ -231,13 +231,13 @@ pub(super) async fn fill(site: &Site, text: &str) -> There {
     let nodes = json!({"first": {"task": made}, "last": {"task": made, "after": ["first"]}});
     let workflow = json!({"name": "order", "input": {"said": text}, "nodes": nodes});
     let workflow = site.admin(post("/v1/workflows", workflow)).await.expect(201);
-    site.turn(1_000).await;
+    site.run_once(1_000).await;
     There { task: waits, bulk, token, workflow: workflow["ref"].as_str().unwrap().to_owned() }
 }
 
 #[tokio::test]
 async fn every_page_is_whole_over_an_engine_that_has_something_on_both_kinds_of_store() {
-    for site in [Site::sqlite().await, Site::mysql().await] {
+    for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
         let there = fill(&site, "ada").await;
         let mut browser = Browser::signed_in(&site, ADMIN).await;
         for (route, address, _) in every_page(&there) {
@@ -267,7 +267,7 @@ async fn every_page_is_whole_over_an_engine_that_has_something_on_both_kinds_of_
 
 #[tokio::test]
 async fn each_page_has_its_json_beside_it() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     fill(&site, "ada").await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     browser
@@ -278,8 +278,8 @@ async fn each_page_has_its_json_beside_it() {
         .must_have("curl");
     let page = browser.get("/console/json?call=%2Fv1%2Fqueues%2Fmail").await.expect(200);
     assert!(page.header("content-type").starts_with("application/json"));
-    let told = site.admin(get("/v1/queues/mail")).await;
-    assert_eq!(page.text, told.text, "byte for byte: nothing reads its numbers and writes them anew");
+    let reported = site.admin(get("/v1/queues/mail")).await;
+    assert_eq!(page.text, reported.text, "byte for byte: nothing reads its numbers and writes them anew");
     for beyond in [
         "/console/json",
         "/console/json?call=%2Fmetrics",
@@ -292,7 +292,7 @@ async fn each_page_has_its_json_beside_it() {
 
 #[tokio::test]
 async fn a_namespace_stays_in_the_addresses_of_its_pages() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     site.insert("shop", json!({"queue": "carts", "delay_ms": 60_000})).await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     browser
@@ -307,7 +307,7 @@ async fn a_namespace_stays_in_the_addresses_of_its_pages() {
 
 #[tokio::test]
 async fn assets_are_kept_for_ever_under_names_that_change_with_them() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::at(&site);
     let page = browser.get("/console/login").await.expect(200);
     check("/console/login", &page);
@@ -324,7 +324,7 @@ async fn assets_are_kept_for_ever_under_names_that_change_with_them() {
 
 #[tokio::test]
 async fn times_are_in_the_zone_that_was_chosen() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let reference = {
         let task = json!({"queue": "mail", "execute_at_ms": 1_900_000_100_000_i64});
         site.send(post("/v1/tasks", task)).await.expect(201)["ref"].as_str().unwrap().to_owned()

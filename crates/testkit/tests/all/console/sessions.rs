@@ -1,13 +1,13 @@
 //! In and out. Seen to fail: with a session that does not look at its seal, and with one that does not end.
 
 use super::browser::Browser;
-use crate::access::site::{ADMIN, Site, ask};
+use crate::access::site::{ADMIN, AccessSite, ask};
 
 const HOURS_MS: u64 = 3_600_000;
 
 #[tokio::test]
 async fn who_is_nobody_is_led_to_the_login_and_back_to_where_they_were() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::at(&site);
     let page = browser.get("/console/queues?prefix=ma").await.expect(303);
     assert_eq!(page.location(), "/console/login?next=%2Fconsole%2Fqueues%3Fprefix%3Dma");
@@ -29,7 +29,7 @@ async fn who_is_nobody_is_led_to_the_login_and_back_to_where_they_were() {
 
 #[tokio::test]
 async fn nobody_is_led_away_from_the_console_by_the_login() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     for next in [
         "https://evil.example",
         "//evil.example",
@@ -49,7 +49,7 @@ async fn nobody_is_led_away_from_the_console_by_the_login() {
 /// Seen to fail: with a form that says nothing taken for one from here.
 #[tokio::test]
 async fn a_login_says_which_page_it_is_from() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let login = async |names_its_page: bool, headers: &[(&'static str, &'static str)], status: u16| {
         let mut browser = Browser::at(&site);
         (browser.names_its_page, browser.headers) = (names_its_page, headers.to_vec());
@@ -67,7 +67,7 @@ async fn a_login_says_which_page_it_is_from() {
 
 #[tokio::test]
 async fn a_cookie_is_for_tls_alone_where_the_browser_came_over_it() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::at(&site);
     browser.headers = vec![("sec-fetch-site", "same-origin"), ("origin", "https://localhost")];
     let page = browser.post("/console/login", &[("token", ADMIN)]).await.expect(303);
@@ -87,7 +87,7 @@ async fn a_cookie_is_for_tls_alone_where_the_browser_came_over_it() {
 
 #[tokio::test]
 async fn a_token_that_is_not_good_is_told_so_and_gets_no_cookie() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (_, executor) = site.token("executor", &["*"], &["*"]).await;
     for (token, status, said) in [
         ("punctual_aaaaaaaaaaaa_nonsense", 401, "This token is not valid"),
@@ -103,7 +103,7 @@ async fn a_token_that_is_not_good_is_told_so_and_gets_no_cookie() {
 
 #[tokio::test]
 async fn a_session_ends_after_twelve_hours_without_use_and_says_so() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     site.clock.advance_ms(11 * HOURS_MS);
     browser.get("/console").await.expect(200);
@@ -118,7 +118,7 @@ async fn a_session_ends_after_twelve_hours_without_use_and_says_so() {
 
 #[tokio::test]
 async fn a_session_whose_token_is_revoked_is_over_at_once() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let (id, token) = site.token("viewer", &["*"], &["*"]).await;
     let mut browser = Browser::signed_in(&site, &token).await;
     browser.get("/console").await.expect(200);
@@ -130,7 +130,7 @@ async fn a_session_whose_token_is_revoked_is_over_at_once() {
 
 #[tokio::test]
 async fn a_session_is_good_at_every_engine_and_only_as_it_was_written() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let beside = site.beside();
     let browser = Browser::signed_in(&site, ADMIN).await;
     let mut elsewhere = Browser::at(&beside);
@@ -149,7 +149,7 @@ async fn a_session_is_good_at_every_engine_and_only_as_it_was_written() {
 
 #[tokio::test]
 async fn who_signs_out_is_out() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::signed_in(&site, ADMIN).await;
     let seal = browser.get("/console").await.expect(200).seal();
     browser.post("/console/logout", &[]).await.expect(403);
@@ -162,7 +162,7 @@ async fn who_signs_out_is_out() {
 
 #[tokio::test]
 async fn where_there_are_no_tokens_there_is_no_login_and_forms_are_sealed_all_the_same() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let mut browser = Browser::at(&site);
     browser.get("/console").await.expect(200).must_have("no tokens");
     browser.post("/console/queues/q/pause", &[]).await.expect(403);
@@ -175,7 +175,7 @@ async fn where_there_are_no_tokens_there_is_no_login_and_forms_are_sealed_all_th
 
 #[tokio::test]
 async fn browsers_are_led_to_the_console_and_programs_to_the_documentation() {
-    let site = Site::open().await;
+    let site = AccessSite::open().await;
     let mut browser = Browser::at(&site);
     assert_eq!(browser.get("/").await.expect(307).location(), "/docs/");
     browser.headers = vec![("accept", "text/html,application/xhtml+xml")];
@@ -185,7 +185,7 @@ async fn browsers_are_led_to_the_console_and_programs_to_the_documentation() {
 
 #[tokio::test(start_paused = true)]
 async fn who_tries_tokens_is_slowed_down_as_everywhere_and_a_good_token_is_not_locked_out() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::at(&site);
     for _ in 0..10 {
         browser.post("/console/login", &[("token", "punctual_aaaaaaaaaaaa_wrong")]).await.expect(401);
@@ -197,7 +197,7 @@ async fn who_tries_tokens_is_slowed_down_as_everywhere_and_a_good_token_is_not_l
 /// Seen to fail: with such cookies taken for none.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_no_token_has_sealed_counts_as_a_guess() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let mut browser = Browser::at(&site);
     for _ in 0..11 {
         browser.headers = vec![("cookie", "punctual_session=punctual_aaaaaaaaaaaa_wrong")];
@@ -210,14 +210,14 @@ async fn a_session_that_no_token_has_sealed_counts_as_a_guess() {
 
 #[tokio::test]
 async fn a_form_of_nobody_is_short() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let long = "x".repeat(20 << 10);
     Browser::at(&site).post("/console/login", &[("token", &long)]).await.expect(422).must_have("longer than");
 }
 
 #[tokio::test]
 async fn who_reaches_one_namespace_sees_that_one_and_is_told_what_is_not_theirs() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     site.insert("shop", serde_json::json!({"queue": "carts", "delay_ms": 60_000})).await;
     site.insert("default", serde_json::json!({"queue": "secret", "delay_ms": 60_000})).await;
     let (_, token) = site.token("operator", &["shop"], &["*"]).await;
@@ -233,7 +233,7 @@ async fn who_reaches_one_namespace_sees_that_one_and_is_told_what_is_not_theirs(
 
 #[tokio::test]
 async fn a_link_of_another_site_finds_the_session_that_its_browser_has() {
-    let site = Site::sqlite().await;
+    let site = AccessSite::sqlite().await;
     let signed_in = Browser::signed_in(&site, ADMIN).await;
     // As the browser comes by the link: without its cookie.
     let mut elsewhere = Browser::at(&site);

@@ -20,7 +20,7 @@ impl Ground for OnDatabases {
         let store = Arc::new(MysqlStore::open(std::slice::from_ref(&self.url), options).await.unwrap());
         let ownership = Arc::new(store.ownership());
         let limiter = Arc::new(StoredLimiter::new(ownership.clone(), RateClock::Server));
-        let shared = Some(Shared { ownership, signals: Arc::new(NoSignals), stored_limiter: None });
+        let shared = Some(SharedBackends { ownership, signals: Arc::new(NoSignals), stored_limiter: None });
         Stand { store, hot: Arc::new(NoHot), limiter, bus: Arc::new(MemoryBus::default()), shared }
     }
 }

@@ -1,6 +1,6 @@
 //! Changes whose connection is killed, or whose answer cannot be read: what is said agrees with what was done.
 
-use super::site::Site;
+use super::site::ShardedSite;
 use crate::engine::queue;
 use punctual_bus::MemoryBus;
 use punctual_contract::{Happened, Store, store::Change};
@@ -95,7 +95,7 @@ async fn a_change_that_cannot_be_read_back_is_not_said_to_be_undone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_was_done_is_never_said_of_what_was_done_while_connections_are_killed() {
-    let site = Site::new(1).await;
+    let site = ShardedSite::new(1).await;
     let places: Vec<TaskRef> = {
         let tasks = (0..180).map(|_| far(site.now())).collect();
         site.engine()

@@ -1,8 +1,8 @@
-//! Limits and caps while one database of two is away: places of the other's attempts are freed and given, those of the one that
-//! is away stay as they are, a limiter that was lost waits for all leases, and caps go by what was counted last. Turned by
+//! Limits and caps while one database of two is unavailable: places of the other's attempts are freed and given, those of the one that
+//! is unavailable stay as they are, a limiter that was lost waits for all leases, and caps go by what was counted last. Turned by
 //! hand on an embedded store that says to have two parts, and on two real databases.
 
-use super::site::Site;
+use super::site::ShardedSite;
 use crate::{engine::queue, limits::set_queue};
 use punctual_bus::MemoryBus;
 use punctual_contract::{
@@ -14,7 +14,7 @@ use punctual_domain::{
     limits::Scope, name::Name, outcome::Report, place::TaskRef, settings::QueueSettings, task::NewTask,
     task::TaskResult, time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Refused, Settled};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Refused, Reported};
 use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -34,7 +34,7 @@ const LEASE_MS: i64 = 10 * HOUR_MS;
 const GRACE_MS: u64 = 11_000;
 const FULL_MS: u64 = 31_000;
 
-struct Rig {
+struct LimitedRig {
     clock: ManualClock,
     store: Arc<FaultyStore>,
     limiter: Arc<MemoryLimiter>,
@@ -66,7 +66,7 @@ fn engine(clock: &ManualClock, store: &Arc<FaultyStore>, limiter: &Arc<MemoryLim
     Engine::new(backends, Options::default())
 }
 
-impl Rig {
+impl LimitedRig {
     async fn new(settings: QueueSettings) -> Self {
         let clock = ManualClock::at(START);
         let inner: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
@@ -86,10 +86,10 @@ impl Rig {
         Self { engine: engine(&self.clock, &self.store, &limiter), limiter, ..self }
     }
 
-    /// What fails at a part that is away, fails.
+    /// What fails at a part that is unavailable, fails.
     async fn pass(&self, ms: u64) {
         self.clock.advance_ms(ms);
-        drop(self.engine.turn().await);
+        drop(self.engine.run_once().await);
     }
 
     async fn insert(&self, count: usize, at: Millis) -> Vec<TaskRef> {
@@ -131,7 +131,7 @@ fn ghost(place: TaskRef, now: Millis) -> Held {
 #[tokio::test]
 async fn places_of_the_database_that_is_well_are_freed_and_those_of_the_other_stay() {
     for away in [0, 1] {
-        let rig = Rig::new(limited(40)).await;
+        let rig = LimitedRig::new(limited(40)).await;
         let places = rig.insert(20, rig.clock.now().plus(HOUR_MS)).await;
         let stay = rig.count_in(away, places.iter().copied());
         rig.count_in(1 - away, places.iter().copied());
@@ -151,7 +151,7 @@ async fn places_of_the_database_that_is_well_are_freed_and_those_of_the_other_st
 #[tokio::test]
 async fn leases_of_the_database_that_is_well_get_their_places_and_those_of_the_other_when_it_is_back() {
     for away in [0, 1] {
-        let rig = Rig::new(QueueSettings::default()).await;
+        let rig = LimitedRig::new(QueueSettings::default()).await;
         let leased = rig.in_flight(20).await;
         let well = rig.count_in(1 - away, leased.iter().map(|lease| lease.place));
         rig.store.set_part_away(Some(away));
@@ -168,7 +168,7 @@ async fn leases_of_the_database_that_is_well_get_their_places_and_those_of_the_o
 #[tokio::test]
 async fn a_limiter_that_was_lost_while_a_database_is_away_gives_nothing_before_all_leases_are_known() {
     for away in [0, 1] {
-        let rig = Rig::new(limited(10)).await;
+        let rig = LimitedRig::new(limited(10)).await;
         let leased = rig.in_flight(8).await;
         rig.insert(20, rig.clock.now()).await;
         rig.store.set_part_away(Some(away));
@@ -188,8 +188,8 @@ async fn a_limiter_that_was_lost_while_a_database_is_away_gives_nothing_before_a
             report: Report::Succeeded,
             result: TaskResult::default(),
         };
-        let settled = rig.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        let recorded = rig.engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
+        assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
         assert_eq!(rig.held().await, 2);
     }
 }
@@ -211,7 +211,7 @@ async fn let_in(engine: &Engine, count: usize) -> usize {
 
 #[tokio::test]
 async fn caps_go_by_the_last_count_and_what_was_let_in_since_while_a_database_is_away() {
-    let rig = Rig::new(capped(10)).await;
+    let rig = LimitedRig::new(capped(10)).await;
     rig.insert(4, rig.clock.now().plus(HOUR_MS)).await;
     assert_eq!(let_in(&rig.engine, 3).await, 3);
     rig.store.set_part_away(Some(1));
@@ -221,7 +221,7 @@ async fn caps_go_by_the_last_count_and_what_was_let_in_since_while_a_database_is
     assert_eq!(let_in(&rig.engine, 5).await, 1, "and 2 more");
     rig.store.set_part_away(None);
     a_count_grows_old().await;
-    // The first who asks has it counted, and does not wait for it.
+    // The first the caller has it counted, and does not wait for it.
     let_in(&rig.engine, 1).await;
     until("it is counted again", || async { let_in(&rig.engine, 1).await == 1 }).await;
     a_count_grows_old().await;
@@ -231,7 +231,7 @@ async fn caps_go_by_the_last_count_and_what_was_let_in_since_while_a_database_is
 /// With nothing counted yet.
 #[tokio::test]
 async fn a_cap_that_is_set_while_a_database_is_away_keeps_no_task_out_of_the_other() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitedRig::new(QueueSettings::default()).await;
     rig.store.set_part_away(Some(1));
     set_queue(&rig.engine, &queue(), capped(10)).await;
     rig.pass(1_000).await;
@@ -240,7 +240,7 @@ async fn a_cap_that_is_set_while_a_database_is_away_keeps_no_task_out_of_the_oth
 
 #[tokio::test]
 async fn nobody_who_inserts_waits_for_a_database_that_cannot_be_counted() {
-    let rig = Rig::new(capped(1_000)).await;
+    let rig = LimitedRig::new(capped(1_000)).await;
     assert_eq!(let_in(&rig.engine, 1).await, 1);
     let silent = rig.store.faults.hold(StoreGroup::Read);
     // Nothing but the count is waited for from here on.
@@ -258,7 +258,7 @@ async fn nobody_who_inserts_waits_for_a_database_that_cannot_be_counted() {
 /// On real databases, the second of them cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn limits_and_caps_hold_on_real_databases_while_the_second_is_cut() {
-    let site = Site::new(1).await;
+    let site = ShardedSite::new(1).await;
     let limited = QueueSettings { max_waiting: Some(10_000), ..limited(2) };
     set_queue(site.engine(), &queue(), limited.clone()).await;
     site.until("the limit is known", async || {
@@ -268,7 +268,7 @@ async fn limits_and_caps_hold_on_real_databases_while_the_second_is_cut() {
     site.insert(300, 1_000..4_000).await;
     site.have_come(30).await;
     site.second.set(Way::Cut);
-    // What holds a place of the second keeps it; the first's go on with what is left, or when it is back.
+    // What holds a place of the second keeps it; the first's continue with what is left, or when it is back.
     let room = async || let_in(site.engine(), 1).await == 1;
     site.until("a count has failed, and there is room all the same", async || {
         room().await && site.engine().write_problems().len() == 1

@@ -1,7 +1,7 @@
 //! One engine of two loses its way to the second database: its partitions there go to the other one, and fire again while
 //! the way is still lost. Where both lose it nothing moves, neither when it goes nor when it comes back.
 
-use super::site::{self, Site};
+use super::site::{self, ShardedSite};
 use punctual_testkit::servers::Way;
 
 /// So many tasks come by the other engine before the way is back.
@@ -10,7 +10,7 @@ const MEANWHILE: usize = 40;
 const LOOKED_AT_MS: i64 = 9_000;
 
 async fn goes_to_the_other(way: Way) {
-    let site = Site::with_ways_apart().await;
+    let site = ShardedSite::with_ways_apart().await;
     let all_of = |owners: &[(String, i64)], engine: &str| owners.iter().all(|owner| owner.0 == engine);
     let owners = site.settled_owners_of_the_second().await;
     site.insert(500, 1_500..14_000).await;
@@ -53,7 +53,7 @@ async fn a_database_that_is_silent_to_one_engine_goes_to_one_that_reaches_it() {
 }
 
 async fn stays_where_it_is(way: Way) {
-    let site = Site::with_ways_apart().await;
+    let site = ShardedSite::with_ways_apart().await;
     let owners = site.settled_owners_of_the_second().await;
     let stays = async |what: &str| {
         let until = site.now().plus(LOOKED_AT_MS);

@@ -17,7 +17,7 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, SharedBackends};
 use punctual_hot::{RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
@@ -52,7 +52,7 @@ enum Ways {
     Apart,
 }
 
-pub(super) struct Site {
+pub(super) struct ShardedSite {
     pub(super) store: Arc<MysqlStore>,
     pub(super) first: Proxy,
     /// Of all.
@@ -102,7 +102,11 @@ async fn start(urls: &[String], redis: &Redis, options: Options) -> (Engine, Opt
     let signals = Arc::new(hot.signals().await.unwrap());
     let backends = Backends {
         blobs: None,
-        shared: Some(Shared { ownership: Arc::new(store.ownership()), signals, stored_limiter: None }),
+        shared: Some(SharedBackends {
+            ownership: Arc::new(store.ownership()),
+            signals,
+            stored_limiter: None,
+        }),
         store,
         limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
         hot: Arc::new(hot),
@@ -119,7 +123,7 @@ pub(super) fn task(execute_at: Millis) -> NewTask {
     NewTask { max_attempts: 1, ..NewTask::new(queue(), Name::new("k").unwrap(), execute_at) }
 }
 
-impl Site {
+impl ShardedSite {
     pub(super) async fn new(engines: usize) -> Self {
         Self::with(engines, Ways::Together, &Options::default()).await
     }
@@ -227,7 +231,7 @@ impl Site {
         self.until(&format!("{count} have come"), async || self.come() >= count).await;
     }
 
-    /// While tasks come it goes on: then nothing hangs.
+    /// While tasks come it continues: then nothing hangs.
     pub(super) async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
         let (mut come, mut since) = (self.come(), Instant::now());
         while !is_so().await {
@@ -337,7 +341,7 @@ impl Site {
             let Ok(books) = self.store.books().await else { return false };
             let of = |state| {
                 books
-                    .standing
+                    .tallies
                     .iter()
                     .filter(move |tally| tally.state == state)
                     .map(|tally| tally.tasks)
@@ -399,7 +403,7 @@ async fn report(engine: Engine, lease: Assignment) {
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
-    while engine.settle(vec![report.clone()], "test").await.is_err() {
+    while engine.record_outcomes(vec![report.clone()], "test").await.is_err() {
         tokio::time::sleep(BACK_OFF).await;
     }
 }

@@ -13,7 +13,7 @@ async fn previewed(process: &Process, queue: &str) -> i64 {
     process.bulks.preview(&name("acme"), bulk, "ada").await.unwrap().stored.id
 }
 
-async fn marks_at_what_is_gone_or_over_are_removed_and_all_others_stay(world: World) {
+async fn marks_at_what_is_gone_or_over_are_removed_and_all_others_stay(world: EvaluationsWorld) {
     let process = world.begins();
     // It is there, and nothing of it is evaluated after the first look.
     let resting = Schedule { enabled: false, ..every_minute() };
@@ -36,19 +36,22 @@ async fn marks_at_what_is_gone_or_over_are_removed_and_all_others_stay(world: Wo
         (EvaluationKind::Bulk, previews[0], true),
         (EvaluationKind::Bulk, previews[1], false),
     ];
-    let standing = async |engine: &str, number: i64, kind: EvaluationKind, id: i64| {
-        let turn = Turn { kind, engine: engine.to_owned(), number };
+    let marks_of_subject = async |engine: &str, number: i64, kind: EvaluationKind, id: i64| {
+        let pass = EvaluationPass { kind, engine: engine.to_owned(), number };
         let subject = Subject { id, namespace: name("acme"), name: id.to_string() };
-        world.schedules.begin_evaluations(&turn, &[subject], Crowd::Together, START).await.unwrap()[0]
+        world.schedules.begin_evaluations(&pass, &[subject], Crowd::Together, START).await.unwrap()[0]
     };
     for (kind, id, _) in all {
-        assert_eq!(standing("dead", 1, kind, id).await, Standing { is_marked: true, died: 0, at_work: 0 });
+        assert_eq!(
+            marks_of_subject("dead", 1, kind, id).await,
+            SubjectMarks { is_marked: true, died: 0, at_work: 0 }
+        );
     }
     // Only schedules are planned: of workflows and bulk operations nothing is evaluated, and so cleared, meanwhile.
     world.clock.advance_ms(601_000);
     process.planner.run_once(process.engine.now()).await.unwrap();
     for (kind, id, stays) in all {
-        let found = standing("after", 1, kind, id).await;
+        let found = marks_of_subject("after", 1, kind, id).await;
         assert_eq!(found.died, usize::from(stays), "{kind:?} {id}: {found:?}");
     }
 }

@@ -1,18 +1,18 @@
 //! Outcomes that wait for several databases, or for one that does not answer what is applied: none of them keeps the others waiting, and
 //! no call is waited for without end.
 
-use super::{LONG_MS, Rig, rig};
+use super::{ForLaterRig, LONG_MS, rig};
 use crate::crash_points::{Embedded, Ground, OnServers, succeeded};
 use punctual_contract::store::Assignment;
 use punctual_domain::state::State;
-use punctual_engine::Settled;
+use punctual_engine::Reported;
 use punctual_testkit::{faults::StoreGroup, patience::until};
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 const PARTS: usize = 3;
 
 /// One lease in each part of the store.
-async fn one_in_each(rig: &Rig) -> Vec<Assignment> {
+async fn one_in_each(rig: &ForLaterRig) -> Vec<Assignment> {
     let mut found: Vec<Option<Assignment>> = vec![None; PARTS];
     while found.iter().any(Option::is_none) {
         let lease = rig.leased(LONG_MS).await;
@@ -30,7 +30,7 @@ async fn one_that_hangs_keeps_no_others_outcomes_waiting(ground: Arc<dyn Ground>
     let leases = one_in_each(&rig).await;
     rig.goes_away();
     for lease in &leases {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     rig.store.set_part_stuck(Some(0));
     rig.store.faults.heal();
@@ -40,7 +40,7 @@ async fn one_that_hangs_keeps_no_others_outcomes_waiting(ground: Arc<dyn Ground>
     assert_eq!(rig.task(&leases[0]).await.state, State::Dispatched);
     // What comes now is not kept from those that answer either, time and again.
     let more = one_in_each(&rig).await;
-    assert_eq!(rig.settle(succeeded(&more[0])).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&more[0])).await, Reported::ForLater);
     rig.ends_well(&more[1]).await;
     rig.store.set_part_stuck(None);
     for lease in leases.iter().chain(&more[..2]) {
@@ -61,7 +61,7 @@ async fn what_waits_moves_along_with_its_partition(ground: Arc<dyn Ground>) {
         }
     };
     rig.goes_away();
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     rig.store.set_part_stuck(Some(0));
     rig.store.faults.heal();
     let before = rig.runs_of("outcomes_for_later");
@@ -81,7 +81,7 @@ async fn a_call_that_hangs_is_given_up_and_tried_again(ground: Arc<dyn Ground>) 
     let rig = rig(&*ground, directory.path()).await;
     let lease = rig.leased(LONG_MS).await;
     rig.goes_away();
-    assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     rig.journal.hides.store(true, SeqCst);
     let stuck = rig.store.faults.hold(StoreGroup::Apply);
     rig.store.faults.heal();

@@ -1,4 +1,4 @@
-//! Tasks that executors get while their database is away, in a queue that allows it: handed over once, written down when the database
+//! Tasks that executors get while their database is unavailable, in a queue that allows it: handed over once, written down when the database
 //! is back, and what a crash, a hang or another engine between any two steps does (`engine::for_later::hand_over` numbers them).
 
 mod ahead;
@@ -8,7 +8,7 @@ mod inserted;
 mod seeds;
 mod withdrawn;
 
-use super::{LONG_MS, Rig, SHORT_MS, journal, rig, rig_with};
+use super::{ForLaterRig, LONG_MS, SHORT_MS, journal, rig, rig_with};
 use crate::{
     crash_points::{Embedded, Ground, OnServers, queue, succeeded},
     limits::set_queue,
@@ -23,7 +23,7 @@ use punctual_domain::{
     task::{Content, NewTask},
     time::Millis,
 };
-use punctual_engine::{Cancelled, LeaseRequest, Settled};
+use punctual_engine::{Cancelled, LeaseRequest, Reported};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::until,
@@ -38,14 +38,14 @@ fn hands_over() -> QueueSettings {
 }
 
 /// An engine that owns every partition, and a queue that hands over.
-async fn ready_rig(ground: &dyn Ground, directory: &Path) -> Rig {
+async fn ready_rig(ground: &dyn Ground, directory: &Path) -> ForLaterRig {
     let rig = rig(ground, directory).await;
     set_queue(&rig.engine, &queue(), hands_over()).await;
     owns_all(&rig).await;
     rig
 }
 
-async fn owns_all(rig: &Rig) {
+async fn owns_all(rig: &ForLaterRig) {
     until("all partitions are owned", || async { rig.engine.owned() == usize::from(rig.truth.partitions()) })
         .await;
 }
@@ -55,7 +55,7 @@ fn request(queue: QueueKey, executor: &str, lease_ms: i64) -> LeaseRequest {
     LeaseRequest { queue, max: 10, wait_ms: 500, lease_ms, executor, version: None }
 }
 
-impl Rig {
+impl ForLaterRig {
     async fn inserted(&self, count: usize) -> Vec<TaskRef> {
         let task = || NewTask {
             payload: Content::json("{\"n\":1}"),
@@ -65,7 +65,7 @@ impl Rig {
         inserted.into_iter().map(|inserted| inserted.task.place).collect()
     }
 
-    /// Until so many have come, however many calls it takes; a database that is away may refuse some.
+    /// Until so many have come, however many calls it takes; a database that is unavailable may refuse some.
     async fn handed_over(&self, count: usize, executor: &str, lease_ms: i64) -> Vec<Assignment> {
         self.handed_over_of(&queue(), count, executor, lease_ms).await
     }
@@ -141,7 +141,7 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
     };
     assert!(lease_until >= now.plus(LONG_MS));
     for lease in &leased[..4] {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     let numbers = rig.numbers();
     assert_eq!((numbers.handed_over, numbers.leases_waiting, numbers.leases_written), (5, 5, 0));
@@ -202,7 +202,7 @@ async fn a_lease_whose_answer_was_lost_is_the_same_attempt(ground: Arc<dyn Groun
     let leased = rig.handed_over(2, "ann", LONG_MS).await;
     let row = rig.task(&leased[0]).await;
     assert_eq!((row.state, row.fence), (State::Dispatched, leased[0].fence), "the database has made it");
-    assert_eq!(rig.settle(succeeded(&leased[0])).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&leased[0])).await, Reported::ForLater);
     assert!(matches!(rig.heartbeat(&leased[1], 2 * LONG_MS).await, Extended::Held { .. }));
     rig.store.faults.heal();
     rig.has_ended_well(&leased[0]).await;
@@ -224,7 +224,7 @@ async fn a_database_that_says_nothing_is_not_waited_for(ground: Arc<dyn Ground>)
     let gates = [StoreGroup::Dispatch, StoreGroup::Apply, StoreGroup::Read, StoreGroup::Extend]
         .map(|group| rig.store.faults.hold(group));
     let leased = rig.handed_over(3, "ann", LONG_MS).await;
-    assert_eq!(rig.settle(succeeded(&leased[0])).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&leased[0])).await, Reported::ForLater);
     assert!(matches!(rig.heartbeat(&leased[1], LONG_MS).await, Extended::Held { .. }));
     gates.iter().for_each(|gate| gate.open());
     rig.has_ended_well(&leased[0]).await;
@@ -248,7 +248,7 @@ async fn it_is_handed_over_once_while_its_database_is_away(ground: Arc<dyn Groun
     rig.store.faults.heal();
     let second = rig.handed_over(1, "bob", LONG_MS).await.remove(0);
     assert_eq!((second.place.id, second.attempt), (first.place.id, 2));
-    assert_eq!(rig.settle(succeeded(&first)).await, Settled::Stale);
+    assert_eq!(rig.record_outcomes(succeeded(&first)).await, Reported::Stale);
     rig.ends_well(&second).await;
     rig.stop().await;
 }
@@ -262,7 +262,7 @@ async fn what_was_cancelled_or_leased_elsewhere_meanwhile_is_refused(ground: Arc
     let leased = rig.handed_over(3, "ann", LONG_MS).await;
     let [cancelled, elsewhere, silent] = leased.try_into().unwrap();
     for lease in [&cancelled, &elsewhere] {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     let now = rig.engine.now();
     let change = Change::Cancel { keep_until: now.plus(LONG_MS) };
@@ -289,7 +289,7 @@ async fn what_was_cancelled_or_leased_elsewhere_meanwhile_is_refused(ground: Arc
         assert_eq!((row.state, row.lease.unwrap().executor.as_str()), (State::Dispatched, "bob"));
     }
     assert_eq!(rig.heartbeat(&silent, LONG_MS).await, Extended::Lost);
-    assert_eq!(rig.settle(succeeded(&silent)).await, Settled::Stale, "it is bob's attempt");
+    assert_eq!(rig.record_outcomes(succeeded(&silent)).await, Reported::Stale, "it is bob's attempt");
     let numbers = rig.numbers();
     assert_eq!((numbers.leases_refused, numbers.leases_written, numbers.leases_waiting), (3, 0, 0));
     assert_eq!((numbers.applied, numbers.stale), (0, 2));
@@ -384,7 +384,7 @@ async fn an_outcome_at_another_engine_waits_for_its_lease(ground: Arc<dyn Ground
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     let other = rig_with(&*ground, journal(there.path(), 1 << 20)).await;
     other.goes_away();
-    assert_eq!(other.settle(succeeded(&lease)).await, Settled::ForLater);
+    assert_eq!(other.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     other.store.faults.heal();
     let looks = other.store.faults.counts(StoreGroup::Apply).passed;
     until("it was tried", || async { other.store.faults.counts(StoreGroup::Apply).passed > looks }).await;

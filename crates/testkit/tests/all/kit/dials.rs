@@ -8,12 +8,12 @@ use punctual_domain::{
 };
 use punctual_testkit::{
     conformance::{bus::assignment, hot::entry},
-    faults::{BusGroup, Counts, Dials, FaultyBus, FaultyHot, HotGroup},
+    faults::{BusGroup, Dials, FaultCounts, FaultyBus, FaultyHot, HotGroup},
     shared::SharedHot,
 };
 use std::{sync::Arc, time::Duration};
 
-async fn load_under(dials: Dials) -> (Option<Happened>, usize, Counts) {
+async fn load_under(dials: Dials) -> (Option<Happened>, usize, FaultCounts) {
     let inner = Arc::new(SharedHot::new(64));
     let hot = FaultyHot::new(Arc::<SharedHot>::clone(&inner), 1);
     hot.faults.set(HotGroup::Load, dials);
@@ -23,14 +23,17 @@ async fn load_under(dials: Dials) -> (Option<Happened>, usize, Counts) {
 
 #[tokio::test]
 async fn each_pair_of_dials_does_what_its_row_says() {
-    let none = Counts::default();
-    assert_eq!(load_under(Dials::SOUND).await, (None, 1, Counts { passed: 1, ..none }));
+    let none = FaultCounts::default();
+    assert_eq!(load_under(Dials::SOUND).await, (None, 1, FaultCounts { passed: 1, ..none }));
     assert_eq!(
         load_under(Dials::ANSWERS_LOST).await,
-        (Some(Happened::Maybe), 1, Counts { answer_lost: 1, ..none })
+        (Some(Happened::Maybe), 1, FaultCounts { answer_lost: 1, ..none })
     );
-    assert_eq!(load_under(Dials::REFUSES).await, (Some(Happened::No), 0, Counts { refused: 1, ..none }));
-    assert_eq!(load_under(Dials::SILENT).await, (Some(Happened::Maybe), 0, Counts { vanished: 1, ..none }));
+    assert_eq!(load_under(Dials::REFUSES).await, (Some(Happened::No), 0, FaultCounts { refused: 1, ..none }));
+    assert_eq!(
+        load_under(Dials::SILENT).await,
+        (Some(Happened::Maybe), 0, FaultCounts { vanished: 1, ..none })
+    );
 }
 
 #[tokio::test]
@@ -48,7 +51,7 @@ async fn dials_turn_while_running_and_only_for_their_group() {
 }
 
 /// A drain of every second partition, each with one entry: what was said of each, and how many entries stayed in `due`.
-async fn drain_under(set: impl Fn(&FaultyHot)) -> (Vec<Result<usize, Happened>>, usize, Counts) {
+async fn drain_under(set: impl Fn(&FaultyHot)) -> (Vec<Result<usize, Happened>>, usize, FaultCounts) {
     let inner = Arc::new(SharedHot::new(64));
     let hot = FaultyHot::new(Arc::<SharedHot>::clone(&inner), 7);
     let due = |number: u16| {

@@ -3,7 +3,7 @@
 
 use super::{
     MIB,
-    rig::{DAY_MS, Rig, bytes, on_each_store, text},
+    rig::{DAY_MS, LargeRig, bytes, on_each_store, text},
 };
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn asked(seed: u64) -> Value {
     json!({"queue": "q", "task_id": 1, "delay_ms": DAY_MS * 30, "payload_base64": text(&bytes(MIB, seed))})
 }
 
-async fn after_the_object_before_the_row_of_an_insert(mut rig: Rig) {
+async fn after_the_object_before_the_row_of_an_insert(mut rig: LargeRig) {
     let gate = rig.store.faults.hold(StoreGroup::Insert);
     {
         let body = asked(1);
@@ -32,14 +32,14 @@ async fn after_the_object_before_the_row_of_an_insert(mut rig: Rig) {
     assert_eq!(rig.get("/v1/tasks?task_id=1").await["items"], json!([]));
 }
 
-async fn an_insert_that_failed_for_certain_takes_its_object_back(rig: Rig) {
+async fn an_insert_that_failed_for_certain_takes_its_object_back(rig: LargeRig) {
     rig.store.faults.set(StoreGroup::Insert, Dials::REFUSES);
     assert_eq!(rig.post("/v1/tasks", &asked(1)).await.status, 503);
     assert_eq!(rig.puts(), 1);
     rig.until_objects(0).await;
 }
 
-async fn an_insert_whose_answer_is_lost_keeps_its_object_as_long_as_its_row(rig: Rig) {
+async fn an_insert_whose_answer_is_lost_keeps_its_object_as_long_as_its_row(rig: LargeRig) {
     rig.store.faults.set(StoreGroup::Insert, Dials::ANSWERS_LOST);
     assert!(rig.post("/v1/tasks", &asked(1)).await.status >= 500);
     rig.store.faults.set(StoreGroup::Insert, Dials::SILENT);
@@ -51,7 +51,7 @@ async fn an_insert_whose_answer_is_lost_keeps_its_object_as_long_as_its_row(rig:
     assert_eq!(rig.task(1).await["payload_base64"], text(&bytes(MIB, 1)));
 }
 
-async fn an_outcome_whose_answer_is_lost_keeps_the_result_that_was_accepted(rig: Rig) {
+async fn an_outcome_whose_answer_is_lost_keeps_the_result_that_was_accepted(rig: LargeRig) {
     rig.post("/v1/tasks", &json!({"queue": "q", "task_id": 5, "delay_ms": 0})).await.expect(201);
     rig.advance(0).await;
     let leased = rig.lease().await.remove(0);
@@ -69,7 +69,7 @@ async fn an_outcome_whose_answer_is_lost_keeps_the_result_that_was_accepted(rig:
     assert_eq!(rig.task(5).await["result"]["result_base64"], text(&bytes(MIB, 3)));
 }
 
-async fn nothing_is_deleted_while_the_store_cannot_be_asked(rig: Rig) {
+async fn nothing_is_deleted_while_the_store_cannot_be_asked(rig: LargeRig) {
     rig.post("/v1/tasks", &asked(1)).await.expect(201);
     rig.days_pass(1).await;
     rig.store.faults.set(StoreGroup::Read, Dials::REFUSES);

@@ -4,12 +4,12 @@
 use super::{
     MIB,
     kept::Kept,
-    rig::{Rig, START, bytes, text},
+    rig::{LargeRig, START, bytes, text},
 };
 use serde_json::{Value, json};
 
 /// A task that has succeeded with a long result.
-async fn succeeded(rig: &Rig) -> Value {
+async fn succeeded(rig: &LargeRig) -> Value {
     let asked = json!({"queue": "q", "task_id": 7, "delay_ms": 0, "payload_base64": text(&bytes(MIB, 1))});
     let inserted = rig.post("/v1/tasks", &asked).await.expect(201);
     rig.advance(0).await;
@@ -19,7 +19,7 @@ async fn succeeded(rig: &Rig) -> Value {
     inserted
 }
 
-async fn has_both(rig: &Rig, task: &Value) {
+async fn has_both(rig: &LargeRig, task: &Value) {
     let by_ref = rig.get(&format!("/v1/tasks/{}", task["ref"].as_str().unwrap())).await;
     for shown in [by_ref, rig.task(7).await] {
         assert_eq!(shown["payload_base64"], text(&bytes(MIB, 1)));
@@ -28,7 +28,7 @@ async fn has_both(rig: &Rig, task: &Value) {
 }
 
 async fn an_archived_task_has_its_long_contents(kept: Kept) {
-    let rig = Rig::over(kept).await;
+    let rig = LargeRig::over(kept).await;
     let task = succeeded(&rig).await;
     has_both(&rig, &task).await;
     rig.days_pass(5).await;
@@ -54,7 +54,7 @@ async fn of_databases_archived_tasks_have_their_long_contents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_that_moves_takes_its_long_contents_along() {
-    let rig = Rig::over(Kept::mysql().await).await;
+    let rig = LargeRig::over(Kept::mysql().await).await;
     let asked = |id: i64| json!({"queue": "q", "task_id": id, "delay_ms": 5_000, "payload_base64": text(&bytes(MIB, 1))});
     let task = succeeded(&rig).await;
     for id in 20..24 {

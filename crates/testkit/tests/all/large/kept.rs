@@ -3,8 +3,8 @@
 use punctual_contract::Store;
 use punctual_domain::{place::Partition, time::Millis};
 use punctual_store::{
-    ArchiveOptions, BucketOptions, ColdOptions, ColdStorage, Error, MoveProgress, MysqlOptions, MysqlStore,
-    ObjectBlobs, SqliteStore,
+    ArchiveOptions, ArchiveStorage, ArchiveStorageOptions, BucketOptions, Error, MoveProgress, MysqlOptions,
+    MysqlStore, ObjectBlobs, SqliteStore,
 };
 use punctual_testkit::servers;
 use std::{ops::ControlFlow, path::Path, sync::Arc};
@@ -38,11 +38,11 @@ impl Kept {
     }
 
     pub(crate) async fn sqlite_with_archives(dir: &Path) -> Self {
-        Self::Sqlite(Arc::new(a_file().with_archive(cold(dir).await).await.unwrap()))
+        Self::Sqlite(Arc::new(a_file().with_archive(archive_storage(dir).await).await.unwrap()))
     }
 
     pub(crate) async fn mysql_with_archives(dir: &Path, now: Millis) -> Self {
-        let store = databases().await.with_archive(cold(dir).await).await.unwrap();
+        let store = databases().await.with_archive(archive_storage(dir).await).await.unwrap();
         store.buckets(BUCKETS).run_once(now).await.unwrap();
         Self::Mysql(Arc::new(store))
     }
@@ -93,7 +93,7 @@ async fn databases() -> MysqlStore {
     MysqlStore::open(&urls, options).await.unwrap()
 }
 
-async fn cold(dir: &Path) -> Arc<ColdStorage> {
+async fn archive_storage(dir: &Path) -> Arc<ArchiveStorage> {
     let url = format!("file://{}", dir.display());
-    Arc::new(ColdStorage::open(&url, ColdOptions::default()).await.unwrap())
+    Arc::new(ArchiveStorage::open(&url, ArchiveStorageOptions::default()).await.unwrap())
 }

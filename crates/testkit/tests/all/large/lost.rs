@@ -3,7 +3,7 @@
 
 use super::{
     MIB,
-    rig::{Rig, bytes, on_each_store, text},
+    rig::{LargeRig, bytes, on_each_store, text},
 };
 use punctual_contract::Blobs as _;
 use punctual_testkit::patience::until;
@@ -14,7 +14,7 @@ fn asked(id: i64) -> Value {
         "retry": {"strategy": "fixed", "delay_ms": 5_000}, "payload_base64": text(&bytes(MIB, 1))})
 }
 
-async fn a_task_whose_object_is_gone_is_dead_after_its_attempts_and_says_which(rig: Rig) {
+async fn a_task_whose_object_is_gone_is_dead_after_its_attempts_and_says_which(rig: LargeRig) {
     rig.post("/v1/tasks", &asked(1)).await.expect(201);
     let key = rig.key_of(1).await;
     let object = rig.place.get(&key).await.unwrap().unwrap();
@@ -52,7 +52,7 @@ async fn a_task_whose_object_is_gone_is_dead_after_its_attempts_and_says_which(r
     assert_eq!(rig.lease().await.remove(0)["payload_base64"], text(&bytes(MIB, 1)));
 }
 
-async fn an_object_that_was_cut_is_not_handed_over(rig: Rig) {
+async fn an_object_that_was_cut_is_not_handed_over(rig: LargeRig) {
     rig.post("/v1/tasks", &asked(1)).await.expect(201);
     let key = rig.key_of(1).await;
     rig.place.put(&key, bytes(MIB - 1, 1)).await.unwrap();
@@ -64,7 +64,7 @@ async fn an_object_that_was_cut_is_not_handed_over(rig: Rig) {
     assert!(error.contains("1048575") && error.contains("1048576"), "{error}");
 }
 
-async fn a_place_that_is_away_for_hours_spends_no_attempt(rig: Rig) {
+async fn a_place_that_is_away_for_hours_spends_no_attempt(rig: LargeRig) {
     rig.post("/v1/tasks", &asked(1)).await.expect(201);
     rig.away(true);
     for _ in 0..100 {
@@ -80,7 +80,7 @@ async fn a_place_that_is_away_for_hours_spends_no_attempt(rig: Rig) {
     assert_eq!(rig.lease().await.remove(0)["attempt"], 1);
 }
 
-async fn answers_without_a_long_content_say_how_long_it_is(rig: Rig) {
+async fn answers_without_a_long_content_say_how_long_it_is(rig: LargeRig) {
     let inserted = rig.post("/v1/tasks", &asked(1)).await.expect(201);
     assert_eq!(inserted["payload_outside_bytes"], MIB);
     rig.advance(0).await;

@@ -4,7 +4,7 @@
 use super::{
     MIB,
     kept::Kept,
-    rig::{Rig, bytes, text},
+    rig::{LargeRig, bytes, text},
 };
 use punctual_contract::Blobs as _;
 use punctual_store::ObjectBlobs;
@@ -70,7 +70,7 @@ async fn of_many_who_come_at_once_one_has_the_place() {
     assert_eq!(owned.iter().filter(|result| result.is_ok()).count(), 1, "{owned:?}");
 }
 
-async fn nothing_is_deleted_or_lost_in_a_place_that_is_another_s(rig: Rig) {
+async fn nothing_is_deleted_or_lost_in_a_place_that_is_another_s(rig: LargeRig) {
     let asked = |id: i64, delay_ms: i64| {
         json!({"queue": "q", "task_id": id, "delay_ms": delay_ms, "max_attempts": 1,
             "payload_base64": text(&bytes(MIB, 1))})

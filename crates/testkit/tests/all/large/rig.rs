@@ -25,7 +25,7 @@ pub(crate) const INLINE_MAX_BYTES: usize = 65_536;
 pub(crate) const LEASE: &str = r#"{"max": 100, "lease_ms": 60000, "executor": "x1"}"#;
 pub(crate) const START: Millis = Millis(1_900_000_000_000);
 
-/// Objects in memory, of which none can be put or read while they are away.
+/// Objects in memory, of which none can be put or read while they are unavailable.
 #[derive(Debug)]
 pub(crate) struct Objects {
     inner: ObjectBlobs,
@@ -72,7 +72,7 @@ impl Blobs for Objects {
     }
 }
 
-pub(crate) struct Rig {
+pub(crate) struct LargeRig {
     pub(crate) kept: Kept,
     truth: Arc<dyn Store>,
     /// The objects, and what else is in their place, for nobody in particular.
@@ -104,12 +104,12 @@ impl Answer {
     }
 }
 
-pub(crate) async fn in_sqlite() -> Rig {
-    Rig::over(Kept::sqlite()).await
+pub(crate) async fn in_sqlite() -> LargeRig {
+    LargeRig::over(Kept::sqlite()).await
 }
 
-pub(crate) async fn in_mysql() -> Rig {
-    Rig::over(Kept::mysql().await).await
+pub(crate) async fn in_mysql() -> LargeRig {
+    LargeRig::over(Kept::mysql().await).await
 }
 
 fn engine_on(store: Arc<dyn Store>, blobs: Arc<Objects>, clock: &ManualClock) -> Engine {
@@ -125,7 +125,7 @@ fn engine_on(store: Arc<dyn Store>, blobs: Arc<Objects>, clock: &ManualClock) ->
     Engine::new(backends, Options { inline_max_bytes: INLINE_MAX_BYTES, ..Options::default() })
 }
 
-impl Rig {
+impl LargeRig {
     pub(crate) async fn over(kept: Kept) -> Self {
         let (truth, place) = (kept.store(), ObjectBlobs::in_memory());
         let clock = ManualClock::at(START);
@@ -235,7 +235,7 @@ impl Rig {
 
     /// Tasks that have a row.
     pub(crate) async fn rows(&self) -> i64 {
-        self.truth.audit().await.unwrap().standing.iter().map(|tally| tally.tasks).sum()
+        self.truth.audit().await.unwrap().tallies.iter().map(|tally| tally.tasks).sum()
     }
 
     /// Moves time and does what is due by then.
@@ -245,7 +245,7 @@ impl Rig {
 
     pub(crate) async fn try_advance(&self, ms: i64) -> Result<(), Error> {
         self.clock.advance_ms(ms.unsigned_abs());
-        self.engine.turn().await.map(drop)
+        self.engine.run_once().await.map(drop)
     }
 
     /// An hour at a time.
@@ -279,7 +279,7 @@ pub(crate) fn bytes(count: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(|| rng.u8(..)).take(count).collect()
 }
 
-/// As it stands in JSON.
+/// As it is in JSON.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let text = serde_json::to_value(Base64(bytes.to_vec())).unwrap();
     text.as_str().unwrap().to_owned()

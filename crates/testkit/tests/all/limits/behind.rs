@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Of one task each. A call puts fifty aside, and then gives way to another.
 const CALLS: usize = 20;
 
-async fn next(rig: &Rig, only: Only) -> Assignment {
+async fn next(rig: &LimitsRig, only: Only) -> Assignment {
     let (queue, executor) = (Arc::new(queue()), "test".to_owned());
     let request = LeaseRequest { queue, max: 1, wait_ms: 0, lease_ms: 20_000, executor, version: None };
     for _ in 0..CALLS {
@@ -19,14 +19,14 @@ async fn next(rig: &Rig, only: Only) -> Assignment {
     panic!("nothing has come in {CALLS} calls");
 }
 
-async fn parked(rig: &Rig) -> usize {
+async fn parked(rig: &LimitsRig) -> usize {
     rig.engine.parked(&queue(), usize::MAX).await.unwrap().iter().map(|(_, count)| count).sum()
 }
 
 #[tokio::test]
 async fn full_keys_keep_no_other_waiting_however_many_there_are() {
     const KEYS: usize = 120;
-    let rig = Rig::new(QueueSettings { key_concurrency: Some(1), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { key_concurrency: Some(1), ..QueueSettings::default() }).await;
     let one_of_each = || (0..KEYS).map(|key| keyed(now(&rig), &key.to_string())).collect();
     rig.insert(one_of_each()).await;
     let held = rig.lease(KEYS).await;
@@ -49,7 +49,7 @@ async fn full_keys_keep_no_other_waiting_however_many_there_are() {
 #[tokio::test]
 async fn tasks_of_other_kinds_keep_no_other_waiting_however_many_there_are() {
     const OTHERS: usize = 500;
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     rig.insert((0..OTHERS).map(|_| task(now(&rig))).collect()).await;
     rig.pass(1).await;
     let rare = Name::new("rare").unwrap();

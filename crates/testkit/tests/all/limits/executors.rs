@@ -4,7 +4,7 @@
 use super::*;
 use punctual_contract::limiter::Member;
 use punctual_domain::executor::Profile;
-use punctual_engine::Seen;
+use punctual_engine::Heartbeat;
 
 const MOST: u32 = 3;
 
@@ -24,14 +24,14 @@ fn asks(queue: QueueKey, max: usize, wait_ms: u64) -> LeaseRequest {
 /// As the server does: first the outcomes, then the places.
 async fn end(engine: &Engine, attempts: &[Assignment]) {
     let reports = attempts.iter().map(|attempt| report(attempt, Report::Succeeded)).collect();
-    let settled = engine.settle(reports, "mailer").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(reports, "mailer").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
     let ended =
         attempts.iter().map(|attempt| Member { id: attempt.place.id, fence: attempt.fence }).collect();
     engine.give_up_places(ended).await.unwrap();
 }
 
-impl Rig {
+impl LimitsRig {
     async fn lease_within(&self, queue: QueueKey, most: u32) -> Vec<Assignment> {
         self.engine.lease_within(asks(queue, 9, 0), most).await.unwrap()
     }
@@ -39,7 +39,7 @@ impl Rig {
 
 #[tokio::test]
 async fn an_executor_holds_no_more_than_it_says_over_all_its_queues() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let of = |nth| NewTask { queue: if nth % 2 == 0 { queue() } else { other_queue() }, ..task(now(&rig)) };
     rig.insert((0..12).map(of).collect()).await;
     let first = rig.lease_within(queue(), MOST).await;
@@ -56,7 +56,7 @@ async fn an_executor_holds_no_more_than_it_says_over_all_its_queues() {
 
 #[tokio::test]
 async fn a_limit_of_the_queue_holds_for_such_an_executor_too() {
-    let rig = Rig::new(QueueSettings { concurrency: Some(2), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { concurrency: Some(2), ..QueueSettings::default() }).await;
     rig.insert((0..6).map(|_| task(now(&rig))).collect()).await;
     let first = rig.lease_within(queue(), MOST).await;
     assert_eq!((first.len(), rig.lease_within(queue(), MOST).await.len()), (2, 0));
@@ -66,7 +66,7 @@ async fn a_limit_of_the_queue_holds_for_such_an_executor_too() {
 
 #[tokio::test]
 async fn an_executor_that_says_nothing_takes_no_place() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     rig.insert((0..6).map(|_| task(now(&rig))).collect()).await;
     assert_eq!(rig.lease(4).await.len(), 4);
     assert_eq!(rig.limiter.members(Millis::MAX, 0, 9).await.unwrap(), []);
@@ -75,15 +75,15 @@ async fn an_executor_that_says_nothing_takes_no_place() {
 /// Another process, with the same store and a limiter that knows nothing, reads in the registry who has a bound.
 #[tokio::test]
 async fn a_limiter_that_lost_its_members_knows_again_what_executors_hold() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let profile = Profile { concurrency: Some(MOST), ..Profile::default() };
     let (namespace, name) = (Name::default_namespace(), Name::new("mailer").unwrap());
-    let seen = Seen { namespace, name, profile, alive_for_ms: 30_000, leaving: false };
+    let seen = Heartbeat { namespace, name, profile, alive_for_ms: 30_000, leaving: false };
     let _serve = rig.engine.executor_seen(seen);
     rig.insert((0..6).map(|_| task(now(&rig))).collect()).await;
     let running = rig.lease_within(queue(), 2).await;
     assert_eq!((running.len(), rig.lease(1).await.len()), (2, 1), "and one of another executor");
-    rig.turn().await;
+    rig.run_once().await;
     let limiter = Arc::new(MemoryLimiter::default());
     let backends = Backends {
         hot: Arc::new(NoHot),
@@ -94,9 +94,9 @@ async fn a_limiter_that_lost_its_members_knows_again_what_executors_hold() {
         blobs: None,
         shared: None,
     };
-    let rig = Rig { engine: Engine::new(backends, Options::default()), limiter, ..rig };
+    let rig = LimitsRig { engine: Engine::new(backends, Options::default()), limiter, ..rig };
     assert_eq!(rig.lease_within(queue(), MOST).await, [], "not before it is whole");
-    rig.turn().await;
+    rig.run_once().await;
     assert_eq!(rig.held(mailer()).await, 2);
     assert_eq!(rig.lease_within(queue(), MOST).await.len(), 1);
     end(&rig.engine, &running).await;
@@ -106,7 +106,7 @@ async fn a_limiter_that_lost_its_members_knows_again_what_executors_hold() {
 /// Its callers at each engine and each queue, which work for a moment and report somewhere else than they asked.
 struct Caller {
     engines: Vec<Engine>,
-    watch: Arc<Mutex<Watch>>,
+    watch: Arc<Mutex<SlotWatch>>,
     nth: usize,
 }
 
@@ -151,7 +151,7 @@ async fn never_above_its_own(ground: Arc<dyn Ground>, engines: usize, tasks: usi
     for _ in 0..tasks / 100 {
         all[0].insert((0..100).map(of).collect(), "test").await.unwrap();
     }
-    let watch = Arc::new(Mutex::new(Watch::default()));
+    let watch = Arc::new(Mutex::new(SlotWatch::default()));
     let mut callers = JoinSet::new();
     for nth in 0..4 {
         callers.spawn(Caller { engines: all.clone(), watch: watch.clone(), nth }.run(tasks));
@@ -177,10 +177,10 @@ async fn never_more_in_its_hands_than_an_executor_says_on_servers() {
     never_above_its_own(OnServers::ground().await, 2, 300).await;
 }
 
-/// A call that waits hears of a place that another queue's task gave up, and of a task that fires.
+/// A call that waits learns of a place that another queue's task gave up, and of a task that fires.
 #[tokio::test]
 async fn an_executor_that_is_full_goes_on_as_soon_as_one_of_its_tasks_has_ended() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     for _ in 0..3 {
         let new = [queue(), other_queue()].map(|queue| NewTask { queue, ..task(now(&rig)) });
         rig.insert(new.to_vec()).await;

@@ -30,19 +30,19 @@ fn of_kind(name: &str, kind: &str, at: Millis) -> NewTask {
     NewTask { max_attempts: 1, ..NewTask::new(of(name), Name::new(kind).unwrap(), at) }
 }
 
-async fn settle(engine: &Engine, leased: &[Assignment]) {
+async fn record_outcomes(engine: &Engine, leased: &[Assignment]) {
     let reports = leased.iter().map(|lease| report(lease, Report::Succeeded)).collect();
-    let settled = engine.settle(reports, "several").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(reports, "several").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
 /// Engines that run by themselves.
-pub(super) struct Site {
+pub(super) struct SharedLimitSite {
     engines: Vec<Engine>,
     running: Vec<Running>,
 }
 
-impl Site {
+impl SharedLimitSite {
     pub(super) async fn of(ground: Arc<dyn Ground>, engines: usize) -> Self {
         let mut site = Self { engines: Vec::new(), running: Vec::new() };
         for nth in 0..engines {
@@ -75,7 +75,7 @@ impl Site {
 #[tokio::test]
 async fn each_of_several_queues_comes_first_as_often_as_the_others_and_never_more_than_asked_for() {
     fastrand::seed(7);
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     let many = QUEUES.iter().flat_map(|queue| (0..300).map(|_| of_kind(queue, "k", now(&rig))));
     rig.insert(many.collect()).await;
     let mut first = BTreeMap::<Name, usize>::new();
@@ -89,7 +89,7 @@ async fn each_of_several_queues_comes_first_as_often_as_the_others_and_never_mor
 
 #[tokio::test]
 async fn each_queue_gives_at_most_what_its_own_request_says() {
-    let rig = Rig::new(QueueSettings { concurrency: Some(5), ..QueueSettings::default() }).await;
+    let rig = LimitsRig::new(QueueSettings { concurrency: Some(5), ..QueueSettings::default() }).await;
     let many = QUEUES.iter().flat_map(|queue| (0..10).map(|_| of_kind(queue, "k", now(&rig))));
     rig.insert(many.collect()).await;
     let asked = vec![asks("mail", 9, 0), asks("sms", 2, 0), asks("push", 1, 0)];
@@ -101,9 +101,9 @@ async fn each_queue_gives_at_most_what_its_own_request_says() {
     assert_eq!(leased.len(), 3, "so does the executor's, over all of them");
 }
 
-/// Waits at queues that have nothing, and hears of a task of any of them.
+/// Waits at queues that have nothing, and learns of a task of any of them.
 async fn one_wait_is_for_any(ground: Arc<dyn Ground>) {
-    let site = Site::of(ground, 1).await;
+    let site = SharedLimitSite::of(ground, 1).await;
     for name in ["push", "sms", "mail"] {
         let engine = site.engine(0).clone();
         let mut waiting = JoinSet::new();
@@ -119,7 +119,7 @@ async fn one_wait_is_for_any(ground: Arc<dyn Ground>) {
         let leased = waiting.join_next().await.unwrap().unwrap();
         assert_eq!(leased.len(), 1);
         assert_eq!(leased[0].queue, of(name));
-        settle(site.engine(0), &leased).await;
+        record_outcomes(site.engine(0), &leased).await;
     }
     site.stop().await;
 }
@@ -136,7 +136,7 @@ async fn one_wait_is_for_any_of_several_queues_on_servers() {
 
 #[tokio::test]
 async fn one_wait_is_woken_by_any_of_several_queues() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     for name in ["push", "sms", "mail"] {
         let mut waiting = pin!(rig.engine.lease_from_several(any(&QUEUES, 9, 30_000), 9, Only::default()));
         waits(waiting.as_mut()).await;
@@ -146,11 +146,11 @@ async fn one_wait_is_woken_by_any_of_several_queues() {
         })
         .await;
         assert_eq!(leased.iter().map(|leased| leased.queue.clone()).collect::<Vec<_>>(), [of(name)]);
-        settle(&rig.engine, &leased).await;
+        record_outcomes(&rig.engine, &leased).await;
     }
 }
 
-/// Asks for several queues, and goes at any moment of every third call; beside it one who asks for one of them.
+/// Asks for several queues, and goes at any moment of every third call; beside it one the caller for one of them.
 async fn work(engine: Engine, nth: u64, done: Arc<Mutex<HashSet<i64>>>, tasks: usize) {
     let mut rng = fastrand::Rng::with_seed(nth);
     while done.lock().unwrap().len() < tasks {
@@ -179,7 +179,7 @@ async fn work(engine: Engine, nth: u64, done: Arc<Mutex<HashSet<i64>>>, tasks: u
         for name in QUEUES.iter().filter(|_| nth > 0) {
             assert!(leased.iter().filter(|lease| lease.queue == of(name)).count() <= 3, "{leased:?}");
         }
-        settle(&engine, &leased).await;
+        record_outcomes(&engine, &leased).await;
         let mut done = done.lock().unwrap();
         leased.iter().for_each(|lease| assert!(done.insert(lease.place.id), "each once"));
     }
@@ -188,7 +188,7 @@ async fn work(engine: Engine, nth: u64, done: Arc<Mutex<HashSet<i64>>>, tasks: u
 /// Each task has one attempt: one whose lease was lost would be dead, and the count never full.
 async fn whoever_goes_loses_nothing(ground: Arc<dyn Ground>, engines: usize) {
     const TASKS: usize = 300;
-    let site = Site::of(ground, engines).await;
+    let site = SharedLimitSite::of(ground, engines).await;
     let at = site.engine(0).now().plus(1_000);
     let many = (0..TASKS).map(|nth| of_kind(QUEUES[nth % 3], "k", at.plus(i64::try_from(nth).unwrap() / 3)));
     site.insert(many.collect()).await;
@@ -223,18 +223,18 @@ async fn lease_all(engine: &Engine, only: &Only, wanted: &[&str], count: usize) 
     assert!(leasing.await.is_ok(), "{} of {count} came", leased.len());
     assert_eq!(leased.len(), count);
     assert!(leased.iter().all(|lease| wanted.contains(&lease.kind.as_str())), "{leased:?}");
-    settle(engine, &leased).await;
+    record_outcomes(engine, &leased).await;
 }
 
 /// Far more of the other kinds stand before them than one call looks at.
 async fn only_its_kinds(ground: Arc<dyn Ground>, engines: usize, settings: QueueSettings) {
-    let site = Site::of(ground, engines).await;
+    let site = SharedLimitSite::of(ground, engines).await;
     set_queue(site.engine(0), &of("mail"), settings).await;
     let at = site.engine(0).now();
     let of_all = |nth: usize| of_kind("mail", if nth < 60 { ["a", "b"][nth % 2] } else { "c" }, at);
     site.insert((0..90).map(of_all).collect()).await;
     lease_all(site.engine(0), &kinds(&["c"]), &["c"], 30).await;
-    // They are brought back to be looked at now and then: whoever asks for "c" puts them aside again.
+    // They are brought back to be looked at now and then: a caller that asks for "c" puts them aside again.
     until("the others wait out of the order", async || {
         let none = site.engine(0).lease_only(asks("mail", 7, 0), kinds(&["c"])).await.unwrap();
         assert_eq!(none, []);
@@ -260,10 +260,10 @@ async fn an_executor_is_given_tasks_of_its_kinds_and_the_others_are_left_for_oth
     only_its_kinds(OnServers::ground().await, 2, QueueSettings::default()).await;
 }
 
-/// One that waits for its kind hears of it from one that found it and does not take it.
+/// One that waits for its kind learns of it from one that found it and does not take it.
 #[tokio::test]
 async fn who_waits_for_a_kind_is_woken_where_another_executor_leaves_it() {
-    let rig = Rig::new(QueueSettings::default()).await;
+    let rig = LimitsRig::new(QueueSettings::default()).await;
     for _ in 0..4 {
         let ask = |kind| rig.engine.lease_from_several(any(&["mail", "sms"], 9, 30_000), 9, kinds(&[kind]));
         let (mut finds, mut takes) = (pin!(ask("a")), pin!(ask("b")));
@@ -279,6 +279,6 @@ async fn who_waits_for_a_kind_is_woken_where_another_executor_leaves_it() {
         })
         .await;
         assert_eq!(leased.iter().map(|leased| leased.kind.as_str()).collect::<Vec<_>>(), ["b"]);
-        settle(&rig.engine, &leased).await;
+        record_outcomes(&rig.engine, &leased).await;
     }
 }

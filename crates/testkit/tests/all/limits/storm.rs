@@ -3,7 +3,7 @@
 //!
 //! Seen to fail: with a limiter that grants one slot more; with an engine that hands over without a slot.
 
-use super::{several::Site, *};
+use super::{several::SharedLimitSite, *};
 use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     time::Duration,
@@ -56,14 +56,14 @@ async fn work(engine: Engine, log: Arc<Log>) {
         };
         // Its slot may be another's as soon as the engine has the outcome.
         log.running.fetch_sub(leased.len(), SeqCst);
-        let settled = engine.settle(leased.iter().map(ends).collect(), "storm").await.unwrap();
-        assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+        let recorded = engine.record_outcomes(leased.iter().map(ends).collect(), "storm").await.unwrap();
+        assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
         log.succeeded.fetch_add(leased.iter().filter(|lease| is_last(lease)).count(), SeqCst);
     }
 }
 
 async fn storm(ground: Arc<dyn Ground>, engines: usize) {
-    let site = Site::of(ground, engines).await;
+    let site = SharedLimitSite::of(ground, engines).await;
     let limited =
         QueueSettings { concurrency: Some(u32::try_from(SLOTS).unwrap()), ..QueueSettings::default() };
     set_queue(site.engine(0), &queue(), limited).await;

@@ -23,13 +23,13 @@ const LONGER_THAN_SILENCE: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_millis(50);
 
 /// Two databases, directly and by a way that can fall silent.
-struct Site {
+struct LongLivedSite {
     urls: Vec<String>,
     ways: Vec<String>,
     proxy: Proxy,
 }
 
-impl Site {
+impl LongLivedSite {
     async fn new() -> Self {
         let (urls, port) = (fresh(2).await, servers::mariadb().await.port());
         let proxy = Proxy::before(port);
@@ -79,7 +79,7 @@ const OF_MOVERS: &str = "CONCAT('punctual move ',
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_migration_whose_connection_falls_silent_ends_and_can_be_run_again() {
-    let site = Site::new().await;
+    let site = LongLivedSite::new().await;
     let ways = site.ways.clone();
     let work = async move { MysqlStore::migrate(&ways, MysqlOptions::default()).await };
     let error = site.fails_in_silence(OF_MIGRATIONS, work).await;
@@ -92,7 +92,7 @@ async fn a_migration_whose_connection_falls_silent_ends_and_can_be_run_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn housekeeping_of_buckets_whose_connection_falls_silent_ends_and_is_done_by_the_next_run() {
-    let site = Site::new().await;
+    let site = LongLivedSite::new().await;
     let store = site.open().await;
     let buckets = Arc::new(store.buckets(BucketOptions::default()));
     let its = Arc::clone(&buckets);
@@ -104,7 +104,7 @@ async fn housekeeping_of_buckets_whose_connection_falls_silent_ends_and_is_done_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repair_whose_connections_fall_silent_ends_and_can_be_run_again() {
-    let site = Site::new().await;
+    let site = LongLivedSite::new().await;
     let store = site.open().await;
     let its = Arc::clone(&store);
     let error = site.fails_in_silence(OF_MOVERS, async move { its.repair(false).await }).await;
@@ -114,7 +114,7 @@ async fn a_repair_whose_connections_fall_silent_ends_and_can_be_run_again() {
 
 /// As a firewall forgets them, and as a host vanishes: then nobody can be asked either, or be told to end anything.
 async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, comes_back: impl Fn(&Proxy)) {
-    let site = Site::new().await;
+    let site = LongLivedSite::new().await;
     let store = site.open().await;
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
     let mut is_silent = false;
@@ -130,7 +130,7 @@ async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, come
     assert!(is_silent, "{at:?} was not reached: {error}");
     assert!(error.contains("has not answered for too long"), "{at:?}: {error}");
     comes_back(&site.proxy);
-    // Whatever of it the server heard: it goes on where it was.
+    // Whatever of it the server heard: it continues where it was.
     let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
     until("its lock is free", || async { !site.is_locked(OF_MOVERS).await }).await;
     store.move_partition(Partition(0), 1, &mut go_on).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
 /// nothing to do meanwhile. The row is held until it has waited for so long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_statement_takes_long_is_not_taken_for_silent() {
-    let site = Site::new().await;
+    let site = LongLivedSite::new().await;
     let store = site.open().await;
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
     let held = "SELECT * FROM hosted WHERE partition_no = 0 FOR UPDATE";

@@ -1,4 +1,4 @@
-//! Connections that a service is lent come back, and are there for whoever asks next. Tried: a look without a time limit (its
+//! Connections that a service is lent come back, and are there for a caller that asks next. Tried: a look without a time limit (its
 //! connection is closed, and the next look makes another one).
 
 use super::{fresh, name, open, sql};

@@ -1,4 +1,4 @@
-//! How the schema comes about and who is refused: twice, at once, half done, newer, altered, somebody else's.
+//! How the schema comes about and who is refused: twice, at once, half done, newer, altered, another's.
 
 use super::{fresh, migrate, open, sql};
 use punctual_contract::Store as _;
@@ -24,7 +24,7 @@ async fn recorded(url: &str) -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-/// Everything that makes a schema, but for counters that go on.
+/// Everything that makes a schema, but for counters that continue.
 async fn schema(url: &str) -> String {
     let tables = sql(
         url,

@@ -1,4 +1,4 @@
-//! A job that cannot be done, among others: it is found in few transactions, and nobody waits for its tries.
+//! A job that cannot be done, among others: it is found in few transactions, and no caller waits for its tries.
 
 use super::{NOW, ask, name};
 use punctual_contract::Store;
@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 /// The registry knows it, and it is nowhere: its insert loses its race each time it is tried.
 const LOST: i64 = 7;
 
-struct Stand {
+struct RefusalSetup {
     server: MariaDb,
     store: Arc<MysqlStore>,
 }
 
-impl Stand {
+impl RefusalSetup {
     /// With one writer, so that all inserts meet.
     async fn new() -> Self {
         let server = MariaDb::own().await;
@@ -38,7 +38,7 @@ impl Stand {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_job_that_cannot_be_done_is_found_among_many_in_few_transactions() {
-    let stand = Stand::new().await;
+    let stand = RefusalSetup::new().await;
     let before = stand.commits().await;
     let mut inserts = JoinSet::new();
     for id in 100..300 {
@@ -56,7 +56,7 @@ async fn a_job_that_cannot_be_done_is_found_among_many_in_few_transactions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_inserts_of_others_do_not_wait_for_the_tries_of_one_that_cannot_be_done() {
-    let stand = Stand::new().await;
+    let stand = RefusalSetup::new().await;
     let (is_over, refused) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut hopeless = JoinSet::new();
     for _ in 0..6 {

@@ -22,12 +22,12 @@ const AHEAD: i64 = 50;
 const KEEP: Millis = Millis(NOW.0 + HOUR);
 const OVER: Millis = Millis(KEEP.0 + 20 * 60_000);
 
-struct Stand {
+struct RetentionSetup {
     url: String,
     store: MysqlStore,
 }
 
-impl Stand {
+impl RetentionSetup {
     /// With so many tasks that wait, and so many that are over but kept for long.
     async fn with(others: i64) -> Self {
         let url = fresh(1).await.remove(0);
@@ -87,7 +87,7 @@ impl Stand {
     }
 
     /// Until every span has been looked at, and none is left to look at.
-    async fn settle(&self) {
+    async fn record_outcomes(&self) {
         loop {
             let none = self.store.retire(NOW, Millis::MAX, 10_000).await.unwrap();
             assert_eq!((none.stopped, none.deleted), (0, 0));
@@ -114,8 +114,8 @@ async fn the_work_of_retention_follows_what_ends_and_not_what_waits() {
     server.sql("mysql", "SET GLOBAL userstat = 1").await;
     let mut reads = Vec::new();
     for others in [5_000, 50_000] {
-        let stand = Stand::with(others).await;
-        stand.settle().await;
+        let stand = RetentionSetup::with(others).await;
+        stand.record_outcomes().await;
         let before = stand.rows_read().await;
         let retired = stand.store.retire(OVER, Millis::MAX, 10_000).await.unwrap();
         let ended = usize::try_from(ENDING + AHEAD).unwrap();
@@ -136,10 +136,10 @@ async fn what_ends_one_after_the_other_is_not_read_again_for_each() {
     server.sql("mysql", "SET GLOBAL userstat = 1").await;
     let (url, rows, walked) = (fresh(1).await.remove(0), 2_000, 2_000);
     let store = open(std::slice::from_ref(&url)).await;
-    let stand = Stand { url, store };
+    let stand = RetentionSetup { url, store };
     stand.put((1, 60_000), NOW.0 + 24 * HOUR, (1, "NULL")).await;
     stand.put_in_order((10_000_000, rows), NOW.0 - 24 * HOUR).await;
-    stand.settle().await;
+    stand.record_outcomes().await;
     let (before, mut calls, mut ended) = (stand.rows_read().await, 0, 0);
     for now in (0..=rows + 700).step_by(2).map(|second| KEEP.plus(second * 1_000)) {
         ended += stand.store.retire(now, Millis::MAX, 10_000).await.unwrap().deleted;
@@ -156,7 +156,7 @@ async fn what_ends_one_after_the_other_is_not_read_again_for_each() {
 async fn a_call_says_that_it_has_not_looked_at_everything() {
     let url = fresh(1).await.remove(0);
     let store = open(std::slice::from_ref(&url)).await;
-    let stand = Stand { url, store };
+    let stand = RetentionSetup { url, store };
     stand.put((1, 60_000), NOW.0 - 2 * HOUR, (8, "9000000000000")).await;
     // Due within an hour from then on, and so all of them two minutes ago: later ones may still come among those.
     stand.put((2_000_001, ENDING), NOW.0 - HOUR - 120_000, (10, "1")).await;
@@ -178,7 +178,7 @@ async fn a_call_says_that_it_has_not_looked_at_everything() {
 async fn a_pass_goes_on_where_a_call_found_nothing_because_it_was_bounded() {
     let url = fresh(1).await.remove(0);
     let store = open(std::slice::from_ref(&url)).await;
-    let stand = Stand { url, store };
+    let stand = RetentionSetup { url, store };
     stand.put((1, 60_000), NOW.0 - 4 * HOUR, (8, "9000000000000")).await;
     // In the last partition, and due last.
     let ended = "UPDATE task SET keep_until = 1 WHERE partition_no = 15 ORDER BY due_at DESC LIMIT 10";
@@ -194,15 +194,15 @@ async fn a_pass_goes_on_where_a_call_found_nothing_because_it_was_bounded() {
         shared: None,
     };
     let engine = Engine::new(backends, Options::default());
-    assert_eq!(engine.turn().await.unwrap().retired, 10);
+    assert_eq!(engine.run_once().await.unwrap().retired, 10);
     store.close().await;
 }
 
 /// A mass of tasks that were cancelled ahead of their time leaves room for the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ended_ahead_of_its_time_takes_half_of_the_room_at_most() {
-    let stand = Stand::with(3_000).await;
-    stand.settle().await;
+    let stand = RetentionSetup::with(3_000).await;
+    stand.record_outcomes().await;
     let ahead = |left: String| AHEAD - left.parse::<i64>().unwrap();
     let cancelled = "SELECT COUNT(*) FROM task WHERE task_id > 9000000";
     let retired = stand.store.retire(OVER, Millis::MAX, 20).await.unwrap();
@@ -211,11 +211,11 @@ async fn what_ended_ahead_of_its_time_takes_half_of_the_room_at_most() {
     stand.store.close().await;
 }
 
-/// What is cut off is cut anew as tasks go: a store that stands for years has no more spans than tasks.
+/// What is cut off is cut anew as tasks go: a store that represents years has no more spans than tasks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_span_goes_with_its_tasks() {
-    let stand = Stand::with(3_000).await;
-    stand.settle().await;
+    let stand = RetentionSetup::with(3_000).await;
+    stand.record_outcomes().await;
     let spans = "SELECT COUNT(*) FROM retention_span WHERE id < 9000000000000000000";
     assert_ne!(sql(&stand.url, spans).await, "0");
     sql(&stand.url, "DELETE FROM task WHERE state <> 1").await;

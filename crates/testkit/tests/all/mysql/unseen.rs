@@ -25,14 +25,14 @@ use tokio::{task::JoinSet, time::Instant};
 const LEASE_END: Millis = Millis(NOW.0 + 30_000);
 
 /// Two engines on one database, and tasks that wait.
-struct Stand {
+struct UnseenSetup {
     url: String,
     here: Arc<MysqlStore>,
     elsewhere: MysqlStore,
     tasks: Vec<Task>,
 }
 
-impl Stand {
+impl UnseenSetup {
     async fn new(tasks: i64) -> Self {
         Self::of((1..=tasks).map(ask)).await
     }
@@ -99,7 +99,7 @@ fn successes(leases: &[Assignment]) -> Vec<Step> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_success_without_a_look_is_the_same_as_one_with() {
     for tasks in [2, 16, 17, 400] {
-        let stand = Stand::new(tasks).await;
+        let stand = UnseenSetup::new(tasks).await;
         let leases = stand.hand_over().await;
         let (unseen, looked_at) = leases.split_at(leases.len() / 2);
         let now = NOW.plus(5);
@@ -127,7 +127,7 @@ async fn a_success_without_a_look_is_the_same_as_one_with() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_began_elsewhere_is_looked_at_after_all() {
-    let stand = Stand::new(40).await;
+    let stand = UnseenSetup::new(40).await;
     let leases = stand.hand_over().await;
     let beat = Beat {
         place: leases[3].place,
@@ -151,7 +151,7 @@ async fn what_began_elsewhere_is_looked_at_after_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
-    let stand = Stand::new(40).await;
+    let stand = UnseenSetup::new(40).await;
     let leases = stand.hand_over().await;
     let retry = step(&leases[3], Change::Retry { due_at: NOW.plus(50), result: None });
     assert_eq!(stand.elsewhere.apply(vec![retry], NOW.plus(1)).await.unwrap(), [Applied::Moved]);
@@ -172,7 +172,7 @@ async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
     assert_eq!(sql(&stand.url, "SELECT COUNT(*) FROM lease_batch").await, "0", "nothing is left of them");
 }
 
-/// A row that somebody else holds, in a transaction that ends when it is let go.
+/// A row that another holds, in a transaction that ends when it is let go.
 pub(super) struct Holder {
     url: String,
     holder: JoinSet<String>,
@@ -226,7 +226,7 @@ async fn a_task_that_changes_just_before_its_move_is_not_handed_over_as_it_was()
 }
 
 async fn changes_before_its_move(are_known: bool) {
-    let stand = Stand::new(10).await;
+    let stand = UnseenSetup::new(10).await;
     let id = stand.tasks[3].place.id;
     let change = format!("UPDATE task SET fence = fence + 1, payload = '42' WHERE id = {id}");
     let holder = Holder::of(&stand.url, &change).await;
@@ -253,7 +253,7 @@ async fn changes_before_its_move(are_known: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
     for is_hung_up in [false, true] {
-        let stand = Stand::new(6).await;
+        let stand = UnseenSetup::new(6).await;
         let held = format!("SELECT id FROM task WHERE id = {} FOR UPDATE", stand.tasks[3].place.id);
         let holder = Holder::of(&stand.url, &held).await;
         let (long, mut short) = (stand.grants("x"), stand.grants("x"));
@@ -288,7 +288,7 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
 /// A look would wait for a row that somebody holds; here it is the move that waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_success_is_written_without_a_look() {
-    let stand = Stand::new(10).await;
+    let stand = UnseenSetup::new(10).await;
     let leases = stand.hand_over().await;
     let held = format!("SELECT id FROM task WHERE id = {} FOR UPDATE", stand.tasks[3].place.id);
     let holder = Holder::of(&stand.url, &held).await;
@@ -307,7 +307,7 @@ async fn a_success_is_written_without_a_look() {
 async fn a_lease_whose_outcome_the_database_lost_is_found_when_it_ends() {
     // Few, and so many that they are looked for by the range in which they lie.
     for tasks in [10, 400] {
-        let stand = Stand::new(tasks).await;
+        let stand = UnseenSetup::new(tasks).await;
         let leases = stand.hand_over().await;
         stand.here.apply(successes(&leases), NOW.plus(1)).await.unwrap();
         let lost = leases[3].place.id;
@@ -383,7 +383,7 @@ fn richly(id: i64) -> NewTask {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_known_is_handed_over_as_if_it_had_been_read() {
     for others in [false, true] {
-        let stand = Stand::of((1..=20).map(if others { richly } else { ask })).await;
+        let stand = UnseenSetup::of((1..=20).map(if others { richly } else { ask })).await;
         // Not by anybody who keeps to the rules: who knows it does not see it, who reads does.
         sql(&stand.url, "UPDATE task SET kind = 'other'").await;
         let grants: Vec<Grant> = stand.grants("x");
@@ -413,7 +413,7 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
     for (state, kind) in
         [(Some(State::Dispatching), "send"), (Some(State::Scheduled), "other"), (None, "other")]
     {
-        let stand = Stand::new(20).await;
+        let stand = UnseenSetup::new(20).await;
         let claim = |task: &Task| Step {
             place: task.place,
             fence: Some(task.fence),
@@ -445,7 +445,7 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
 /// What is known of a task is not what counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
-    let stand = Stand::new(40).await;
+    let stand = UnseenSetup::new(40).await;
     let tasks = &stand.tasks;
     let change = |task: &Task, change| Step {
         place: task.place,

@@ -1,4 +1,4 @@
-//! What is due in a long time: housekeeping goes on, the number of buckets stays small, and no change of the table copies
+//! What is due in a long time: housekeeping continues, the number of buckets stays small, and no change of the table copies
 //! more than a bounded number of rows.
 
 use super::{BOOKS, DAY, NOW, OPTIONS, Shard, TODAY};

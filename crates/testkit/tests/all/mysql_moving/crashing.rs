@@ -1,5 +1,5 @@
 //! The mover is killed after each of its steps: the partition can be written to again by itself, when the time is over that
-//! the catalog has for it, and the mover goes on where it was, or the move is undone.
+//! the catalog has for it, and the mover continues where it was, or the move is undone.
 
 use super::*;
 use tokio::{sync::Barrier, task::JoinSet};

@@ -182,7 +182,7 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
     all_is_sound(&store).await;
 }
 
-/// What an engine that is stopped and goes on asks for.
+/// What an engine that is stopped and continues asks for.
 type Call = Box<dyn FnOnce(&MysqlStore, &tokio::runtime::Runtime) + Send>;
 
 /// An engine on a thread of its own, which stands still, connections and all, whenever it is asked nothing: as under

@@ -1,10 +1,10 @@
 //! What tasks are looked up by goes with their partition, however far either database has come with its index; and who has
-//! heard of no declaration keeps to it all the same.
+//! learned of no declaration keeps to it all the same.
 
 use super::*;
 use punctual_contract::{
     BulkStore as _, LabelStore as _, SettingStore as _,
-    bulk::Look,
+    bulk::TaskFilter,
     settings::SaveSetting,
     store::{Along, Page},
 };
@@ -87,11 +87,11 @@ async fn a_look_at_a_partition_finds_it_after_a_move_that_nobody_told_of() {
     let ids: Vec<i64> = (0..2).flat_map(|partition| ids_in(partition).take(20)).collect();
     let tasks = insert(&store, ids.iter().copied().map(ask).collect(), NOW).await;
     let of_first = tasks.iter().filter(|task| task.place.partition == Partition(0)).count();
-    let look = Look {
+    let look = TaskFilter {
         states: State::ALL.to_vec(),
         partitions: Some([Partition(0)].into()),
         limit: 100,
-        ..Look::default()
+        ..TaskFilter::default()
     };
     for to in [1, 0, 1] {
         move_to(&other, 0, to).await.unwrap();

@@ -1,19 +1,19 @@
 //! Redis is well, and one engine cannot reach it: the partitions go to those who can. Where nobody can reach it everybody
 //! keeps what they have.
 
-use super::site::{PARTITIONS, Site, stays, until};
+use super::site::{OutagesSite, PARTITIONS, stays, until};
 use punctual_testkit::servers::{Proxy, Way};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_lost_only_redis_gives_its_partitions_to_one_that_has_it() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let way = Proxy::before(site.redis.port());
     let crew = site.crew_by(&[format!("redis://127.0.0.1:{}", way.port()), site.redis.url()]).await;
     let owned = || crew.engines().map(|engine| engine.owned()).collect::<Vec<_>>();
     until("both own some", async || !owned().contains(&0)).await;
     way.set(Way::Cut);
     until("the other one has all", async || owned() == [0, usize::from(PARTITIONS)]).await;
-    // Every second batch is inserted where Redis is away.
+    // Every second batch is inserted where Redis is unavailable.
     crew.insert(1_000, 12_000..16_000).await;
     way.set(Way::Open);
     until("it has Redis again", async || !crew.engines().any(|engine| engine.hot_is_away())).await;
@@ -28,14 +28,14 @@ async fn an_engine_that_lost_only_redis_gives_its_partitions_to_one_that_has_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_is_away_from_all_engines_each_keeps_what_it_has() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let ways = [Proxy::before(site.redis.port()), Proxy::before(site.redis.port())];
     let crew =
         site.crew_by(&ways.each_ref().map(|proxy| format!("redis://127.0.0.1:{}", proxy.port()))).await;
     let owned = || crew.engines().map(|engine| engine.owned()).collect::<Vec<_>>();
     until("both own some", async || !owned().contains(&0)).await;
     // Engines that have just begun are not done with it when the second one has its first.
-    let before = crew.settled_shares().await;
+    let before = crew.final_shares().await;
     assert_eq!(before.iter().sum::<usize>(), usize::from(PARTITIONS));
     crew.insert(400, 2_000..9_000).await;
     ways.iter().for_each(|way| way.set(Way::Cut));

@@ -1,12 +1,12 @@
 //! A MySQL that has gone back in time while Redis has not: restored, or failed over with a loss. Redis has seen newer terms
 //! than MySQL gives, and knows tasks by newer fences than their rows have. Everything that MySQL has fires all the same.
 
-use super::site::{PARTITIONS, Site, until};
+use super::site::{OutagesSite, PARTITIONS, until};
 use punctual_contract::{Hot as _, hot::HotEntry};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mysql_gives_older_terms_than_redis_has_seen_under_engines_that_live() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(2).await;
     site.sql("UPDATE owner SET term = term + 100").await;
     crew.insert(200, 1_500..3_000).await;
@@ -23,7 +23,7 @@ async fn mysql_gives_older_terms_than_redis_has_seen_under_engines_that_live() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_start_on_a_redis_of_a_later_time_than_their_mysql() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     for partition in 0..PARTITIONS {
         let key = format!("punctual:{{p{partition}}}:term");
         let set = "return redis.call('SET', KEYS[1], struct.pack('>I4I4', 2147483648, 5000))";
@@ -39,7 +39,7 @@ async fn engines_start_on_a_redis_of_a_later_time_than_their_mysql() {
 /// Redis has them with newer fences, due in an hour: as after a reschedule that MySQL has lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_redis_knows_by_a_newer_fence_than_its_row_fires_by_its_row() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(2).await;
     crew.insert(60, 4_000..5_000).await;
     let hot = site.hot().await;

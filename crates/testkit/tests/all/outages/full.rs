@@ -1,14 +1,14 @@
 //! A Redis that is too small for what is pending: what is due soon goes in, the rest waits in the store, and what does
 //! not fit when it is due fires from there.
 
-use super::site::Site;
+use super::site::OutagesSite;
 
 /// Thousandths; the preloader stops at 800, what is due soon has the rest.
 const PRELOADED_MAX: u32 = 900;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn far_tasks_that_do_not_fit_wait_in_the_store_and_near_ones_fire_from_redis() {
-    let site = Site::new(&["--maxmemory", "8mb"]).await;
+    let site = OutagesSite::new(&["--maxmemory", "8mb"]).await;
     let crew = site.crew(2).await;
     // Several times what fits, all within the horizon of an hour.
     crew.insert(30_000, 1_200_000..3_000_000).await;
@@ -34,7 +34,7 @@ async fn far_tasks_that_do_not_fit_wait_in_the_store_and_near_ones_fire_from_red
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_fits_is_due_at_once_and_all_of_it_fires() {
-    let site = Site::new(&["--maxmemory", "4mb"]).await;
+    let site = OutagesSite::new(&["--maxmemory", "4mb"]).await;
     let crew = site.crew(2).await;
     // Far enough ahead that all of it is accepted before the first of it fires, also on a busy machine.
     crew.insert(20_000, 14_000..14_500).await;

@@ -1,7 +1,7 @@
 //! Queues that are scanned (F1), on MySQL: three engines without any Redis, beside one that was never started, and beside one that
 //! answers and has nothing of them. At most K at once, whatever dies.
 
-use super::site::{Site, until};
+use super::site::{OutagesSite, until};
 use crate::limits::set_queue;
 use punctual_contract::store::Assignment;
 use punctual_domain::{
@@ -11,7 +11,7 @@ use punctual_domain::{
     state::State,
     task::{NewTask, TaskResult},
 };
-use punctual_engine::{Engine, LeaseRequest, OutcomeReport, Settled};
+use punctual_engine::{Engine, LeaseRequest, OutcomeReport, Reported};
 use std::{
     collections::HashMap,
     sync::{
@@ -45,27 +45,27 @@ async fn end(engine: &Engine, leased: &[Assignment]) {
         report: Report::Succeeded,
         result: TaskResult::default(),
     };
-    let settled = engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
 /// What executors at all engines saw.
 #[derive(Default)]
-struct Seen {
+struct ScanCountsSeen {
     in_flight: AtomicUsize,
     most: AtomicUsize,
     times: Mutex<HashMap<i64, usize>>,
 }
 
-impl Seen {
+impl ScanCountsSeen {
     fn done(&self) -> usize {
         self.times.lock().unwrap().len()
     }
 }
 
 /// Two executors at each engine, until so many tasks are done.
-async fn work_off(engines: &[Engine], count: i64) -> Arc<Seen> {
-    let (seen, count) = (Arc::new(Seen::default()), usize::try_from(count).unwrap());
+async fn work_off(engines: &[Engine], count: i64) -> Arc<ScanCountsSeen> {
+    let (seen, count) = (Arc::new(ScanCountsSeen::default()), usize::try_from(count).unwrap());
     let mut executors = JoinSet::new();
     for engine in engines.iter().cycle().take(2 * engines.len()) {
         let (engine, seen) = (engine.clone(), Arc::clone(&seen));
@@ -116,7 +116,7 @@ async fn at_most_so_many_at_once(engines: &[Engine]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_engines_without_redis_have_so_many_at_once() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = site.crew_without_redis(3).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
     at_most_so_many_at_once(&engines).await;
@@ -125,7 +125,7 @@ async fn three_engines_without_redis_have_so_many_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_engines_whose_redis_was_never_there_have_so_many_at_once() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     site.redis.kill();
     let mut crew = site.crew(3).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
@@ -137,7 +137,7 @@ async fn three_engines_whose_redis_was_never_there_have_so_many_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_has_nothing_of_a_queue_that_is_scanned() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = site.crew(3).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
     at_most_so_many_at_once(&engines).await;
@@ -162,7 +162,7 @@ async fn redis_has_nothing_of_a_queue_that_is_scanned() {
 /// Redis dies, and comes back: nothing changes for what is scanned.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_dies_and_comes_back_is_no_matter() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = site.crew(2).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
     set_queue(&engines[0], &unfreeze(), scanned()).await;

@@ -1,15 +1,15 @@
 //! Connections that fall silent without being closed, as behind a firewall that forgot them, and hosts that vanish: firing
-//! goes on while the fault lasts, every acknowledged task comes, none is completed twice.
+//! continues while the fault lasts, every acknowledged task comes, none is completed twice.
 
-use super::site::Site;
+use super::site::OutagesSite;
 use punctual_testkit::servers::{Proxy, Way};
 
 const SOME: usize = 150;
 
-/// All that are open, at whatever they are: the writers, the readers, the signs of life.
+/// All that are open, at whatever they are: the writers, the readers, the heartbeats.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_mysql_fall_silent_and_firing_goes_on_on_new_ones() {
-    let site = Site::behind_proxies().await;
+    let site = OutagesSite::behind_proxies().await;
     let crew = site.crew(2).await;
     crew.insert(1_200, 1_500..16_000).await;
     crew.have_come(SOME).await;
@@ -21,7 +21,7 @@ async fn connections_to_mysql_fall_silent_and_firing_goes_on_on_new_ones() {
 /// What was asked has happened, and nobody was told.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_mysql_lose_their_answers_and_firing_goes_on_on_new_ones() {
-    let site = Site::behind_proxies().await;
+    let site = OutagesSite::behind_proxies().await;
     let crew = site.crew(2).await;
     crew.insert(800, 1_500..12_000).await;
     crew.have_come(SOME).await;
@@ -32,7 +32,7 @@ async fn connections_to_mysql_lose_their_answers_and_firing_goes_on_on_new_ones(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_of_mysql_vanishes_and_all_goes_on_when_its_address_is_back() {
-    let site = Site::behind_proxies().await;
+    let site = OutagesSite::behind_proxies().await;
     let crew = site.crew(2).await;
     crew.insert(1_600, 1_500..26_000).await;
     crew.have_come(SOME).await;
@@ -75,7 +75,7 @@ async fn one_connection_is_replaced(connection: Connection) {
 
 /// What was open stays as the fault left it to the end: the fault is over when it has been replaced.
 async fn firing_goes_on(what: &str, fault: impl FnOnce(&Proxy)) {
-    let site = Site::behind_proxies().await;
+    let site = OutagesSite::behind_proxies().await;
     let crew = site.busy_crew(2).await;
     crew.insert(1_000, 1_500..10_000).await;
     crew.have_come(SOME).await;

@@ -19,7 +19,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{
-    Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, ServiceNumbers, Settled, Shared,
+    Backends, Engine, LeaseRequest, Options, OutcomeReport, Reported, Running, ServiceNumbers, SharedBackends,
 };
 use punctual_hot::{ClusterName, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter};
 use punctual_store::{MysqlOptions, MysqlStore};
@@ -71,7 +71,7 @@ pub(super) async fn stays<T: PartialEq + Debug>(
     }
 }
 
-pub(super) struct Site {
+pub(super) struct OutagesSite {
     pub(super) redis: Redis,
     pub(super) mysql: MariaDb,
     database_url: String,
@@ -84,7 +84,7 @@ pub(super) struct Ways {
     pub(super) redis: Proxy,
 }
 
-struct Node {
+struct OutagesNode {
     engine: Engine,
     running: Running,
 }
@@ -92,15 +92,15 @@ struct Node {
 /// Engines and executors at work.
 pub(super) struct Crew {
     pub(super) store: Arc<MysqlStore>,
-    nodes: Vec<Node>,
+    nodes: Vec<OutagesNode>,
     executors: JoinSet<()>,
     is_over: Arc<AtomicBool>,
-    log: Arc<Mutex<Log>>,
+    log: Arc<Mutex<OutageLog>>,
     began_at: Millis,
 }
 
 #[derive(Default)]
-struct Log {
+struct OutageLog {
     /// By id, where it is and when it is due.
     inserted: HashMap<i64, (TaskRef, Millis)>,
     /// By id, when it first came and for which due time.
@@ -114,7 +114,7 @@ struct Log {
 
 /// What has happened so far.
 #[derive(Clone, Copy)]
-pub(super) struct Progress {
+pub(super) struct OutageProgress {
     /// Partitions that Redis had lost.
     rebuilt: u64,
     /// Partitions that were looked through by the engine that began with them, or began anew.
@@ -124,7 +124,7 @@ pub(super) struct Progress {
     overdue: usize,
 }
 
-impl Site {
+impl OutagesSite {
     pub(super) async fn new(redis_settings: &[&str]) -> Self {
         let (redis, mysql) = (Redis::with(redis_settings).await, MariaDb::own().await);
         let database_url = mysql.fresh_database().await;
@@ -177,7 +177,7 @@ impl Site {
         RedisHot::begin(redis_url, options).await.unwrap()
     }
 
-    async fn node(&self, name: String, redis_url: Option<&str>) -> Node {
+    async fn node(&self, name: String, redis_url: Option<&str>) -> OutagesNode {
         let through = |url: &str, port: u16, proxy: fn(&Ways) -> &Proxy| match &self.ways {
             Some(ways) => url.replace(&format!(":{port}"), &format!(":{}", proxy(ways).port())),
             None => url.to_owned(),
@@ -187,7 +187,7 @@ impl Site {
         let stored = || Arc::new(StoredLimiter::new(Arc::new(store.ownership()), RateClock::Server));
         let backends = |hot, limiter, signals, stored_limiter| Backends {
             blobs: None,
-            shared: Some(Shared { ownership, signals, stored_limiter }),
+            shared: Some(SharedBackends { ownership, signals, stored_limiter }),
             store: Arc::clone(&store) as Arc<dyn Store>,
             limiter,
             hot,
@@ -208,7 +208,7 @@ impl Site {
             None => Engine::new(backends(Arc::new(NoHot), stored(), Arc::new(NoSignals), None), options),
         };
         let running = engine.start().unwrap();
-        Node { engine, running }
+        OutagesNode { engine, running }
     }
 
     pub(super) async fn crew(&self, engines: usize) -> Crew {
@@ -243,7 +243,7 @@ impl Site {
         self.crew_on(nodes, redis_urls.len(), executors).await
     }
 
-    async fn nodes(&self, redis_urls: &[Option<String>]) -> Vec<Node> {
+    async fn nodes(&self, redis_urls: &[Option<String>]) -> Vec<OutagesNode> {
         let mut nodes = Vec::new();
         for (nth, url) in redis_urls.iter().enumerate() {
             nodes.push(self.node(format!("e{nth}"), url.as_deref()).await);
@@ -253,13 +253,13 @@ impl Site {
 
     async fn crew_on(
         &self,
-        nodes: Vec<Node>,
+        nodes: Vec<OutagesNode>,
         asked: usize,
         (executors_each, busy): (usize, Duration),
     ) -> Crew {
         let owned = || nodes.iter().map(|node| node.engine.owned()).sum::<usize>();
         until("all partitions are owned", async || owned() >= usize::from(PARTITIONS)).await;
-        let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
+        let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(OutageLog::default())));
         let mut executors = JoinSet::new();
         for node in nodes.iter().take(asked) {
             for _ in 0..executors_each {
@@ -272,7 +272,7 @@ impl Site {
 }
 
 /// Leases and reports until it is over. A report whose answer was lost is made again until there is one.
-async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
+async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<OutageLog>>, is_over: Arc<AtomicBool>) {
     while !is_over.load(SeqCst) {
         let request = LeaseRequest {
             queue: Arc::new(queue()),
@@ -292,9 +292,9 @@ async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc
             tokio::time::sleep(busy).await;
         }
         let reports: Vec<OutcomeReport> = leased.iter().map(succeeded).collect();
-        let settled = loop {
-            match engine.settle(reports.clone(), "test").await {
-                Ok(settled) => break settled,
+        let recorded = loop {
+            match engine.record_outcomes(reports.clone(), "test").await {
+                Ok(recorded) => break recorded,
                 Err(_) => {
                     log.lock().refused += 1;
                     tokio::time::sleep(BACK_OFF).await;
@@ -302,7 +302,8 @@ async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc
             }
         };
         let mut log = log.lock();
-        for (lease, _) in leased.iter().zip(settled).filter(|(_, settled)| *settled == Settled::Accepted) {
+        for (lease, _) in leased.iter().zip(recorded).filter(|(_, recorded)| *recorded == Reported::Accepted)
+        {
             *log.accepted.entry(lease.place.id).or_default() += 1;
         }
     }
@@ -317,7 +318,7 @@ fn succeeded(lease: &Assignment) -> OutcomeReport {
     }
 }
 
-impl Log {
+impl OutageLog {
     fn came(&mut self, leased: &[Assignment], now: Millis) {
         for lease in leased {
             self.early += usize::from(lease.fired_at < lease.due_at || now < lease.due_at);
@@ -386,7 +387,7 @@ impl Crew {
         self.engine().now().since(self.began_at)
     }
 
-    /// While tasks come it goes on: then nothing hangs.
+    /// While tasks come it continues: then nothing hangs.
     pub(super) async fn have_come(&self, count: usize) {
         let (mut come, mut since) = (self.came(), Instant::now());
         while come < count {
@@ -405,7 +406,7 @@ impl Crew {
         log.inserted.iter().filter(|(id, (_, due_at))| is_overdue(id, *due_at)).count()
     }
 
-    /// Something is away: until so many are overdue.
+    /// Something is unavailable: until so many are overdue.
     pub(super) async fn are_overdue(&self, count: usize) {
         until("many are overdue", async || self.overdue() >= count).await;
     }
@@ -416,7 +417,7 @@ impl Crew {
         until("executors are refused", async || self.log.lock().refused > before).await;
     }
 
-    /// Redis is away: until each engine knows, and so many have come of those that had not come when it went.
+    /// Redis is unavailable: until each engine knows, and so many have come of those that had not come when it went.
     pub(super) async fn fire_from_the_store(&self, count: usize) {
         let (came, before) = (self.came(), self.fired_from_store());
         until("each engine knows", async || self.engines().all(Engine::hot_is_away)).await;
@@ -425,13 +426,13 @@ impl Crew {
         until("they fire from the store", async || fired() >= count / 2).await;
     }
 
-    pub(super) async fn have_redis_again(&self) -> Progress {
+    pub(super) async fn have_redis_again(&self) -> OutageProgress {
         until("Redis is back", async || !self.engines().any(Engine::hot_is_away)).await;
         self.progress()
     }
 
     /// Until so many have come that were not fired from the store, since Redis is back.
-    pub(super) async fn fire_from_redis(&self, back: Progress, count: usize) {
+    pub(super) async fn fire_from_redis(&self, back: OutageProgress, count: usize) {
         until("they fire from Redis again", async || {
             let now = self.progress();
             let from_store = usize::try_from(now.from_store - back.from_store).unwrap();
@@ -447,8 +448,8 @@ impl Crew {
         self.engines().map(looked_through).sum()
     }
 
-    pub(super) fn progress(&self) -> Progress {
-        Progress {
+    pub(super) fn progress(&self) -> OutageProgress {
+        OutageProgress {
             rebuilt: self.engines().map(|engine| engine.meters().rebuilt_total()).sum(),
             looked_through: self.looked_through(),
             came: self.came(),
@@ -458,7 +459,7 @@ impl Crew {
     }
 
     /// All that Redis has lost is in it again. How many fell due since and before it was.
-    pub(super) async fn are_filled_again(&self, before: Progress) -> usize {
+    pub(super) async fn are_filled_again(&self, before: OutageProgress) -> usize {
         let all = u64::from(PARTITIONS);
         until("the loss is seen", async || self.progress().rebuilt >= before.rebuilt + all).await;
         let looked_through = async || self.progress().looked_through >= before.looked_through + all;
@@ -468,7 +469,7 @@ impl Crew {
     }
 
     /// Partitions of each engine, once each has looked several times and moved nothing.
-    pub(super) async fn settled_shares(&self) -> Vec<usize> {
+    pub(super) async fn final_shares(&self) -> Vec<usize> {
         let owned = || self.engines().map(Engine::owned).collect::<Vec<_>>();
         let looks = || {
             let looks = |engine: &Engine| service(engine, "rebalance").map_or(0, |service| service.runs);
@@ -555,11 +556,11 @@ impl Crew {
         swept
     }
 
-    /// The store says so, whatever executors were told.
+    /// The store says so, whatever executors were notified.
     async fn are_settled(&self, count: usize) {
         until("all are settled", async || {
             let books = self.store.books().await.unwrap();
-            let succeeded = books.standing.iter().filter(|tally| tally.state == State::Succeeded);
+            let succeeded = books.tallies.iter().filter(|tally| tally.state == State::Succeeded);
             succeeded.map(|count| count.tasks).sum::<i64>() == i64::try_from(count).unwrap()
         })
         .await;

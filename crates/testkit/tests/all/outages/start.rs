@@ -1,15 +1,15 @@
-//! Redis is away when engines begin: they fire from the store, and use Redis as soon as it answers, also one that dies at that
+//! Redis is unavailable when engines begin: they fire from the store, and use Redis as soon as it answers, also one that dies at that
 //! moment. A Redis that must not be used is refused then, as it would have been at their start.
 
 use super::{
     MEANWHILE,
-    site::{Crew, PARTITIONS, Site, until},
+    site::{Crew, OutagesSite, PARTITIONS, until},
 };
 use punctual_engine::Engine;
 use punctual_testkit::servers::Way;
 
 async fn begin_without_redis(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     site.redis.kill();
     let crew = site.crew(engines).await;
     assert!(crew.engines().all(Engine::hot_is_away), "from the first instant on");
@@ -38,7 +38,7 @@ async fn three_engines_that_begin_without_redis_fire_and_take_it_up() {
 
 /// As soon as an engine uses it, and before its partitions are looked through.
 async fn redis_dies_while_it_is_taken_up(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     site.redis.kill();
     let crew = site.crew(engines).await;
     crew.insert(300, 25_000..28_000).await;
@@ -66,7 +66,7 @@ async fn a_redis_that_dies_while_three_engines_take_it_up_loses_nothing() {
 }
 
 /// Engines that have never reached Redis, and tasks that come from the store.
-async fn cut_off(site: &Site) -> Crew {
+async fn cut_off(site: &OutagesSite) -> Crew {
     site.ways().redis.set(Way::Cut);
     let crew = site.crew(2).await;
     crew.insert(900, 200..20_000).await;
@@ -76,7 +76,7 @@ async fn cut_off(site: &Site) -> Crew {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_another_clusters_when_it_first_answers_is_left_alone() {
-    let site = Site::behind_proxies().await;
+    let site = OutagesSite::behind_proxies().await;
     let crew = cut_off(&site).await;
     site.redis.command(&["SET", "punctual:cluster", "00000000000000ff (b)"]).await;
     site.ways().redis.set(Way::Open);
@@ -97,7 +97,7 @@ async fn a_redis_that_is_another_clusters_when_it_first_answers_is_left_alone() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_throws_tasks_away_is_not_used_until_it_keeps_them() {
-    let site = Site::behind_proxies().await;
+    let site = OutagesSite::behind_proxies().await;
     let crew = cut_off(&site).await;
     site.redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
     site.ways().redis.set(Way::Open);
@@ -123,9 +123,9 @@ async fn a_redis_that_throws_tasks_away_is_not_used_until_it_keeps_them() {
 /// No executor asks at two of three engines: their tasks are handed over by the third.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_redis_executors_at_one_engine_have_the_tasks_of_all() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew_asked_at_one(&vec![Some(site.redis.url()); 3]).await;
-    let shares = crew.settled_shares().await;
+    let shares = crew.final_shares().await;
     assert!(shares.iter().all(|owned| *owned > 0), "{shares:?}");
     // While no engine reaches Redis each keeps what it has.
     site.redis.kill();

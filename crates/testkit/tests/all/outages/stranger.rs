@@ -1,13 +1,13 @@
 //! Two clusters on one Redis and one prefix: staging and production by mistake, or a store that was made anew. Whoever comes
 //! second is refused; an engine under which the keys change hands leaves them alone, says so, and fires from the store.
 
-use super::site::{Site, until};
+use super::site::{OutagesSite, until};
 use punctual_hot::{ClusterName, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_cluster_on_the_same_prefix_is_refused_and_told_what_to_do() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let first = site.hot().await;
     let url = site.mysql.fresh_database().await;
     let store = MysqlStore::open(&[url], MysqlOptions::default()).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_second_cluster_on_the_same_prefix_is_refused_and_told_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_becomes_another_clusters_is_left_alone_and_firing_goes_on() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew(2).await;
     crew.insert(1_200, 3_000..15_000).await;
     crew.have_come(100).await;

@@ -1,7 +1,7 @@
 //! No Redis is set at all: one engine and three on the databases alone. Each task comes once, wherever it is asked for; it is
 //! tried again, cancelled and limited as with Redis.
 
-use super::site::{Crew, PARTITIONS, Site, until};
+use super::site::{Crew, OutagesSite, PARTITIONS, until};
 use crate::{engine::queue, limits::set_queue};
 use punctual_contract::{Store as _, store::Assignment};
 use punctual_domain::{
@@ -12,7 +12,7 @@ use punctual_domain::{
     task::{Demands, NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Cancelled, Engine, LeaseRequest, OutcomeReport, Settled};
+use punctual_engine::{Cancelled, Engine, LeaseRequest, OutcomeReport, Reported};
 use std::{
     collections::HashMap,
     sync::{
@@ -23,7 +23,7 @@ use std::{
 use tokio::task::JoinSet;
 
 async fn each_comes_once(engines: usize) {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew_without_redis(engines).await;
     assert!(!crew.engines().any(Engine::hot_is_away), "nothing is missing");
     crew.insert(900, 200..8_000).await;
@@ -46,9 +46,9 @@ async fn three_engines_need_no_redis() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn executors_at_one_engine_have_the_tasks_of_all_three() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let crew = site.crew_asked_at_one(&[None, None, None]).await;
-    let shares = crew.settled_shares().await;
+    let shares = crew.final_shares().await;
     assert!(shares.iter().all(|owned| *owned > 0), "{shares:?}");
     crew.insert(400, 200..4_000).await;
     crew.finish("no Redis, and executors at one of three", 400).await;
@@ -80,11 +80,11 @@ async fn end(engine: &Engine, leased: &[Assignment], report: Report) {
         report,
         result: TaskResult::default(),
     };
-    let settled = engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
-    assert!(settled.iter().all(|settled| *settled == Settled::Accepted), "{settled:?}");
+    let recorded = engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
+    assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
-async fn three(site: &Site) -> Crew {
+async fn three(site: &OutagesSite) -> Crew {
     let crew = site.crew_without_redis(3).await;
     let owned = || crew.engines().map(Engine::owned).sum::<usize>();
     until("all is owned", async || owned() == usize::from(PARTITIONS)).await;
@@ -93,7 +93,7 @@ async fn three(site: &Site) -> Crew {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_fails_is_tried_again_by_the_engine_that_is_asked() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = three(&site).await;
     let now = crew.engine().now();
     let tasks = (0..60).map(|nth| task(now.plus(nth * 10), None)).collect();
@@ -118,7 +118,7 @@ async fn a_task_that_fails_is_tried_again_by_the_engine_that_is_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_and_the_firing_are_decided_by_the_store() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = three(&site).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
     let now = engines[0].now();
@@ -150,7 +150,7 @@ async fn a_cancel_and_the_firing_are_decided_by_the_store() {
     .await;
     let books = crew.store.books().await.unwrap();
     let of = |state| {
-        let tasks = books.standing.iter().filter(|count| count.state == state).map(|count| count.tasks);
+        let tasks = books.tallies.iter().filter(|count| count.state == state).map(|count| count.tasks);
         usize::try_from(tasks.sum::<i64>()).unwrap()
     };
     assert_eq!((of(State::Cancelled), of(State::Succeeded)), (cancelled, fired));
@@ -193,7 +193,7 @@ async fn work_off(engines: &[Engine], count: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_hold_over_three_engines() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = three(&site).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
     let settings = QueueSettings { concurrency: Some(4), ..QueueSettings::default() };
@@ -216,7 +216,7 @@ async fn limits_hold_over_three_engines() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_waits_for_its_key_keeps_no_other_waiting() {
-    let site = Site::new(&[]).await;
+    let site = OutagesSite::new(&[]).await;
     let mut crew = three(&site).await;
     let engines: Vec<Engine> = crew.engines().cloned().collect();
     let settings = QueueSettings { key_concurrency: Some(1), ..QueueSettings::default() };

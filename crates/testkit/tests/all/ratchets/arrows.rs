@@ -7,14 +7,15 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 22] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
     ("protocol", &["domain"], &[]),
     ("store", &["contract", "domain"], &[]),
-    ("hot", &["contract", "domain"], &[]),
-    ("bus", &["contract", "domain"], &[]),
+    ("redis-link", &["contract"], &[]),
+    ("hot", &["redis-link", "contract", "domain"], &[]),
+    ("bus", &["redis-link", "contract", "domain"], &[]),
     ("engine", &["contract", "domain", "wheel"], &[]),
     ("expressions", &[], &[]),
     ("schedules", &["engine", "contract", "domain", "expressions"], &[]),

@@ -85,7 +85,7 @@ struct Test {
 
 /// A row of the page.
 #[derive(Debug, PartialEq, Eq)]
-struct Row<'a> {
+struct RatchetRow<'a> {
     id: &'a str,
     tests: Vec<&'a str>,
     /// Why it has no test.
@@ -102,14 +102,14 @@ fn is_id(word: &str) -> bool {
 }
 
 /// A line of a list: `- id step – tests`.
-fn row(line: &str) -> Option<Row<'_>> {
+fn row(line: &str) -> Option<RatchetRow<'_>> {
     let (id, rest) = line.trim_end().strip_prefix("- ")?.split_once(' ')?;
     let last = rest.rsplit("– ").next()?;
     let tests = last.split('`').skip(1).step_by(2).collect();
-    is_id(id).then(|| Row { id, tests, reason: last.strip_prefix("none: ") })
+    is_id(id).then(|| RatchetRow { id, tests, reason: last.strip_prefix("none: ") })
 }
 
-fn rows(page: &str) -> Vec<Row<'_>> {
+fn rows(page: &str) -> Vec<RatchetRow<'_>> {
     page.lines().filter_map(row).collect()
 }
 
@@ -222,8 +222,9 @@ fn page() -> String {
     fs::read_to_string(root().join(PAGE)).unwrap()
 }
 
-fn unknown<'a>(rows: &[Row<'a>], tests: &[Test]) -> Vec<(String, &'a str)> {
-    let of = |row: &Row<'a>| row.tests.iter().map(|name| (row.id.to_owned(), *name)).collect::<Vec<_>>();
+fn unknown<'a>(rows: &[RatchetRow<'a>], tests: &[Test]) -> Vec<(String, &'a str)> {
+    let of =
+        |row: &RatchetRow<'a>| row.tests.iter().map(|name| (row.id.to_owned(), *name)).collect::<Vec<_>>();
     let is_unknown = |(_, name): &(String, &str)| !tests.iter().any(|test| names(name, test));
     rows.iter().flat_map(of).filter(is_unknown).collect()
 }
@@ -293,7 +294,7 @@ fn no_row_goes_without_a_reason() {
 }
 
 /// Which rows the tests of each file show.
-fn written(rows: &[Row<'_>], tests: &[Test]) -> String {
+fn written(rows: &[RatchetRow<'_>], tests: &[Test]) -> String {
     let mut of_files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows {
         let named = |test: &&Test| row.tests.iter().any(|name| names(name, test));

@@ -11,8 +11,8 @@ const KEEPS_TASKS: [(&str, &str); 7] = [
     ("live/table.rs", "by_id"),
     ("live/index.rs", "slots"),
     // What was leased ahead and found nobody yet, in its order and by how long it waits.
-    ("arrivals/shelf.rs", "order"),
-    ("arrivals/shelf.rs", "since"),
+    ("arrivals/preleased_tasks.rs", "order"),
+    ("arrivals/preleased_tasks.rs", "since"),
     // The bus did not take them.
     ("maintenance/compensate/state.rs", "failed"),
     // Overdue: looked at again.
@@ -28,7 +28,7 @@ const KEEPS_NONE: [(&str, &str); 14] = [
     ("executors/state.rs", "members"),
     ("pipeline/from_store/state.rs", "positions"),
     ("pipeline/scan/state.rs", "ready_positions"),
-    ("sharing/terms/state.rs", "Overtaken"),
+    ("sharing/terms/state.rs", "SupersededTenures"),
     // Outcomes of one call.
     ("live/handed_over.rs", "known"),
     ("pipeline/outcome.rs", "fired"),

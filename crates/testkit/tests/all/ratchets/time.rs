@@ -13,7 +13,7 @@ const VIRTUAL_CLOCK: [(&str, &str); 4] = [
     ("crates/sdk/tests/all/worker/several.rs", "the same, of a worker that asks for several queues"),
     ("crates/sdk/tests/all/fake.rs", "the server of those tests: an hour of their clock passes in no time"),
     (
-        "crates/console/src/live/sight.rs",
+        "crates/console/src/live/viewport.rs",
         "how often a page is rendered in ten minutes is counted, which pass in no time",
     ),
 ];

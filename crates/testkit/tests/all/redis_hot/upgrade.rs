@@ -124,7 +124,7 @@ async fn is_taken_over(keys: &Keys<'_>, hot: &RedisHot) {
     assert_eq!(keys.kept().await, [("term", usize::from(PARTITIONS))]);
     assert_eq!(
         hot.is_whole(&tenures(5)).await.unwrap(),
-        vec![Wholeness::Overtaken(6); usize::from(PARTITIONS)]
+        vec![Wholeness::NewerTerm(6); usize::from(PARTITIONS)]
     );
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Lost; usize::from(PARTITIONS)]);
     assert_eq!(hot.is_whole(&tenures(6)).await.unwrap(), vec![Wholeness::Whole; usize::from(PARTITIONS)]);

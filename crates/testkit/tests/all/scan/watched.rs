@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot, Limiter,
     hot::{HotEntry, Keeps, Wholeness, Withdrawn},
-    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
     ownership::Tenure,
 };
 use punctual_domain::{limits::Scope, place::Partition, time::Millis};
@@ -85,7 +85,7 @@ pub(super) struct WatchedLimiter {
 
 #[async_trait]
 impl Limiter for WatchedLimiter {
-    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+    async fn grant(&self, wishes: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
         self.calls.note("grant", true);
         self.inner.grant(wishes, now).await
     }

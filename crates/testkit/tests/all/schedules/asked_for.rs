@@ -1,6 +1,6 @@
-//! Runs that somebody asks for: one now, and those of a range.
+//! Runs that a caller asks for: one now, and those of a range.
 
-use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both};
+use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, key, on_both};
 use punctual_domain::{
     schedule::{Outcome, RunKind, Schedule},
     time::Millis,
@@ -8,19 +8,19 @@ use punctual_domain::{
 use punctual_schedules::Error;
 
 on_both!(a_run_now_runs_beside_the_others_also_while_paused);
-async fn a_run_now_runs_beside_the_others_also_while_paused(rig: Rig) {
+async fn a_run_now_runs_beside_the_others_also_while_paused(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planner.pause(&key("digest"), None, None, "ada").await.unwrap();
     let run = rig.planner.run_now(&key("digest")).await.unwrap();
     assert_eq!((run.key.kind, run.outcome, run.key.at), (RunKind::Manual, Outcome::Created, START));
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let leased = rig.leased().await;
     assert_eq!(leased.len(), 1);
     assert_eq!(run.task_ref, Some(leased[0].place.to_string()));
 }
 
 on_both!(a_backfill_makes_the_runs_of_a_range_once_and_spreads_them);
-async fn a_backfill_makes_the_runs_of_a_range_once_and_spreads_them(rig: Rig) {
+async fn a_backfill_makes_the_runs_of_a_range_once_and_spreads_them(rig: SchedulesRig) {
     rig.put("digest", Schedule { cron: vec!["0 * * * *".to_owned()], ..every_minute() }).await;
     let (from, to) = (START.plus(-600 * MINUTE_MS), START);
     for _ in 0..2 {
@@ -36,7 +36,7 @@ async fn a_backfill_makes_the_runs_of_a_range_once_and_spreads_them(rig: Rig) {
 }
 
 on_both!(a_backfill_is_bounded);
-async fn a_backfill_is_bounded(rig: Rig) {
+async fn a_backfill_is_bounded(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     let too_long = rig.planner.backfill(&key("digest"), Millis(0), START, None).await;
     assert!(matches!(&too_long, Err(Error::Invalid(invalid)) if invalid.field == "to"), "{too_long:?}");

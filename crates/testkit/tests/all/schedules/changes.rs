@@ -1,6 +1,6 @@
 //! Schedules that are changed while their runs come: each instant once, by the old document or by the new one.
 
-use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
+use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, key, on_both, shown};
 use punctual_contract::store::Assignment;
 use punctual_domain::{
     schedule::{Missed, Outcome, Overlap, Payload, RunKind, Schedule},
@@ -26,7 +26,7 @@ fn instants(leased: &[Assignment]) -> Vec<i64> {
 }
 
 on_both!(an_identical_document_changes_nothing);
-async fn an_identical_document_changes_nothing(rig: Rig) {
+async fn an_identical_document_changes_nothing(rig: SchedulesRig) {
     let first = rig.put("digest", every_minute()).await;
     rig.planned().await;
     let again = rig.put("digest", every_minute()).await;
@@ -39,18 +39,18 @@ async fn an_identical_document_changes_nothing(rig: Rig) {
 }
 
 on_both!(what_fires_between_a_change_and_its_taking_back_is_decided);
-async fn what_fires_between_a_change_and_its_taking_back_is_decided(rig: Rig) {
+async fn what_fires_between_a_change_and_its_taking_back_is_decided(rig: SchedulesRig) {
     rig.put("digest", every_half_second()).await;
     rig.pass(1_000).await;
     assert_eq!(instants(&rig.leased().await), [500, 1_000]);
-    // The change is committed, and then its engine dies: two instants come before anybody goes on with it.
+    // The change is committed, and then its engine dies: two instants come before anybody continues with it.
     rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
     assert!(
         rig.planner.put(&key("digest"), described(&every_half_second(), "b"), "ada", |_| true).await.is_err()
     );
     rig.store.faults.heal();
     rig.clock.advance_ms(1_000);
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     assert_eq!(instants(&rig.leased().await), [1_500, 2_000], "by the old document");
     let other = rig.beside();
     other.pass(2_000).await;
@@ -58,7 +58,7 @@ async fn what_fires_between_a_change_and_its_taking_back_is_decided(rig: Rig) {
 }
 
 on_both!(a_change_at_the_very_instant_runs_each_instant_once);
-async fn a_change_at_the_very_instant_runs_each_instant_once(rig: Rig) {
+async fn a_change_at_the_very_instant_runs_each_instant_once(rig: SchedulesRig) {
     rig.put("digest", every_half_second()).await;
     rig.pass(2_000).await;
     let mut came = instants(&rig.leased().await);
@@ -66,18 +66,18 @@ async fn a_change_at_the_very_instant_runs_each_instant_once(rig: Rig) {
         rig.clock.advance_ms(500);
         // Before, while and after what is due now fires.
         if nth % 2 == 0 {
-            rig.engine.turn().await.unwrap();
+            rig.engine.run_once().await.unwrap();
         }
         rig.put("digest", described(&every_half_second(), &nth.to_string())).await;
         rig.planned().await;
-        rig.engine.turn().await.unwrap();
+        rig.engine.run_once().await.unwrap();
         came.extend(instants(&rig.leased().await));
     }
     assert_eq!(came, (1..=14).map(|nth| nth * 500).collect::<Vec<_>>());
 }
 
 on_both!(a_run_that_its_jitter_puts_off_comes_once_whatever_is_changed_meanwhile);
-async fn a_run_that_its_jitter_puts_off_comes_once_whatever_is_changed_meanwhile(rig: Rig) {
+async fn a_run_that_its_jitter_puts_off_comes_once_whatever_is_changed_meanwhile(rig: SchedulesRig) {
     let hourly = Schedule { cron: vec!["48 * * * *".to_owned()], jitter_ms: 50_000, ..every_minute() };
     let names = ["left", "stored", "patched", "paused"];
     for name in names {
@@ -105,7 +105,7 @@ async fn a_run_that_its_jitter_puts_off_comes_once_whatever_is_changed_meanwhile
 }
 
 on_both!(a_shorter_interval_counts_at_once);
-async fn a_shorter_interval_counts_at_once(rig: Rig) {
+async fn a_shorter_interval_counts_at_once(rig: SchedulesRig) {
     let all = [Overlap::Allow, Overlap::Skip, Overlap::BufferOne, Overlap::BufferAll, Overlap::CancelOther];
     for (nth, overlap) in all.into_iter().enumerate() {
         let name = format!("s{nth}");
@@ -119,7 +119,7 @@ async fn a_shorter_interval_counts_at_once(rig: Rig) {
 }
 
 on_both!(a_run_that_is_left_out_holds_nothing_up);
-async fn a_run_that_is_left_out_holds_nothing_up(rig: Rig) {
+async fn a_run_that_is_left_out_holds_nothing_up(rig: SchedulesRig) {
     let mut schedule = Schedule { overlap: Overlap::Skip, max_runs: Some(3), ..every_minute() };
     schedule.task.payload = Some(Payload::Json(r#"{"n": {"$expr": "1 / (run - 2)"}}"#.to_owned()));
     rig.put("digest", schedule).await;
@@ -131,12 +131,13 @@ async fn a_run_that_is_left_out_holds_nothing_up(rig: Rig) {
         rig.succeed(&leased).await;
     }
     let runs = rig.runs("digest").await;
-    let told = [(4, Outcome::Created), (3, Outcome::Created), (2, Outcome::Skipped), (1, Outcome::Created)];
-    assert_eq!((came, shown(&runs)), (3, told.to_vec()), "three runs, and one that was none");
+    let reported =
+        [(4, Outcome::Created), (3, Outcome::Created), (2, Outcome::Skipped), (1, Outcome::Created)];
+    assert_eq!((came, shown(&runs)), (3, reported.to_vec()), "three runs, and one that was none");
 }
 
 on_both!(six_hundred_runs_are_taken_back_in_one_batch);
-async fn six_hundred_runs_are_taken_back_in_one_batch(rig: Rig) {
+async fn six_hundred_runs_are_taken_back_in_one_batch(rig: SchedulesRig) {
     let often = Schedule { cron: Vec::new(), every_ms: Some(100), ..every_minute() };
     rig.put("digest", often.clone()).await;
     while rig.planned().await > 0 {}
@@ -150,7 +151,7 @@ async fn six_hundred_runs_are_taken_back_in_one_batch(rig: Rig) {
 }
 
 on_both!(many_that_store_one_document_at_once_store_it_once);
-async fn many_that_store_one_document_at_once_store_it_once(rig: Rig) {
+async fn many_that_store_one_document_at_once_store_it_once(rig: SchedulesRig) {
     let mut storing = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let planner = rig.beside().planner;
@@ -173,7 +174,7 @@ async fn many_that_store_one_document_at_once_store_it_once(rig: Rig) {
 }
 
 on_both!(what_could_not_be_handed_over_in_time_is_judged_as_missed);
-async fn what_could_not_be_handed_over_in_time_is_judged_as_missed(rig: Rig) {
+async fn what_could_not_be_handed_over_in_time_is_judged_as_missed(rig: SchedulesRig) {
     let hourly = |missed| Schedule { cron: vec!["48 * * * *".to_owned()], missed, ..every_minute() };
     let all = [("skip", Missed::Skip), ("latest", Missed::Latest), ("all", Missed::All)];
     for (name, missed) in all {
@@ -182,7 +183,7 @@ async fn what_could_not_be_handed_over_in_time_is_judged_as_missed(rig: Rig) {
     let stored = rig.planner.get(&key("skip")).await.unwrap();
     let instant = rig.planner.next(&stored, 1).await.unwrap()[0].at;
     rig.clock.advance_ms(u64::try_from(instant.since(rig.now()) - 30_000).unwrap());
-    // The database of their tasks is away until a minute after the instant.
+    // The database of their tasks is unavailable until a minute after the instant.
     rig.store.faults.set(StoreGroup::Insert, Dials::REFUSES);
     let _ = rig.planner.run_once(rig.now()).await;
     rig.clock.advance_ms(90_000);
@@ -199,11 +200,11 @@ async fn what_could_not_be_handed_over_in_time_is_judged_as_missed(rig: Rig) {
 }
 
 on_both!(what_somebody_has_asked_for_stays_when_the_schedule_is_changed);
-async fn what_somebody_has_asked_for_stays_when_the_schedule_is_changed(rig: Rig) {
+async fn what_somebody_has_asked_for_stays_when_the_schedule_is_changed(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planner.run_now(&key("digest")).await.unwrap();
     rig.put("digest", described(&every_minute(), "b")).await;
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     assert_eq!(rig.leased().await.len(), 1);
     assert!(rig.runs("digest").await.iter().any(|run| run.key.kind == RunKind::Manual));
 }

@@ -1,7 +1,7 @@
-//! An engine that dies between two steps of making a run: the next one, or another, goes on, and the run is made once. The
+//! An engine that dies between two steps of making a run: the next one, or another, continues, and the run is made once. The
 //! table is in docs/consistency-tests.md, "Schedules".
 
-use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
+use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, key, on_both, shown};
 use punctual_contract::{
     schedules::{Advance, NewRun},
     store::Applied,
@@ -14,11 +14,11 @@ use punctual_schedules::Planner;
 use punctual_testkit::faults::{Dials, StoreGroup};
 
 /// As an engine leaves it that dies when it has committed a step and made no task of it.
-async fn dies_after_the_commit(rig: &Rig) {
+async fn dies_after_the_commit(rig: &SchedulesRig) {
     dies_after_the_commit_of(rig, "digest").await;
 }
 
-async fn dies_after_the_commit_of(rig: &Rig, name: &str) {
+async fn dies_after_the_commit_of(rig: &SchedulesRig, name: &str) {
     let stored = rig.planner.get(&key(name)).await.unwrap();
     let at = START.plus(MINUTE_MS);
     let mut progress = stored.progress.clone();
@@ -41,7 +41,7 @@ async fn dies_after_the_commit_of(rig: &Rig, name: &str) {
 }
 
 on_both!(after_the_commit_before_its_task_another_engine_makes_it_in_time);
-async fn after_the_commit_before_its_task_another_engine_makes_it_in_time(rig: Rig) {
+async fn after_the_commit_before_its_task_another_engine_makes_it_in_time(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     dies_after_the_commit(&rig).await;
     assert_eq!(rig.tasks().await.len(), 0);
@@ -52,20 +52,20 @@ async fn after_the_commit_before_its_task_another_engine_makes_it_in_time(rig: R
     let leased = other.leased().await;
     assert_eq!(leased.len(), 1);
     assert_eq!(leased[0].fired_at, START.plus(MINUTE_MS));
-    assert!(other.runs("digest").await.iter().all(|run| run.is_settled));
+    assert!(other.runs("digest").await.iter().all(|run| run.is_recorded));
 }
 
 on_both!(after_its_task_before_it_is_noted_it_is_noted_and_not_made_again);
-async fn after_its_task_before_it_is_noted_it_is_noted_and_not_made_again(rig: Rig) {
+async fn after_its_task_before_it_is_noted_it_is_noted_and_not_made_again(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.store.faults.set(StoreGroup::Insert, Dials::ANSWERS_LOST);
     assert!(rig.planner.run_once(rig.now()).await.is_err(), "its answer was lost");
     rig.store.faults.heal();
     assert_eq!(rig.tasks().await.len(), 1);
-    assert!(!rig.runs("digest").await[0].is_settled);
+    assert!(!rig.runs("digest").await[0].is_recorded);
     let other = rig.beside();
     other.pass(59_000).await;
-    assert!(other.runs("digest").await.iter().all(|run| run.is_settled));
+    assert!(other.runs("digest").await.iter().all(|run| run.is_recorded));
     let first: Vec<_> =
         other.tasks().await.into_iter().filter(|task| task.due_at == START.plus(MINUTE_MS)).collect();
     assert_eq!(first.len(), 1);
@@ -73,7 +73,7 @@ async fn after_its_task_before_it_is_noted_it_is_noted_and_not_made_again(rig: R
 }
 
 on_both!(a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again);
-async fn a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again(rig: Rig) {
+async fn a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     dies_after_the_commit(&rig).await;
     let sleeper = rig.beside();
@@ -86,7 +86,7 @@ async fn a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again(rig: R
         report: punctual_domain::outcome::Report::Reject,
         result: punctual_domain::task::TaskResult::default(),
     };
-    rig.engine.settle(vec![rejected], "test").await.unwrap();
+    rig.engine.record_outcomes(vec![rejected], "test").await.unwrap();
     assert_eq!(rig.engine.read(leased[0].place).await.unwrap().state, State::Dead);
     // What it had in hand when it fell asleep, it inserts now.
     let asked = rig.engine.read(leased[0].place).await.unwrap().ask;
@@ -99,7 +99,7 @@ async fn a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again(rig: R
 }
 
 on_both!(a_pause_also_keeps_from_running_what_an_engine_has_committed_and_not_made);
-async fn a_pause_also_keeps_from_running_what_an_engine_has_committed_and_not_made(rig: Rig) {
+async fn a_pause_also_keeps_from_running_what_an_engine_has_committed_and_not_made(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     dies_after_the_commit(&rig).await;
     let paused = rig.planner.pause(&key("digest"), None, None, "ada").await.unwrap();
@@ -116,7 +116,7 @@ async fn a_pause_also_keeps_from_running_what_an_engine_has_committed_and_not_ma
 }
 
 on_both!(a_pause_that_died_half_way_is_carried_to_its_end);
-async fn a_pause_that_died_half_way_is_carried_to_its_end(rig: Rig) {
+async fn a_pause_that_died_half_way_is_carried_to_its_end(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.planned().await;
     // The change is committed, and then every cancel fails.
@@ -133,7 +133,7 @@ async fn a_pause_that_died_half_way_is_carried_to_its_end(rig: Rig) {
 }
 
 on_both!(a_schedule_whose_last_run_cannot_be_looked_at_holds_up_no_other);
-async fn a_schedule_whose_last_run_cannot_be_looked_at_holds_up_no_other(rig: Rig) {
+async fn a_schedule_whose_last_run_cannot_be_looked_at_holds_up_no_other(rig: SchedulesRig) {
     rig.put("digest", Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
     rig.pass(MINUTE_MS + 1_000).await;
     rig.put("other", every_minute()).await;
@@ -147,19 +147,19 @@ async fn a_schedule_whose_last_run_cannot_be_looked_at_holds_up_no_other(rig: Ri
 }
 
 on_both!(what_cannot_be_made_now_stands_in_nobodys_way);
-async fn what_cannot_be_made_now_stands_in_nobodys_way(rig: Rig) {
+async fn what_cannot_be_made_now_stands_in_nobodys_way(rig: SchedulesRig) {
     for name in ["digest", "other"] {
         rig.put(name, every_minute()).await;
         dies_after_the_commit_of(&rig, name).await;
         rig.clock.advance_ms(1);
     }
-    // It is to be taken back, and that fails: nobody else may make it meanwhile.
+    // It is to be revoked, and that fails: nobody else may make it meanwhile.
     rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
     assert!(rig.planner.pause(&key("digest"), None, None, "ada").await.is_err());
     let one_at_a_time = punctual_schedules::Options { batch: 1, ..punctual_schedules::Options::default() };
     let planner = Planner::new(rig.engine.clone(), rig.schedules.clone(), one_at_a_time);
     rig.clock.advance_ms(11_000);
     assert!(planner.run_once(rig.now()).await.is_err(), "the operator is told");
-    let is_settled = async |name: &str| rig.runs(name).await.iter().all(|run| run.is_settled);
-    assert_eq!((is_settled("digest").await, is_settled("other").await), (false, true));
+    let is_recorded = async |name: &str| rig.runs(name).await.iter().all(|run| run.is_recorded);
+    assert_eq!((is_recorded("digest").await, is_recorded("other").await), (false, true));
 }

@@ -1,7 +1,7 @@
-//! What the tasks of runs are called: by the schedule, the instant and a secret of the cluster; and what stands under such an id
+//! What the tasks of runs are called: by the schedule, the instant and a secret of the cluster; and what is stored under such an id
 //! and was not made by the run is passed by.
 
-use super::rig::{MINUTE_MS, Rig, START, every_minute, on_both};
+use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, on_both};
 use punctual_contract::{
     schedules::{Advance, NewRun, StoredSchedule},
     store::Applied,
@@ -14,17 +14,17 @@ use punctual_domain::{
     time::Millis,
 };
 
-async fn id_of(rig: &Rig, stored: &StoredSchedule, at: Millis, salt: u8) -> i64 {
+async fn id_of(rig: &SchedulesRig, stored: &StoredSchedule, at: Millis, salt: u8) -> i64 {
     let secret = rig.schedules.identity_secret(IdentitySecret::new([1; 32])).await.unwrap();
     let (schedule, created_at, kind) = (stored.id, stored.created_at, RunKind::Planned);
     RunIdentity { schedule, created_at, kind, at }.task_id(&secret, salt)
 }
 
 on_both!(a_task_that_stands_under_the_id_of_a_run_is_seen_and_passed_by);
-async fn a_task_that_stands_under_the_id_of_a_run_is_seen_and_passed_by(rig: Rig) {
+async fn a_task_that_stands_under_the_id_of_a_run_is_seen_and_passed_by(rig: SchedulesRig) {
     let stored = rig.put("digest", every_minute()).await.schedule;
     let at = START.plus(MINUTE_MS);
-    // As a run of this schedule looks, in another queue, and inserted by somebody else.
+    // As a run of this schedule looks, in another queue, and inserted by another.
     let template = &stored.schedule.task;
     let mut forged =
         template.task(&stored.key.namespace, at.plus(1), &rig.engine.known_settings(&rig.queue()));
@@ -45,7 +45,7 @@ async fn a_task_that_stands_under_the_id_of_a_run_is_seen_and_passed_by(rig: Rig
 }
 
 on_both!(every_engine_has_the_same_secret);
-async fn every_engine_has_the_same_secret(rig: Rig) {
+async fn every_engine_has_the_same_secret(rig: SchedulesRig) {
     let stored = rig.put("digest", every_minute()).await.schedule;
     let other = rig.beside();
     rig.planned().await;
@@ -62,7 +62,7 @@ async fn every_engine_has_the_same_secret(rig: Rig) {
 }
 
 on_both!(a_run_that_was_decided_before_the_upgrade_keeps_its_name);
-async fn a_run_that_was_decided_before_the_upgrade_keeps_its_name(rig: Rig) {
+async fn a_run_that_was_decided_before_the_upgrade_keeps_its_name(rig: SchedulesRig) {
     let stored = rig.put("digest", every_minute()).await.schedule;
     let at = START.plus(MINUTE_MS);
     let run = NewRun {
@@ -94,8 +94,8 @@ async fn a_run_that_was_decided_before_the_upgrade_keeps_its_name(rig: Rig) {
     let leased = rig.leased().await;
     assert_eq!(leased.len(), 1, "once");
     assert_eq!(leased[0].task_id, unkeyed.task_id(0));
-    // And what was decided before is taken back as everything else: then it has a keyed id.
+    // And what was decided before is revoked as everything else: then it has a keyed id.
     rig.pass(30_000).await;
     let runs = rig.runs("digest").await;
-    assert!(runs.iter().all(|run| run.is_settled), "{runs:?}");
+    assert!(runs.iter().all(|run| run.is_recorded), "{runs:?}");
 }

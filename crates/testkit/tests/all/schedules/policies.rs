@@ -1,6 +1,6 @@
 //! What a schedule makes of a run that is not over, and of instants that nobody saw, with real tasks and executors.
 
-use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
+use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, key, on_both, shown};
 use punctual_domain::{
     schedule::{Missed, Outcome, Overlap, Payload, Schedule},
     time::Millis,
@@ -8,7 +8,9 @@ use punctual_domain::{
 use punctual_testkit::faults::StoreGroup;
 
 on_both!(a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it);
-async fn a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it(rig: Rig) {
+async fn a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it(
+    rig: SchedulesRig,
+) {
     rig.put("digest", Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
     rig.pass(MINUTE_MS).await;
     let first = rig.leased().await;
@@ -24,13 +26,13 @@ async fn a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outc
 }
 
 on_both!(one_run_waits_for_the_one_before_and_begins_when_it_ends);
-async fn one_run_waits_for_the_one_before_and_begins_when_it_ends(rig: Rig) {
+async fn one_run_waits_for_the_one_before_and_begins_when_it_ends(rig: SchedulesRig) {
     rig.put("digest", Schedule { overlap: Overlap::BufferOne, ..every_minute() }).await;
     rig.pass(MINUTE_MS).await;
     let first = rig.leased().await;
     rig.pass(2 * MINUTE_MS).await;
-    let told = [(3, Outcome::Skipped), (2, Outcome::Buffered), (1, Outcome::Created)];
-    assert_eq!(shown(&rig.runs("digest").await), told);
+    let reported = [(3, Outcome::Skipped), (2, Outcome::Buffered), (1, Outcome::Created)];
+    assert_eq!(shown(&rig.runs("digest").await), reported);
     rig.succeed(&first).await;
     rig.pass(5_000).await;
     let second = rig.leased().await;
@@ -39,7 +41,7 @@ async fn one_run_waits_for_the_one_before_and_begins_when_it_ends(rig: Rig) {
 }
 
 on_both!(the_old_run_is_asked_to_stop_for_the_new_one);
-async fn the_old_run_is_asked_to_stop_for_the_new_one(rig: Rig) {
+async fn the_old_run_is_asked_to_stop_for_the_new_one(rig: SchedulesRig) {
     rig.put("digest", Schedule { overlap: Overlap::CancelOther, ..every_minute() }).await;
     rig.pass(MINUTE_MS).await;
     let first = rig.leased().await;
@@ -50,7 +52,7 @@ async fn the_old_run_is_asked_to_stop_for_the_new_one(rig: Rig) {
 }
 
 on_both!(of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_stop);
-async fn of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_stop(rig: Rig) {
+async fn of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_stop(rig: SchedulesRig) {
     let schedule = Schedule { overlap: Overlap::CancelOther, missed: Missed::All, ..every_minute() };
     rig.put("digest", schedule).await;
     rig.pass(MINUTE_MS).await;
@@ -58,7 +60,7 @@ async fn of_several_late_runs_one_begins_and_the_one_that_goes_on_is_asked_to_st
     // No engine looks for some minutes.
     rig.clock.advance_ms(u64::try_from(3 * MINUTE_MS + 20_000).unwrap());
     rig.planned().await;
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     let old = rig.engine.read(first[0].place).await.unwrap();
     assert!(old.lease.unwrap().cancel_requested, "the run that goes on");
     let begun: Vec<String> =
@@ -77,7 +79,7 @@ fn dear_payload() -> Payload {
 }
 
 on_both!(a_schedule_with_dear_payloads_gives_others_their_turn_after_a_few_runs);
-async fn a_schedule_with_dear_payloads_gives_others_their_turn_after_a_few_runs(rig: Rig) {
+async fn a_schedule_with_dear_payloads_gives_others_their_turn_after_a_few_runs(rig: SchedulesRig) {
     let mut dear = Schedule { cron: Vec::new(), every_ms: Some(100), ..every_minute() };
     dear.task.payload = Some(dear_payload());
     rig.put("dear", dear).await;
@@ -95,49 +97,49 @@ async fn a_schedule_with_dear_payloads_gives_others_their_turn_after_a_few_runs(
 }
 
 on_both!(runs_beside_each_other_are_made_whatever_becomes_of_them);
-async fn runs_beside_each_other_are_made_whatever_becomes_of_them(rig: Rig) {
+async fn runs_beside_each_other_are_made_whatever_becomes_of_them(rig: SchedulesRig) {
     rig.put("digest", every_minute()).await;
     rig.pass(3 * MINUTE_MS).await;
     assert_eq!(rig.leased().await.len(), 3);
 }
 
-async fn unseen(rig: &Rig, missed: Missed) -> Vec<(i64, Outcome)> {
+async fn unseen(rig: &SchedulesRig, missed: Missed) -> Vec<(i64, Outcome)> {
     rig.put("digest", Schedule { missed, missed_window_ms: 3 * MINUTE_MS, ..every_minute() }).await;
     rig.clock.advance_ms(600_000 + 20_000);
     rig.planned().await;
     let runs = rig.runs("digest").await;
-    let told = shown(&runs);
+    let reported = shown(&runs);
     assert!(runs.iter().all(|run| run.outcome != Outcome::Missed || run.reason.is_some()));
-    told
+    reported
 }
 
 on_both!(what_nobody_made_is_left_out_or_made_up_for_as_asked);
-async fn what_nobody_made_is_left_out_or_made_up_for_as_asked(rig: Rig) {
+async fn what_nobody_made_is_left_out_or_made_up_for_as_asked(rig: SchedulesRig) {
     let next = (11, Outcome::Created);
     assert_eq!(unseen(&rig, Missed::Skip).await, [next, (10, Outcome::Missed)]);
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     assert_eq!(rig.leased().await, []);
 }
 
 on_both!(the_latest_that_was_missed_runs_once);
-async fn the_latest_that_was_missed_runs_once(rig: Rig) {
+async fn the_latest_that_was_missed_runs_once(rig: SchedulesRig) {
     let next = (11, Outcome::Created);
     assert_eq!(unseen(&rig, Missed::Latest).await, [next, (10, Outcome::Created), (9, Outcome::Missed)]);
-    rig.engine.turn().await.unwrap();
+    rig.engine.run_once().await.unwrap();
     assert_eq!(rig.leased().await.len(), 1);
 }
 
 on_both!(all_that_was_missed_within_the_window_runs);
-async fn all_that_was_missed_within_the_window_runs(rig: Rig) {
+async fn all_that_was_missed_within_the_window_runs(rig: SchedulesRig) {
     let made = [11, 10, 9, 8].map(|minute| (minute, Outcome::Created));
-    let told = [made.as_slice(), &[(7, Outcome::Missed)]].concat();
-    assert_eq!(unseen(&rig, Missed::All).await, told);
-    rig.engine.turn().await.unwrap();
+    let reported = [made.as_slice(), &[(7, Outcome::Missed)]].concat();
+    assert_eq!(unseen(&rig, Missed::All).await, reported);
+    rig.engine.run_once().await.unwrap();
     assert_eq!(rig.leased().await.len(), 3);
 }
 
 on_both!(a_pause_ends_by_itself);
-async fn a_pause_ends_by_itself(rig: Rig) {
+async fn a_pause_ends_by_itself(rig: SchedulesRig) {
     rig.put("digest", Schedule { missed: Missed::Skip, ..every_minute() }).await;
     let until = Some(START.plus(2 * MINUTE_MS + 30_000));
     rig.planner.pause(&key("digest"), None, until, "ada").await.unwrap();
@@ -147,7 +149,7 @@ async fn a_pause_ends_by_itself(rig: Rig) {
 }
 
 on_both!(a_change_takes_back_what_the_jitter_of_before_has_put_off);
-async fn a_change_takes_back_what_the_jitter_of_before_has_put_off(rig: Rig) {
+async fn a_change_takes_back_what_the_jitter_of_before_has_put_off(rig: SchedulesRig) {
     rig.put("digest", Schedule { jitter_ms: 50_000, ..every_minute() }).await;
     rig.planned().await;
     let first = rig.runs("digest").await.remove(0);
@@ -162,7 +164,7 @@ async fn a_change_takes_back_what_the_jitter_of_before_has_put_off(rig: Rig) {
 }
 
 on_both!(the_last_runs_of_many_schedules_are_looked_at_together);
-async fn the_last_runs_of_many_schedules_are_looked_at_together(rig: Rig) {
+async fn the_last_runs_of_many_schedules_are_looked_at_together(rig: SchedulesRig) {
     let names: Vec<String> = (0..60).map(|nth| format!("s{nth}")).collect();
     for name in &names {
         rig.put(name, Schedule { overlap: Overlap::Skip, ..every_minute() }).await;

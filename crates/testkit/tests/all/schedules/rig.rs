@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(super) const START: Millis = Millis(1_900_000_020_000);
 pub(super) const MINUTE_MS: i64 = 60_000;
 
-pub(super) struct Rig {
+pub(super) struct SchedulesRig {
     pub(super) clock: ManualClock,
     pub(super) engine: Engine,
     pub(super) planner: Planner,
@@ -37,16 +37,16 @@ pub(super) struct Rig {
 macro_rules! on_both {
     ($case:ident) => {
         mod $case {
-            use crate::schedules::rig::Rig;
+            use crate::schedules::rig::SchedulesRig;
 
             #[tokio::test]
             async fn on_sqlite() {
-                super::$case(Rig::sqlite()).await;
+                super::$case(SchedulesRig::sqlite()).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
             async fn on_mysql_and_redis() {
-                super::$case(Rig::mysql().await).await;
+                super::$case(SchedulesRig::mysql().await).await;
             }
         }
     };
@@ -67,7 +67,7 @@ pub(super) fn shown(runs: &[Run]) -> Vec<(i64, Outcome)> {
     runs.iter().map(|run| (run.key.at.since(START) / MINUTE_MS, run.outcome)).collect()
 }
 
-impl Rig {
+impl SchedulesRig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let hot = NoHot;
@@ -139,7 +139,7 @@ impl Rig {
             ms -= some;
             self.clock.advance_ms(u64::try_from(some).unwrap());
             self.planned().await;
-            self.engine.turn().await.unwrap();
+            self.engine.run_once().await.unwrap();
         }
     }
 
@@ -172,7 +172,7 @@ impl Rig {
             report: Report::Succeeded,
             result: TaskResult::default(),
         };
-        self.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
+        self.engine.record_outcomes(leased.iter().map(report).collect(), "test").await.unwrap();
     }
 
     pub(super) async fn runs(&self, name: &str) -> Vec<Run> {

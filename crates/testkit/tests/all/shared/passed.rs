@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 /// An engine asks for what another has fired, and is gone before the answer comes: nobody leases what was passed to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let a =
         cluster.node("a", Options { overdue_after_ms: 500, sweep_interval_ms: 100, ..Options::default() });
     let running = a.engine.start().unwrap();
@@ -59,7 +59,7 @@ async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
 /// They go to the engine whose executor waits before they fire, which leases them ahead in its name, whosever their partitions are.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wanted_elsewhere_is_passed_before_its_time_and_leased_there_ahead() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let (a, b) = (cluster.node("a", Options::default()), Arc::new(cluster.node("b", Options::default())));
     let running = [a.engine.start().unwrap(), b.engine.start().unwrap()];
     until("each has some", || async { a.engine.owned() > 0 && b.engine.owned() > 0 }).await;
@@ -109,7 +109,7 @@ async fn what_is_wanted_elsewhere_is_passed_before_its_time_and_leased_there_ahe
 /// What was passed before its time to an engine that is gone is found by its owner; what is cancelled meanwhile does not come.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_passed_before_its_time_to_an_engine_that_is_gone_is_found_by_its_owner() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let a =
         cluster.node("a", Options { overdue_after_ms: 500, sweep_interval_ms: 100, ..Options::default() });
     let running = a.engine.start().unwrap();
@@ -149,7 +149,7 @@ async fn what_was_passed_before_its_time_to_an_engine_that_is_gone_is_found_by_i
 /// An engine has said what its executors take, and listens no more: its share stays with the owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_to_be_passed_to_an_engine_that_does_not_listen_fires_at_its_owner() {
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     // Nothing but the answer of the bus brings the tasks back.
     let a = cluster.node("a", slow_repair());
     let running = a.engine.start().unwrap();
@@ -172,7 +172,7 @@ async fn what_was_to_be_passed_to_an_engine_that_does_not_listen_fires_at_its_ow
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_passed_to_an_engine_that_stops_comes_back_to_its_owner() {
     const FAR_MS: i64 = 2_000;
-    let cluster = Cluster::new();
+    let cluster = EngineCluster::new();
     let options = || Options { ahead_ms: FAR_MS, ..slow_repair() };
     let (a, b) = (cluster.node("a", options()), cluster.node("b", options()));
     let running_a = a.engine.start().unwrap();
@@ -200,6 +200,6 @@ async fn what_was_passed_to_an_engine_that_stops_comes_back_to_its_owner() {
 }
 
 /// How many wait in lines of this engine.
-async fn waiting(node: &Node) -> usize {
+async fn waiting(node: &SharedNode) -> usize {
     node.engine.depth().await.unwrap().ready.iter().map(|(_, count)| count).sum()
 }

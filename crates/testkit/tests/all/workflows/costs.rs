@@ -1,13 +1,13 @@
 //! What expressions cost: names that look like macros cost nothing, what costs too much fails its node and nothing else, and numbers
 //! that are passed on keep their digits.
 
-use super::rig::{Rig, document, node, on_both, payload, with_payload};
+use super::rig::{WorkflowsRig, document, node, on_both, payload, with_payload};
 use punctual_domain::workflow::{Node, NodeState, WorkflowState};
 
 const MANY: usize = 1_200;
 
 on_both!(a_fan_out_may_name_a_node_that_is_called_as_a_macro_begins);
-async fn a_fan_out_may_name_a_node_that_is_called_as_a_macro_begins(rig: Rig) {
+async fn a_fan_out_may_name_a_node_that_is_called_as_a_macro_begins(rig: WorkflowsRig) {
     let each = Node {
         for_each: Some("nodes.transform.result.list".to_owned()),
         ..with_payload(
@@ -28,14 +28,14 @@ async fn a_fan_out_may_name_a_node_that_is_called_as_a_macro_begins(rig: Rig) {
         Ok(None)
     })
     .await;
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
     given.sort_by_key(|text| (text.len(), text.clone()));
     let wanted: Vec<String> = (0..MANY).map(|nth| format!(r#""-----BEGIN----- {}""#, nth + 8)).collect();
     assert_eq!(given, wanted);
 }
 
 on_both!(what_costs_too_much_fails_its_node_and_holds_up_no_other_workflow);
-async fn what_costs_too_much_fails_its_node_and_holds_up_no_other_workflow(rig: Rig) {
+async fn what_costs_too_much_fails_its_node_and_holds_up_no_other_workflow(rig: WorkflowsRig) {
     let walks = (0..12).fold("true".to_owned(), |text, _| format!("[1, 2, 3, 4, 5, 6].\tall(x, {text})"));
     let joined = format!("nodes.list.result.map(i, input.t{}).size() > 0", " + input.t".repeat(59));
     let input = format!(r#"{{"t": "{}"}}"#, "x".repeat(30_000));
@@ -47,16 +47,16 @@ async fn what_costs_too_much_fails_its_node_and_holds_up_no_other_workflow(rig: 
     let other = rig.begin(document(vec![("a", node("a", &[]))]), "null").await;
     let list: Vec<usize> = (0..8_000).collect();
     rig.work(|task| Ok((task.kind.as_str() == "list").then(|| format!("{list:?}")))).await;
-    assert_eq!(rig.stands(other).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(other).await.state, WorkflowState::Succeeded);
     for (id, bound) in dear.into_iter().zip(["50000 steps", "1048576 bytes"]) {
-        assert_eq!(rig.stands(id).await.state, WorkflowState::Failed);
+        assert_eq!(rig.current(id).await.state, WorkflowState::Failed);
         let error = rig.error(id, "last").await;
         assert!(error.contains("expression.budget: ") && error.contains(bound), "{error}");
     }
 }
 
 on_both!(numbers_that_are_passed_on_keep_their_digits);
-async fn numbers_that_are_passed_on_keep_their_digits(rig: Rig) {
+async fn numbers_that_are_passed_on_keep_their_digits(rig: WorkflowsRig) {
     const NUMBERS: &str = "[9007199254740993,18446744073709551615,19.90,123456789012345678901234567890]";
     let nodes = vec![
         ("a", with_payload("a", &[], r#"{"id": 9007199254740993.10, "all": {"$expr": "input"}}"#)),
@@ -69,7 +69,7 @@ async fn numbers_that_are_passed_on_keep_their_digits(rig: Rig) {
         Ok(Some(NUMBERS.to_owned()))
     })
     .await;
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
     assert_eq!(given, [format!(r#"{{"id": 9007199254740993.10, "all": {NUMBERS}}}"#), NUMBERS.to_owned()]);
     assert_eq!(
         rig.view(id).await.nodes.iter().filter(|node| node.row.state == NodeState::Succeeded).count(),

@@ -1,6 +1,6 @@
-//! One workflow that fails, or does not add up, beside others that go on.
+//! One workflow that fails, or does not add up, beside others that continue.
 
-use super::rig::{Rig, document, echo, node, on_both};
+use super::rig::{WorkflowsRig, document, echo, node, on_both};
 use punctual_contract::{
     store::Applied,
     workflows::{AdvanceWorkflow, Carried, ChangedNode, WorkflowId},
@@ -15,12 +15,12 @@ use punctual_workflows::Error;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 on_both!(a_workflow_that_cannot_be_looked_at_is_put_off_and_the_others_go_on);
-async fn a_workflow_that_cannot_be_looked_at_is_put_off_and_the_others_go_on(rig: Rig) {
+async fn a_workflow_that_cannot_be_looked_at_is_put_off_and_the_others_go_on(rig: WorkflowsRig) {
     let chain = || document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]);
     let (bad, good) = (rig.begin(chain(), "1").await, rig.begin(chain(), "2").await);
-    rig.turn().await;
+    rig.run_once().await;
     for lease in rig.leased().await {
-        rig.report_untold(&lease, Report::Succeeded, None).await;
+        rig.report_holders(&lease, Report::Succeeded, None).await;
     }
     let other = rig.beside();
     other.faulty.unreadable.lock().insert(bad);
@@ -28,7 +28,7 @@ async fn a_workflow_that_cannot_be_looked_at_is_put_off_and_the_others_go_on(rig
     other.runner.run_once(other.now()).await.unwrap_err();
     assert_eq!(other.state(good, "a").await, NodeState::Succeeded);
     assert_eq!(rig.state(bad, "a").await, NodeState::Open);
-    assert_eq!(other.stands(bad).await.wake_at, Some(other.now().plus(1_000)), "and not at once again");
+    assert_eq!(other.current(bad).await.wake_at, Some(other.now().plus(1_000)), "and not at once again");
     other.faulty.unreadable.lock().clear();
     other.clock.advance_ms(1_000);
     other.runner.run_once(other.now()).await.unwrap();
@@ -36,14 +36,14 @@ async fn a_workflow_that_cannot_be_looked_at_is_put_off_and_the_others_go_on(rig
 }
 
 on_both!(an_end_that_cannot_be_gone_on_with_is_kept_and_holds_up_no_other);
-async fn an_end_that_cannot_be_gone_on_with_is_kept_and_holds_up_no_other(rig: Rig) {
+async fn an_end_that_cannot_be_gone_on_with_is_kept_and_holds_up_no_other(rig: WorkflowsRig) {
     let each = |input: &str| {
         let each = Node { for_each: Some("input".to_owned()), ..node("each", &[]) };
         (document(vec![("each", each), ("last", node("last", &["each"]))]), input.to_owned())
     };
     let ((of_bad, input), (of_good, _)) = (each("[1, 2, 3]"), each("[1, 2, 3]"));
     let (bad, good) = (rig.begin(of_bad, &input).await, rig.begin(of_good, &input).await);
-    rig.turn().await;
+    rig.run_once().await;
     rig.faulty.unreadable.lock().insert(bad);
     for lease in rig.leased().await {
         rig.report(&lease, Report::Succeeded, None).await;
@@ -59,10 +59,10 @@ async fn an_end_that_cannot_be_gone_on_with_is_kept_and_holds_up_no_other(rig: R
     assert_eq!(rig.work(echo).await, ["last", "last"]);
 }
 
-async fn broken(rig: &Rig, id: WorkflowId, key: NodeKey, row: NodeRow) {
+async fn broken(rig: &WorkflowsRig, id: WorkflowId, key: NodeKey, row: NodeRow) {
     let mut applied = Applied::Lost;
     while applied == Applied::Lost {
-        let stored = rig.stands(id).await;
+        let stored = rig.current(id).await;
         let advance = AdvanceWorkflow {
             id,
             step: stored.step,
@@ -77,10 +77,10 @@ async fn broken(rig: &Rig, id: WorkflowId, key: NodeKey, row: NodeRow) {
 }
 
 on_both!(a_workflow_whose_rows_do_not_add_up_is_an_alert_until_they_do);
-async fn a_workflow_whose_rows_do_not_add_up_is_an_alert_until_they_do(rig: Rig) {
+async fn a_workflow_whose_rows_do_not_add_up_is_an_alert_until_they_do(rig: WorkflowsRig) {
     let each = Node { for_each: Some("[1, 2]".to_owned()), ..node("each", &[]) };
     let id = rig.begin(document(vec![("each", each)]), "null").await;
-    rig.turn().await;
+    rig.run_once().await;
     assert_eq!(rig.runner.reconcile().await.unwrap(), 0);
     // A fan-out of three, of which one item is nowhere.
     let open = NodeRow { state: NodeState::Open, attempt: 1, ..NodeRow::default() };
@@ -111,7 +111,7 @@ async fn a_workflow_whose_rows_do_not_add_up_is_an_alert_until_they_do(rig: Rig)
 }
 
 on_both!(a_row_of_no_node_does_not_add_up);
-async fn a_row_of_no_node_does_not_add_up(rig: Rig) {
+async fn a_row_of_no_node_does_not_add_up(rig: WorkflowsRig) {
     let id = rig.begin(document(vec![("a", node("a", &[]))]), "null").await;
     let open = NodeRow { state: NodeState::Open, attempt: 1, ..NodeRow::default() };
     broken(&rig, id, NodeKey::node(7), open).await;
@@ -120,22 +120,22 @@ async fn a_row_of_no_node_does_not_add_up(rig: Rig) {
 }
 
 on_both!(a_command_that_others_are_always_faster_than_has_a_definite_answer);
-async fn a_command_that_others_are_always_faster_than_has_a_definite_answer(rig: Rig) {
+async fn a_command_that_others_are_always_faster_than_has_a_definite_answer(rig: WorkflowsRig) {
     let id = rig.begin(document(vec![("a", node("a", &[]))]), "null").await;
     rig.faulty.is_contended.store(true, Relaxed);
     let refused = rig.runner.cancel(id, "why not").await.unwrap_err();
     assert!(matches!(refused, Error::Contended), "{refused:?}");
     rig.faulty.is_contended.store(false, Relaxed);
     rig.runner.cancel(id, "why not").await.unwrap();
-    rig.turn().await;
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Cancelled);
+    rig.run_once().await;
+    assert_eq!(rig.current(id).await.state, WorkflowState::Cancelled);
 }
 
 on_both!(a_node_waits_as_long_as_its_delay_says_whoever_makes_its_task);
-async fn a_node_waits_as_long_as_its_delay_says_whoever_makes_its_task(rig: Rig) {
+async fn a_node_waits_as_long_as_its_delay_says_whoever_makes_its_task(rig: WorkflowsRig) {
     let waits = Node { delay_ms: Some(60_000), ..node("b", &["a"]) };
     let id = rig.begin(document(vec![("a", node("a", &[])), ("b", waits)]), "null").await;
-    rig.turn().await;
+    rig.run_once().await;
     let a = rig.leased().await.remove(0);
     rig.store
         .faults
@@ -152,5 +152,5 @@ async fn a_node_waits_as_long_as_its_delay_says_whoever_makes_its_task(rig: Rig)
     assert_eq!(rig.work(echo).await, [""; 0]);
     rig.pass(2).await;
     assert_eq!(rig.work(echo).await, ["b"]);
-    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    assert_eq!(rig.current(id).await.state, WorkflowState::Succeeded);
 }

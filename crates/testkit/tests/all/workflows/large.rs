@@ -1,6 +1,6 @@
 //! Workflows whose results are long together: what is read, kept in memory and told of one is bounded by bytes.
 
-use super::rig::{Rig, document, node, on_both, with_payload};
+use super::rig::{WorkflowsRig, document, node, on_both, with_payload};
 use punctual_domain::{
     outcome::Report,
     workflow::{Node, NodeState, WorkflowState},
@@ -11,19 +11,21 @@ const NODES: usize = 300;
 const RESULT_BYTES: usize = 62_000;
 
 on_both!(a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them);
-async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them(rig: Rig) {
+async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them(
+    rig: WorkflowsRig,
+) {
     let names: Vec<String> = (0..NODES).map(|nth| format!("n{nth}")).collect();
     let mut nodes: Vec<(&str, Node)> = names.iter().map(|name| (name.as_str(), node("n", &[]))).collect();
     let after: Vec<&str> = names.iter().map(String::as_str).collect();
     let payload = r#"{"long": {"$expr": "size(nodes.n7.result)"}, "state": {"$expr": "nodes.n299.state"}}"#;
     nodes.push(("last", with_payload("last", &after, payload)));
     let id = rig.begin(document(nodes), "null").await;
-    rig.turn().await;
+    rig.run_once().await;
     let leased = rig.leased().await;
     assert_eq!(leased.len(), NODES);
     let result = format!("\"{}\"", "x".repeat(RESULT_BYTES));
     for lease in &leased {
-        rig.report_untold(lease, Report::Succeeded, Some(&result)).await;
+        rig.report_holders(lease, Report::Succeeded, Some(&result)).await;
     }
     // Whoever reported is dead, and nobody has told of any of them.
     let other = rig.beside();
@@ -36,6 +38,6 @@ async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_t
     assert!(view.contents.is_none(), "too long to be told");
     assert_eq!(view.nodes.iter().filter(|node| node.row.state == NodeState::Succeeded).count(), NODES);
     other.report(&last[0], Report::Succeeded, None).await;
-    other.turn().await;
-    assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
+    other.run_once().await;
+    assert_eq!(other.current(id).await.state, WorkflowState::Succeeded);
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(super) const START: Millis = Millis(1_900_000_020_000);
 
 #[derive(Clone)]
-pub(super) struct Rig {
+pub(super) struct WorkflowsRig {
     pub(super) clock: ManualClock,
     pub(super) engine: Engine,
     pub(super) runner: Runner,
@@ -46,16 +46,16 @@ pub(super) struct Rig {
 macro_rules! on_both {
     ($case:ident) => {
         mod $case {
-            use crate::workflows::rig::Rig;
+            use crate::workflows::rig::WorkflowsRig;
 
             #[tokio::test]
             async fn on_sqlite() {
-                super::$case(Rig::sqlite()).await;
+                super::$case(WorkflowsRig::sqlite()).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
             async fn on_mysql_and_redis() {
-                super::$case(Rig::mysql().await).await;
+                super::$case(WorkflowsRig::mysql().await).await;
             }
         }
     };
@@ -89,7 +89,7 @@ pub(super) fn document(nodes: Vec<(&str, Node)>) -> Definition {
     Definition { name: None, deadline_ms: None, nodes }
 }
 
-impl Rig {
+impl WorkflowsRig {
     pub(super) fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let hot = NoHot;
@@ -164,17 +164,17 @@ impl Rig {
     }
 
     /// One look of everything, without moving time.
-    pub(super) async fn turn(&self) {
-        self.engine.turn().await.unwrap();
+    pub(super) async fn run_once(&self) {
+        self.engine.run_once().await.unwrap();
         self.runner.run_once(self.now()).await.unwrap();
-        self.engine.turn().await.unwrap();
+        self.engine.run_once().await.unwrap();
     }
 
     /// Moves time, and stops every second.
     pub(super) async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.advance_ms(1_000);
-            self.turn().await;
+            self.run_once().await;
         }
     }
 
@@ -192,25 +192,25 @@ impl Rig {
         self.engine.lease(asked).await.unwrap()
     }
 
-    /// Reports; the runner hears of it, as from a server.
+    /// Reports; the runner learns of it, as from a server.
     pub(super) async fn report(&self, of: &Assignment, report: Report, result: Option<&str>) {
-        self.report_untold(of, report, result).await;
+        self.report_holders(of, report, result).await;
         self.runner.ended([of.place]);
     }
 
-    pub(super) async fn report_untold(&self, of: &Assignment, report: Report, result: Option<&str>) {
+    pub(super) async fn report_holders(&self, of: &Assignment, report: Report, result: Option<&str>) {
         let content = result.map(Content::json);
         let status_msg = if report == Report::Succeeded { String::new() } else { "it broke".to_owned() };
         let result = TaskResult { content, status_msg, ..TaskResult::default() };
         let report = OutcomeReport { place: of.place, fence: of.fence, report, result };
-        self.engine.settle(vec![report], "test").await.unwrap();
+        self.engine.record_outcomes(vec![report], "test").await.unwrap();
     }
 
-    /// As a server takes an outcome: its mark comes first, and the runner hears of it last.
+    /// As a server takes an outcome: its mark comes first, and the runner learns of it last.
     pub(super) async fn report_expected(&self, of: &Assignment, heard: bool) {
         let id: WorkflowId = of.labels["workflow"].parse().unwrap();
         let expected = self.runner.expect([id]).await;
-        self.report_untold(of, Report::Succeeded, None).await;
+        self.report_holders(of, Report::Succeeded, None).await;
         if heard {
             expected.ended([(Some(id), of.place)]);
         }
@@ -229,7 +229,7 @@ impl Rig {
     ) -> Vec<String> {
         let mut ran = Vec::new();
         loop {
-            self.turn().await;
+            self.run_once().await;
             let mut leased = self.leased().await;
             if leased.is_empty() {
                 return ran;
@@ -251,7 +251,7 @@ impl Rig {
         self.runner.view(&Name::default_namespace(), id).await.unwrap()
     }
 
-    pub(super) async fn stands(&self, id: WorkflowId) -> StoredWorkflow {
+    pub(super) async fn current(&self, id: WorkflowId) -> StoredWorkflow {
         self.workflows.workflow(id).await.unwrap().unwrap()
     }
 

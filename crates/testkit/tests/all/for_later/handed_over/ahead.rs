@@ -15,7 +15,7 @@ use punctual_domain::{
     state::State,
     task::{Demands, NewTask, TaskResult},
 };
-use punctual_engine::{LeaseRequest, Settled};
+use punctual_engine::{LeaseRequest, Reported};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::until,
@@ -45,7 +45,7 @@ async fn a_lease_ahead_whose_answer_was_lost_waits_for_the_database(ground: Arc<
         // The executor came too late for a lease ahead.
         rig.store.faults.heal();
         let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
-        assert_ne!(rig.settle(succeeded(&lease)).await, Settled::Stale);
+        assert_ne!(rig.record_outcomes(succeeded(&lease)).await, Reported::Stale);
     };
     set_queue(&rig.engine, &queue(), hands_over()).await;
     rig.nothing_comes().await;
@@ -59,7 +59,7 @@ async fn a_lease_ahead_whose_answer_was_lost_waits_for_the_database(ground: Arc<
     rig.stop().await;
 }
 
-/// A lease was made, and its answer is lost. Signs of life come to this engine alone, and the lease in the database is over when that is
+/// A lease was made, and its answer is lost. Heartbeats come to this engine alone, and the lease in the database is over when that is
 /// back: it is lost there, and was not made anew.
 async fn a_lease_that_is_over_in_the_database_is_answered_as_lost(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
@@ -111,13 +111,13 @@ async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
     .await;
     rig.nothing_comes().await;
     for lease in &leased {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     rig.store.faults.heal();
     let third = rig.handed_over(1, "bob", LONG_MS).await.remove(0);
     assert!(leased.iter().all(|lease| lease.place.id != third.place.id));
     // For later, where the engine has not yet noticed that the database is back.
-    assert_ne!(rig.settle(succeeded(&third)).await, Settled::Stale);
+    assert_ne!(rig.record_outcomes(succeeded(&third)).await, Reported::Stale);
     until("all places are free", || async {
         rig.limiter.held(&[Scope::Queue(queue())]).await.unwrap() == [0]
     })

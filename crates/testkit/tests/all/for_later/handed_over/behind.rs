@@ -1,7 +1,7 @@
-//! What cannot be handed over while its database is away keeps nothing waiting that can: the others of its queue, of other databases, and
+//! What cannot be handed over while its database is unavailable keeps nothing waiting that can: the others of its queue, of other databases, and
 //! of partitions that another engine has. And places of limits are kept meanwhile.
 
-use super::{LONG_MS, Rig, hands_over, ids, journal, owns_all, ready_rig, request, rig, rig_with};
+use super::{ForLaterRig, LONG_MS, hands_over, ids, journal, owns_all, ready_rig, request, rig, rig_with};
 use crate::{
     crash_points::{Embedded, Ground, OnServers, queue, succeeded},
     limits::set_queue,
@@ -16,7 +16,7 @@ use punctual_domain::{
     state::State,
     task::{Content, NewTask},
 };
-use punctual_engine::{LeaseRequest, Settled};
+use punctual_engine::{LeaseRequest, Reported};
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::{HANG_LIMIT, until},
@@ -24,14 +24,14 @@ use punctual_testkit::{
 use std::{collections::HashSet, sync::Arc};
 
 /// Payloads that no entry brings along: only the database has them.
-async fn inserted_large(rig: &Rig, count: usize) {
+async fn inserted_large(rig: &ForLaterRig, count: usize) {
     let payload = Content::json(format!("\"{}\"", "x".repeat(2_000)));
     let at = rig.engine.now().plus(-1_000);
     let task = || NewTask { payload: payload.clone(), ..NewTask::new(queue(), Name::new("k").unwrap(), at) };
     rig.engine.insert((0..count).map(|_| task()).collect(), "test").await.unwrap();
 }
 
-async fn leased_one_by_one(rig: &Rig, count: usize) -> Vec<Assignment> {
+async fn leased_one_by_one(rig: &ForLaterRig, count: usize) -> Vec<Assignment> {
     let leased = parking_lot::Mutex::new(Vec::new());
     until("those behind are handed over", || async {
         let one = LeaseRequest { max: 1, ..request(queue(), "ann", LONG_MS) };
@@ -55,7 +55,7 @@ async fn what_only_the_database_has_keeps_nothing_behind_it_waiting(ground: Arc<
     assert_eq!(leased.iter().map(|lease| lease.place.id).collect::<HashSet<_>>(), small);
     rig.nothing_comes().await;
     for lease in &leased {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     rig.store.faults.heal();
     // Those that were set aside come from the database, each once.
@@ -71,7 +71,7 @@ async fn what_only_the_database_has_keeps_nothing_behind_it_waiting(ground: Arc<
     rig.stop().await;
 }
 
-/// One of two is away. Its tasks are handed over without it, and the other's by it.
+/// One of two is unavailable. Its tasks are handed over without it, and the other's by it.
 async fn of_several_databases_one_is_away(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -98,8 +98,8 @@ async fn of_several_databases_one_is_away(ground: Arc<dyn Ground>) {
     assert_eq!(rig.numbers().handed_over, without as u64);
     assert!(without > 0 && without < 20, "{without}");
     for lease in &leased {
-        let wanted = if is_away(lease) { Settled::ForLater } else { Settled::Accepted };
-        assert_eq!(rig.settle(succeeded(lease)).await, wanted);
+        let wanted = if is_away(lease) { Reported::ForLater } else { Reported::Accepted };
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, wanted);
     }
     rig.store.set_part_away(None);
     let rest = rig.handed_over(24 - leased.len(), "ann", LONG_MS).await;
@@ -113,7 +113,7 @@ async fn of_several_databases_one_is_away(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-async fn held(rig: &Rig, lease: &Assignment) -> Option<Held> {
+async fn held(rig: &ForLaterRig, lease: &Assignment) -> Option<Held> {
     let member = Member { id: lease.place.id, fence: lease.fence };
     rig.limiter.find(&[member]).await.unwrap().pop()
 }
@@ -139,7 +139,7 @@ async fn a_place_is_kept_as_long_as_its_lease_is_not_written(ground: Arc<dyn Gro
     let kept = held(&rig, &first).await.expect("it holds its place still");
     assert!(kept.granted_at > now.plus(-1), "another engine that looks finds it granted lately");
     rig.nothing_comes().await;
-    assert_eq!(rig.settle(succeeded(&first)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&first)).await, Reported::ForLater);
     rig.store.faults.heal();
     rig.has_ended_well(&first).await;
     let second = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
@@ -149,7 +149,7 @@ async fn a_place_is_kept_as_long_as_its_lease_is_not_written(ground: Arc<dyn Gro
     rig.stop().await;
 }
 
-/// The database is known to be away: what cannot be handed over without it takes no place of a limit from what can.
+/// The database is known to be unavailable: what cannot be handed over without it takes no place of a limit from what can.
 async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -164,7 +164,7 @@ async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
     let second = leased_one_by_one(&rig, 1).await.remove(0);
     assert_eq!(second.place.id, place.id);
     for lease in [&first, &second] {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     rig.store.faults.heal();
     for _ in 0..3 {
@@ -175,7 +175,7 @@ async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-/// The database refuses leases, and says nothing to who asks what became of those that cannot be handed over without it.
+/// The database refuses leases, and says nothing to the caller what became of those that cannot be handed over without it.
 async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -192,7 +192,7 @@ async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<d
     let leased = tokio::time::timeout(HANG_LIMIT / 2, rig.handed_over(1, "ann", LONG_MS)).await;
     let leased = leased.expect("an executor waits for a database that says nothing").remove(0);
     assert_eq!(leased.place.id, place.id);
-    assert_eq!(rig.settle(succeeded(&leased)).await, Settled::ForLater);
+    assert_eq!(rig.record_outcomes(succeeded(&leased)).await, Reported::ForLater);
     gate.open();
     rig.store.faults.heal();
     rig.has_ended_well(&leased).await;
@@ -230,7 +230,7 @@ async fn partitions_that_are_lost_during_the_outage_are_the_other_engines() {
     assert!(!mine.is_empty() && !theirs.is_empty(), "{} and {}", mine.len(), theirs.len());
     assert_eq!(rig.numbers().handed_over, mine.len() as u64);
     for lease in &mine {
-        assert_eq!(rig.settle(succeeded(lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
     for lease in &theirs {
         other.ends_well(lease).await;

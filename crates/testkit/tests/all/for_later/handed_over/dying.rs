@@ -1,10 +1,10 @@
-//! An engine that dies at each step of a hand-over while its database is away, with its runtime, and one that begins in its
+//! An engine that dies at each step of a hand-over while its database is unavailable, with its runtime, and one that begins in its
 //! directory.
 
 use super::{LONG_MS, SHORT_MS, journal, owns_all, ready_rig, request, rig, rig_with};
 use crate::crash_points::{Embedded, Ground, OnServers, queue, succeeded};
 use punctual_domain::state::State;
-use punctual_engine::Settled;
+use punctual_engine::Reported;
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::{HANG_LIMIT, until},
@@ -23,7 +23,7 @@ enum Dies {
     Written,
 }
 
-/// The engine dies, with its runtime; another one begins in its directory while the database is away still.
+/// The engine dies, with its runtime; another one begins in its directory while the database is unavailable still.
 fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
     let directory = tempfile::tempdir().unwrap();
     let doomed = Runtime::new().unwrap();
@@ -40,7 +40,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
             return place;
         }
         let lease = rig.handed_over(1, "ann", SHORT_MS).await.remove(0);
-        assert_eq!(rig.settle(succeeded(&lease)).await, Settled::ForLater);
+        assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
         if dies == Dies::Written {
             for group in [StoreGroup::Dispatch, StoreGroup::Read] {
                 rig.store.faults.set(group, Dials::SOUND);
@@ -101,7 +101,7 @@ fn an_engine_that_starts_while_its_database_is_away(ground: &Arc<dyn Ground>, as
         let row = rig.task(&lease).await;
         assert_eq!((row.attempt, row.lease.unwrap().executor.as_str()), (1, "ann"));
         rig.ends_well(&lease).await;
-        // What it has found before is not handed over when its database is away again.
+        // What it has found before is not handed over when its database is unavailable again.
         rig.goes_away();
         rig.nothing_comes().await;
         rig.store.faults.heal();

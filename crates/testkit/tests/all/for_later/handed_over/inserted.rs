@@ -1,7 +1,7 @@
-//! Inserts of tasks that executors have got while the database was away, before it has heard of their leases (A2): an attempt that is
+//! Inserts of tasks that executors have got while the database was unavailable, before it has learned of their leases (A2): an attempt that is
 //! under way is answered, and not replaced. A pause keeps nothing of what has begun from the database.
 
-use super::{LONG_MS, Rig, hands_over, ready_rig, request};
+use super::{ForLaterRig, LONG_MS, hands_over, ready_rig, request};
 use crate::{
     crash_points::{Embedded, Ground, OnServers, queue},
     limits::set_queue,
@@ -21,14 +21,14 @@ use punctual_testkit::{
 };
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
-impl Rig {
+impl ForLaterRig {
     fn wish(&self, task_id: i64) -> NewTask {
         let task_id = Some(task_id);
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now());
         NewTask { task_id, task_version: 1, ..task }
     }
 
-    /// An executor has it while the database is away, which is back then, and does not see the lease as long as the journal hides it.
+    /// An executor has it while the database is unavailable, which is back then, and does not see the lease as long as the journal hides it.
     async fn with_executor(&self, task_id: i64) -> Assignment {
         self.engine.insert(vec![self.wish(task_id)], "test").await.unwrap();
         self.goes_away();

@@ -1,6 +1,6 @@
 //! An engine whose database comes and goes, that dies at any step and begins anew, and executors that report, fall silent or fail: by
 //! seeds. No attempt is handed over twice, no outcome is accepted twice, nothing runs again that had reported, what is cancelled is with
-//! nobody, and everything ends. One engine, its journal on a disk, the embedded store; time is moved by hand.
+//! nobody, and everything ends. One engine, its journal on a disk, the embedded store; time is moved manually.
 
 use super::{SHORT_MS, hands_over, queue, succeeded};
 use crate::{
@@ -16,7 +16,7 @@ use punctual_contract::{
 use punctual_domain::{
     name::Name, outcome::Report, place::TaskRef, state::State, task::NewTask, time::Millis,
 };
-use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Reported};
 use punctual_hot::{MemoryLimiter, NoHot};
 use punctual_store::{JournalOptions, SqliteStore};
 use punctual_testkit::{
@@ -33,7 +33,7 @@ const PARTITIONS: u16 = 2;
 /// What is left of an engine that dies has its journal for so long.
 const LETS_GO_AFTER: Duration = Duration::from_millis(3);
 
-struct World {
+struct SeedsWorld {
     rng: Rng,
     clock: ManualClock,
     truth: Arc<dyn Store>,
@@ -45,15 +45,15 @@ struct World {
     /// With executors that have not reported.
     held: Vec<Assignment>,
     given: HashSet<(i64, i64)>,
-    /// Succeeded, as their executors were told, while they had their leases.
+    /// Succeeded, as their executors were notified, while they had their leases.
     reported: HashSet<i64>,
     accepted: HashSet<i64>,
     cancelled: HashSet<i64>,
-    /// How many were handed over while the database was away.
+    /// How many were handed over while the database was unavailable.
     away: u64,
 }
 
-impl World {
+impl SeedsWorld {
     async fn new(seed: u64, directory: PathBuf) -> Self {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let options = punctual_store::sqlite::Options { partitions: PARTITIONS, ..Default::default() };
@@ -76,7 +76,7 @@ impl World {
             cancelled: HashSet::new(),
             away: 0,
         };
-        world.turn(1).await;
+        world.run_once(1).await;
         world
     }
 
@@ -93,15 +93,15 @@ impl World {
             12 => self.cancel().await,
             _ => {
                 let ms = self.rng.u64(1..2_000);
-                self.turn(ms).await;
+                self.run_once(ms).await;
             }
         }
     }
 
     /// What a store refuses is part of it.
-    async fn turn(&self, ms: u64) {
+    async fn run_once(&self, ms: u64) {
         self.clock.advance_ms(ms);
-        drop(self.engine.turn().await);
+        drop(self.engine.run_once().await);
     }
 
     async fn insert(&mut self) {
@@ -159,10 +159,10 @@ impl World {
         let Some(lease) = self.any_held() else { return };
         let (id, has_lease) = (lease.place.id, self.clock.now() < lease.lease_until);
         let outcome = OutcomeReport { report, ..succeeded(&lease) };
-        match self.engine.settle(vec![outcome], "e").await.as_deref() {
-            Ok([settled @ (Settled::Accepted | Settled::ForLater)]) if report == Report::Succeeded => {
+        match self.engine.record_outcomes(vec![outcome], "e").await.as_deref() {
+            Ok([recorded @ (Reported::Accepted | Reported::ForLater)]) if report == Report::Succeeded => {
                 assert!(
-                    *settled == Settled::ForLater || self.accepted.insert(id),
+                    *recorded == Reported::ForLater || self.accepted.insert(id),
                     "{id} has succeeded twice"
                 );
                 if has_lease {
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// It refuses, or what it does is not heard of.
+    /// It refuses, or what it does is not learned of.
     fn goes_away(&mut self) {
         let dials = if self.rng.bool() { Dials::REFUSES } else { Dials::ANSWERS_LOST };
         for group in [StoreGroup::Apply, StoreGroup::Dispatch, StoreGroup::Extend] {
@@ -228,7 +228,7 @@ impl World {
                 assert!(self.reported.iter().all(is_done), "what had reported has succeeded");
                 return;
             }
-            self.turn(2_000).await;
+            self.run_once(2_000).await;
             self.lease().await;
             while !self.held.is_empty() {
                 self.report(Report::Succeeded).await;
@@ -271,10 +271,10 @@ async fn nothing_that_had_reported_runs_again_whatever_fails() {
     assert!(away > SEEDS, "tasks were handed over while their database was away: {away}");
 }
 
-/// How many tasks were handed over while the database was away.
+/// How many tasks were handed over while the database was unavailable.
 async fn life(seed: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
-    let mut world = World::new(seed, directory.path().to_owned()).await;
+    let mut world = SeedsWorld::new(seed, directory.path().to_owned()).await;
     for _ in 0..STEPS {
         world.step().await;
     }

@@ -1,7 +1,7 @@
 //! Tasks that callers withdraw or bury around a hand-over without the database: each is told what is so, and nobody gets what was
 //! withdrawn.
 
-use super::{LONG_MS, Rig, hands_over, owns_all, ready_rig, request, rig};
+use super::{ForLaterRig, LONG_MS, hands_over, owns_all, ready_rig, request, rig};
 use crate::{
     crash_points::{Embedded, Ground, OnServers, queue},
     limits::set_queue,
@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-impl Rig {
+impl ForLaterRig {
     async fn state(&self, place: TaskRef) -> State {
         self.truth.read(&[place]).await.unwrap().remove(0).unwrap().state
     }
@@ -31,7 +31,7 @@ impl Rig {
     }
 }
 
-/// Before step 5 the database has them as ready, and executors have them: whoever wants them stopped or buried is told so.
+/// Before step 5 the database has them as ready, and executors have them: a caller that wants them stopped or buried is told so.
 async fn what_executors_have_is_not_withdrawn_before_its_lease_is_written(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -60,7 +60,7 @@ async fn what_executors_have_is_not_withdrawn_before_its_lease_is_written(ground
 }
 
 /// One of two databases fails, and what has fired there is set aside. It is back, and some of it is withdrawn or buried before it is
-/// offered again. Then it is away once more.
+/// offered again. Then it is unavailable once more.
 async fn what_was_withdrawn_while_it_was_set_aside_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -183,8 +183,8 @@ async fn what_a_caller_was_told_is_cancelled_is_not_handed_over(ground: Arc<dyn 
         known: None,
     };
     rig.truth.apply(vec![late], rig.engine.now()).await.unwrap();
-    let told = rig.engine.cancel(place, false, "test").await.unwrap();
-    assert!(matches!(told, Cancelled::Cancelled(_)), "{told:?}");
+    let reported = rig.engine.cancel(place, false, "test").await.unwrap();
+    assert!(matches!(reported, Cancelled::Cancelled(_)), "{reported:?}");
     rig.goes_away();
     until("it would have been due", || async { rig.engine.now() > at.plus(500) }).await;
     rig.nothing_comes().await;
@@ -201,8 +201,8 @@ async fn what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over(groun
     let (engine, mut asking) = (rig.engine.clone(), JoinSet::new());
     asking.spawn(async move { engine.lease(request(queue(), "ann", LONG_MS)).await });
     gate.reached().await;
-    let told = rig.engine.cancel(place, true, "test").await.unwrap();
-    assert!(matches!(told, Cancelled::Cancelled(_)), "{told:?}");
+    let reported = rig.engine.cancel(place, true, "test").await.unwrap();
+    assert!(matches!(reported, Cancelled::Cancelled(_)), "{reported:?}");
     let leased = timeout(HANG_LIMIT, asking.join_next()).await.unwrap().unwrap().unwrap();
     assert!(leased.unwrap_or_default().is_empty());
     rig.nothing_comes().await;

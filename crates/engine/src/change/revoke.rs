@@ -1,0 +1,181 @@
+//! Takes tasks back that have not fired, many at once: each is withdrawn from the hot set, and then all of them are cancelled in
+//! one call of the store. Each is cancelled or has fired, as with a cancel of one. What has fired once is left alone, also while
+//! it waits for another attempt; so is what was cancelled by another.
+
+use super::{
+    Cancel, Cancelled, Changing, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef,
+    cancel_removed, changed, come_back, entry_of, hold, note, put_back_held,
+};
+use crate::answer::Error;
+use futures_util::{StreamExt as _, stream};
+use hashbrown::HashMap;
+use punctual_contract::store::{Applied, Change};
+use std::sync::Arc;
+
+/// Withdrawals from the hot set that are under way at one time, and tasks that are cancelled by themselves.
+const AT_ONCE: usize = 16;
+
+/// What became of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBack {
+    /// By this call, or by one before it of the same name: it has not fired, and never will.
+    Cancelled,
+    /// It has fired, or another has cancelled it, or it is not there any more.
+    Decided,
+}
+
+pub(crate) async fn revoke(core: &Arc<Core>, places: &[TaskRef], by: &str) -> Result<Vec<TakenBack>, Error> {
+    let mut answers = Vec::with_capacity(places.len());
+    let mut plain = Vec::new();
+    for (nth, found) in core.store.read(places).await?.into_iter().enumerate() {
+        answers.push(match found {
+            Some(task) if is_plain(&task) => {
+                plain.push((nth, task));
+                None
+            }
+            Some(task) if !has_fired(&task) => answer_of_finished(&task, by),
+            _ => Some(TakenBack::Decided),
+        });
+    }
+    let removed = cancel_plain(core, plain, by, &mut answers).await?;
+    let left = answers.iter().zip(places).enumerate().filter(|(_, (answer, _))| answer.is_none());
+    let taken_out = |nth| removed.get(&nth).copied().unwrap_or_default();
+    let left: Vec<_> = left.map(|(nth, (_, place))| (nth, *place, taken_out(nth))).collect();
+    let singly: Vec<_> =
+        left.into_iter().map(|(nth, place, removed)| one(core, nth, place, removed, by)).collect();
+    for answered in stream::iter(singly).buffered(AT_ONCE).collect::<Vec<_>>().await {
+        let (nth, answer) = answered?;
+        set(&mut answers, nth, answer);
+    }
+    Ok(answers.into_iter().map(|answer| answer.unwrap_or(TakenBack::Decided)).collect())
+}
+
+/// Waits for its time, and no engine has leased it ahead.
+fn is_plain(task: &Task) -> bool {
+    matches!(task.state, State::Scheduled | State::Dispatching) && task.attempt == 0
+}
+
+fn has_fired(task: &Task) -> bool {
+    match task.state {
+        State::Scheduled | State::Dispatching | State::Blocked => task.attempt > 0,
+        State::Dispatched => !task.lease.as_ref().is_some_and(Lease::is_ahead),
+        State::Cancelled => false,
+        _ => true,
+    }
+}
+
+/// None: it is to be cancelled by itself.
+fn answer_of_finished(task: &Task, by: &str) -> Option<TakenBack> {
+    (task.state == State::Cancelled).then(|| answer_of_cancelled(task, by))
+}
+
+fn answer_of_cancelled(task: &Task, by: &str) -> TakenBack {
+    let last = task.history.iter().rev().find(|entry| entry.to == State::Cancelled);
+    match last {
+        Some(entry) if entry.by == by => TakenBack::Cancelled,
+        _ => TakenBack::Decided,
+    }
+}
+
+/// What was taken out of those that are not cancelled with the others: the lease of one may have come first, and nobody else gives it back.
+async fn cancel_plain(
+    core: &Arc<Core>,
+    tasks: Vec<(usize, Task)>,
+    by: &str,
+    answers: &mut [Option<TakenBack>],
+) -> Result<HashMap<usize, Removed>, Error> {
+    let mut taken_out = HashMap::new();
+    if tasks.is_empty() {
+        return Ok(taken_out);
+    }
+    let holding: Vec<_> = tasks.iter().map(|(nth, task)| hold_one(core, *nth, task)).collect();
+    let (mut held, mut failed) = (Vec::new(), None);
+    for (nth, task, answer) in stream::iter(holding).buffered(AT_ONCE).collect::<Vec<_>>().await {
+        match answer {
+            Ok((Hold::Held, removed)) => {
+                taken_out.insert(nth, removed);
+                // One that an executor is about to have is decided by itself.
+                if let Some(changing) = changed::begin(core, entry_of(task), false) {
+                    held.push((nth, task, changing));
+                }
+            }
+            Ok((Hold::Fired, _)) => set(answers, nth, TakenBack::Decided),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let entry = |(_, task, changing)| (entry_of(task), changing);
+    if let Some(error) = failed {
+        // The store was not asked.
+        put_back_held(core, held.into_iter().map(entry).collect()).await;
+        return Err(error);
+    }
+    let applied = match core.store.apply(steps(core, &held, by), core.now()).await {
+        Ok(applied) => applied,
+        Err(error) => {
+            // Those that were cancelled all the same are refused by the store when they fire.
+            come_back(core, held.into_iter().map(entry).collect(), &error).await;
+            return Err(error.into());
+        }
+    };
+    let mut made = Vec::new();
+    for ((nth, task, changing), stepped) in held.into_iter().zip(applied) {
+        if stepped.applied == Applied::Moved {
+            made.push(changing.made());
+            core.meters.queue(&task.ask.queue).cancelled(1);
+            core.ends.ended(task.place);
+            set(answers, nth, TakenBack::Cancelled);
+            taken_out.remove(&nth);
+        }
+    }
+    stream::iter(made).buffer_unordered(AT_ONCE).collect::<()>().await;
+    Ok(taken_out)
+}
+
+async fn hold_one<'t>(
+    core: &Core,
+    nth: usize,
+    task: &'t Task,
+) -> (usize, &'t Task, Result<(Hold, Removed), Error>) {
+    let mut removed = Removed::default();
+    let held = hold(core, task, &mut removed).await;
+    (nth, task, held.map(|held| (held, removed)))
+}
+
+fn steps(core: &Core, held: &[(usize, &Task, Changing<'_>)], by: &str) -> Vec<Step> {
+    let step = |(_, task, _): &(usize, &Task, Changing<'_>)| {
+        let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).cancelled_ms);
+        Step {
+            place: task.place,
+            fence: Some(task.fence),
+            change: Change::Cancel { keep_until },
+            note: note(by),
+            fired_at: None,
+            known: None,
+        }
+    };
+    held.iter().map(step).collect()
+}
+
+/// One that was leased ahead, or that another has changed meanwhile. `removed`: what was taken out of it before.
+async fn one(
+    core: &Arc<Core>,
+    nth: usize,
+    place: TaskRef,
+    removed: Removed,
+    by: &str,
+) -> Result<(usize, TakenBack), Error> {
+    let may = |task: &Task| !has_fired(task);
+    let answer = match cancel_removed(core, Subject::At(place), removed, false, by, &may).await {
+        Ok(Some(Cancel::Withdrawn)) => TakenBack::Cancelled,
+        Ok(Some(Cancel::Was(Cancelled::Cancelled(task)))) => answer_of_cancelled(&task, by),
+        Ok(Some(Cancel::Was(_)) | None) | Err(Error::NotFound) => TakenBack::Decided,
+        Err(error) => return Err(error),
+    };
+    Ok((nth, answer))
+}
+
+fn set(answers: &mut [Option<TakenBack>], nth: usize, answer: TakenBack) {
+    if let Some(place) = answers.get_mut(nth) {
+        *place = Some(answer);
+    }
+}

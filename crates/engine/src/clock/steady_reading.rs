@@ -1,0 +1,43 @@
+//! How long ago something was, for what must not be relied on for long: after a suspend, or a jump of the wall clock,
+//! it is unknown how long that is, and it was too long ago. Must not be stored.
+
+use punctual_domain::time::Millis;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SteadyReading {
+    /// On the engine's steady clock.
+    at: Duration,
+    discontinuities: u64,
+}
+
+/// Where time stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CurrentTime {
+    pub(crate) now: Millis,
+    /// On the engine's steady clock.
+    pub(crate) steady: Duration,
+    pub(crate) discontinuities: u64,
+}
+
+impl CurrentTime {
+    pub(crate) const fn steady_reading(self) -> SteadyReading {
+        SteadyReading { at: self.steady, discontinuities: self.discontinuities }
+    }
+}
+
+impl SteadyReading {
+    #[cfg(test)]
+    pub(crate) const fn of_test() -> Self {
+        Self { at: Duration::ZERO, discontinuities: 0 }
+    }
+
+    /// At the most.
+    pub(crate) fn age(&self, current_time: CurrentTime) -> Duration {
+        if self.discontinuities == current_time.discontinuities {
+            current_time.steady.saturating_sub(self.at)
+        } else {
+            Duration::MAX
+        }
+    }
+}

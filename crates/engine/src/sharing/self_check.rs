@@ -1,0 +1,41 @@
+//! Whether this engine is fit to own partitions: the one place where every reason against it is asked. Only asks;
+//! what follows is `own`'s. Must never wait for anything: it is asked at every heartbeat.
+
+pub(crate) mod state;
+
+use crate::core::Core;
+use state::LivenessTick;
+use std::time::Duration;
+
+/// The wheel's thread sleeps for a tenth of a second at most.
+const WHEEL_STUCK_AFTER: Duration = Duration::from_secs(3);
+/// A round of takes waits for back ends, each of which has a limit; beyond this the round does not end at all.
+const FIRING_STUCK_AFTER: Duration = Duration::from_secs(40);
+
+/// Why this engine should own nothing now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unhealthy {
+    WheelStuck,
+    FiringStuck,
+    /// Only where another engine takes the partitions: `step_aside` asks.
+    ClockDoubtful,
+}
+
+impl Unhealthy {
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::WheelStuck => "the wheel's thread is stuck or has ended",
+            Self::ClockDoubtful => "the wall clock of this machine disagrees with the others",
+            Self::FiringStuck => "the firing service is stuck or has ended",
+        }
+    }
+}
+
+/// The first reason against owning partitions; None: it is fit.
+pub(crate) fn unhealthy(core: &Core) -> Option<Unhealthy> {
+    let stuck = |tick: &LivenessTick, after| tick.silent_for().is_some_and(|silent| silent > after);
+    if stuck(core.firing.timer.tick(), WHEEL_STUCK_AFTER) {
+        return Some(Unhealthy::WheelStuck);
+    }
+    stuck(&core.health.firing, FIRING_STUCK_AFTER).then_some(Unhealthy::FiringStuck)
+}

@@ -1,0 +1,204 @@
+//! The connection of one reader, which may block on it: connected by its first read, closed when a read failed or was dropped
+//! in the middle, and connected anew by the next.
+
+use crate::{
+    error::{Answer, Error, Failure},
+    place::RedisEndpoints,
+    server::{TimeLimits, within},
+    shared::{all_fail, answers},
+};
+use futures_util::FutureExt as _;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, RedisResult,
+    aio::MultiplexedConnection,
+};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+use tokio::time::{sleep, timeout};
+
+/// For asking a server to let go of a reader.
+const UNBLOCK_LIMIT: Duration = Duration::from_secs(1);
+
+/// Host and port of a Cluster's node.
+pub type Node = (String, u16);
+
+pub struct BlockingConnection {
+    place: Arc<RedisEndpoints>,
+    /// The node that another one named; None: where the address says.
+    node: Option<Node>,
+    open: Option<Open>,
+}
+
+struct Open {
+    connection: MultiplexedConnection,
+    client_id: i64,
+    info: ConnectionInfo,
+}
+
+impl fmt::Debug for BlockingConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockingConnection").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl BlockingConnection {
+    #[must_use]
+    pub fn new(place: &Arc<RedisEndpoints>) -> Self {
+        Self { place: Arc::clone(place), node: None, open: None }
+    }
+
+    /// False: the next read connects first.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Sends a pipeline that blocks for at most a part of `limit`. When `given_up` comes first, Redis is asked to let go: what
+    /// it has handed over by then is still read.
+    pub async fn run(
+        &mut self,
+        pipeline: &mut Pipeline,
+        limit: Duration,
+        given_up: impl Future<Output = ()>,
+    ) -> Vec<Answer> {
+        pipeline.ignore_errors();
+        // Taken out: whoever is dropped while it reads leaves no connection with an answer to come.
+        let open = match self.open.take() {
+            Some(open) => Ok(open),
+            None => connect(&self.place, self.node.as_ref()).await,
+        };
+        let open = match open {
+            Ok(open) => open,
+            Err(problem) => return all_fail(pipeline, &Failure::before(problem)),
+        };
+        let (info, client_id, limits) = (open.info.clone(), open.client_id, self.place.limits);
+        let mut connection = open.connection.clone();
+        let reading = timeout(limit, pipeline.query_async(&mut connection));
+        tokio::pin!(reading);
+        let done = tokio::select! {
+            biased;
+            done = &mut reading => done,
+            () = given_up => tokio::select! {
+                biased;
+                done = &mut reading => done,
+                () = unblock(info, client_id, limits) => reading.await,
+            },
+        };
+        let Ok(answered) = done else {
+            return all_fail(pipeline, &Failure::silent("no answer in time"));
+        };
+        let answers = answers(pipeline, answered);
+        if answers
+            .iter()
+            .all(|answer| answer.as_ref().map_or_else(|failure| failure.code().is_some(), |_| true))
+        {
+            self.open = Some(open);
+        }
+        answers
+    }
+
+    /// The node that a redirection names (`host:port`); a host that is not said is the one that this is connected to.
+    #[must_use]
+    pub fn named(&self, address: &str) -> Option<Node> {
+        let own = self.open.as_ref().and_then(|open| match open.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => Some(host.as_str()),
+            _ => None,
+        });
+        node_of(address, own)
+    }
+
+    /// The next read is sent there. None: where the address says.
+    pub fn go_to(&mut self, node: Option<Node>) {
+        if self.node != node {
+            (self.node, self.open) = (node, None);
+        }
+    }
+}
+
+fn node_of(address: &str, own: Option<&str>) -> Option<Node> {
+    let (host, port) = address.rsplit_once(':')?;
+    let host = if host.is_empty() { own? } else { host.trim_matches(['[', ']']) };
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+/// To one server; to a Cluster, to the node that was named, or to any.
+async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<Open, Error> {
+    let mut failed = None;
+    if let (Some((host, port)), [server, ..]) = (node, place.servers()) {
+        let info = server.client(place.limits).await?.get_connection_info().clone();
+        match connect_to(beside(&info, host.clone(), *port), place.limits).await {
+            Ok(open) => return Ok(open),
+            Err(problem) => failed = Some(problem),
+        }
+    }
+    for server in place.servers() {
+        let client = server.client(place.limits).await?;
+        match connect_to(client.get_connection_info().clone(), place.limits).await {
+            Ok(open) => return Ok(open),
+            Err(problem) => failed = Some(problem),
+        }
+    }
+    Err(failed.unwrap_or_else(|| Error::Unreachable("no server is named".to_owned())))
+}
+
+/// Another server that is reached as this one.
+fn beside(info: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
+    let addr = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    info.clone().set_addr(addr)
+}
+
+async fn connect_to(info: ConnectionInfo, limits: TimeLimits) -> Result<Open, Error> {
+    let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+    let opened = async {
+        let mut connection = open(&info, None).await?;
+        let client_id = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
+        Ok((connection, client_id))
+    };
+    let (connection, client_id) = within(limits, is_tls, opened.boxed()).await?;
+    Ok(Open { connection, client_id, info })
+}
+
+async fn open(info: &ConnectionInfo, response: Option<Duration>) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(response);
+    Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// If it cannot be done the reader lets go by itself, at the end of its time.
+async fn unblock(info: ConnectionInfo, client_id: i64, limits: TimeLimits) {
+    let asked = async {
+        let mut connection = open(&info, Some(UNBLOCK_LIMIT)).await?;
+        // 0: it does not block, or not yet: what we sent before, on the other connection, may be read after this.
+        while redis::cmd("CLIENT").arg("UNBLOCK").arg(client_id).query_async::<i64>(&mut connection).await?
+            == 0
+        {
+            sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
+    };
+    let limits = TimeLimits { connect: UNBLOCK_LIMIT, ..limits };
+    if let Err(error) = within(limits, false, asked.boxed()).await {
+        tracing::debug!(error = %error, "a blocked read could not be ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::IntoConnectionInfo as _;
+
+    #[test]
+    fn a_node_that_is_named_is_reached_as_the_one_that_names_it() {
+        let info = "rediss://u:p@h:1/2".into_connection_info().unwrap();
+        let other = beside(&info, "n".to_owned(), 7);
+        assert!(matches!(other.addr(), ConnectionAddr::TcpTls { host, port: 7, .. } if host == "n"));
+        assert_eq!(other.redis_settings().password(), Some("p"));
+        assert_eq!(node_of("n:7", Some("h")), Some(("n".to_owned(), 7)));
+        assert_eq!(node_of(":7", Some("h")), Some(("h".to_owned(), 7)));
+        assert_eq!(node_of("[::1]:7", None), Some(("::1".to_owned(), 7)));
+        assert_eq!(node_of("n", Some("h")), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! A Cluster, connected to when it is first needed. Then the driver finds the nodes again by itself, and may send a call again
+//! that was not answered: each can be repeated.
+
+use crate::{
+    error::{Answer, Error, Failure, checked, is_no_script},
+    script::Script,
+    server::{Server, TimeLimits},
+    shared::{all_fail, answers},
+};
+use futures_util::{FutureExt as _, future::join_all};
+use redis::{
+    Cmd, Pipeline, RedisResult, Value,
+    aio::ConnectionLike as _,
+    cluster::ClusterClient,
+    cluster_async::ClusterConnection,
+    cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo},
+};
+use std::sync::Arc;
+use tokio::{sync::OnceCell, time::timeout};
+
+pub(crate) struct Cluster {
+    pub(crate) client: ClusterClient,
+    /// As they are named.
+    pub(crate) nodes: Vec<Arc<Server>>,
+    pub(crate) limits: TimeLimits,
+    pub(crate) scripts: Arc<[&'static Script]>,
+    pub(crate) connection: OnceCell<ClusterConnection>,
+}
+
+impl Cluster {
+    /// Side by side: each goes to the node that has its keys.
+    pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Answer> {
+        let connection = match self.connection().await {
+            Ok(connection) => connection,
+            Err(problem) => {
+                let failure = Failure::before(problem);
+                return calls.iter().map(|_| Err(failure.clone())).collect();
+            }
+        };
+        let mut answers = join_all(calls.iter().map(|call| route(connection, call))).await;
+        let is_unknown =
+            |answer: &Answer| answer.as_ref().is_err_and(|failure| failure.redis().is_some_and(is_no_script));
+        if answers.iter().any(is_unknown) && self.load_scripts(connection).await.is_ok() {
+            let again = answers.iter_mut().zip(&calls).filter(|(answer, _)| is_unknown(answer));
+            join_all(again.map(async |(answer, call)| *answer = route(connection, call).await)).await;
+        }
+        answers
+    }
+
+    /// In one pipeline, to one node.
+    pub(crate) async fn run_together(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
+        pipeline.ignore_errors();
+        match self.connection().await {
+            Ok(connection) => answers(pipeline, pipeline.query_async(&mut connection.clone()).await),
+            Err(problem) => all_fail(pipeline, &Failure::before(problem)),
+        }
+    }
+
+    pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
+        let mut connection = self.connection().await.map_err(Failure::before)?.clone();
+        let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+        let answer = connection.route_command(call.clone(), everywhere).await;
+        match answer.map_err(|error| Failure::of(error, true)).and_then(|answer| checked(&call, answer))? {
+            Value::Map(by_node) => Ok(by_node.into_iter().map(|(_, value)| value).collect()),
+            Value::Array(all) => Ok(all),
+            one => Ok(vec![one]),
+        }
+    }
+
+    async fn connection(&self) -> Result<&ClusterConnection, Error> {
+        self.connection.get_or_try_init(|| self.connect().boxed()).await
+    }
+
+    async fn connect(&self) -> Result<ClusterConnection, Error> {
+        let connecting = self.client.get_async_connection().boxed();
+        let connection = match timeout(2 * self.limits.connect, connecting).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => return Err(self.why_not(error.to_string()).await),
+            Err(_) => return Err(self.why_not("the Cluster does not answer".to_owned()).await),
+        };
+        self.load_scripts(&connection).await.map_err(Error::Command)?;
+        Ok(connection)
+    }
+
+    /// A Cluster that cannot be used says little; a node of it that cannot be reached either says why.
+    async fn why_not(&self, said: String) -> Error {
+        for node in &self.nodes {
+            if let Err(problem) = node.connect(self.limits).await {
+                return problem;
+            }
+        }
+        Error::Unreachable(said)
+    }
+
+    async fn load_scripts(&self, connection: &ClusterConnection) -> RedisResult<()> {
+        for script in &*self.scripts {
+            let masters = MultipleNodeRoutingInfo::AllMasters;
+            let everywhere = RoutingInfo::MultiNode((masters, Some(ResponsePolicy::AllSucceeded)));
+            connection
+                .clone()
+                .route_command(script.load(), everywhere)
+                .await
+                .and_then(Value::extract_error)?;
+        }
+        Ok(())
+    }
+}
+
+async fn route(connection: &ClusterConnection, call: &Cmd) -> Answer {
+    let answered = connection.clone().req_packed_command(call).await;
+    answered
+        .map_err(|error| Failure::of(error, crate::error::is_script(call)))
+        .and_then(|value| checked(call, value))
+}

@@ -1,0 +1,224 @@
+//! What can go wrong with Redis, and whether the work took effect all the same. A timeout never means "not done": a command may
+//! have run. Nothing here may show a password, so no error carries a URL.
+
+use crate::way_out::way_out;
+use punctual_contract::{Error as ContractError, Happened};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// `value` is quoted where it is shown.
+    #[error("the {field} {value} in the address of Redis {reason}; {way_out}")]
+    Address { field: &'static str, value: String, reason: String, way_out: &'static str },
+    #[error("no connection to Redis: {0}")]
+    Unreachable(String),
+    /// A server is there, and refuses these settings.
+    #[error("no connection to Redis: {0}")]
+    TurnedAway(String),
+    #[error("Redis has no memory left for this: {0}")]
+    OutOfMemory(#[source] RedisError),
+    #[error("{0}{way_out}", way_out = way_out(.0))]
+    Command(#[source] RedisError),
+    #[error("Redis answered something else than {0}")]
+    Answer(&'static str),
+}
+
+/// Answers of a server that is about to be available, or whose set has no master at the moment.
+const SOON: [&str; 6] = ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
+
+impl Error {
+    pub(crate) fn address(
+        field: &'static str,
+        value: &str,
+        reason: impl Into<String>,
+        way_out: &'static str,
+    ) -> Self {
+        Self::Address { field, value: format!("{value:?}"), reason: reason.into(), way_out }
+    }
+
+    /// No server answers now, and one may later: nobody has to change a setting first.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Command(error) => {
+                error.is_io_error()
+                    || error.is_timeout()
+                    || error.is_connection_dropped()
+                    || error.code().is_some_and(|code| SOON.contains(&code))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Answers of a server that has not begun a script. Whoever adds one: is it checked before the script's first line?
+const REFUSALS: [&str; 11] = [
+    "OOM",
+    "READONLY",
+    "NOSCRIPT",
+    "LOADING",
+    "NOAUTH",
+    "NOPERM",
+    "BUSY",
+    "MISCONF",
+    "NOREPLICAS",
+    "CROSSSLOT",
+    "MASTERDOWN",
+];
+
+/// One call that failed. `P`: `Error`, or what another crate adds to it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{problem}")]
+pub struct Failure<P: std::error::Error + 'static = Error> {
+    /// No: it was not sent, or refused before it began. Maybe: it was sent, and no answer says more.
+    pub happened: Happened,
+    #[source]
+    pub problem: P,
+}
+
+/// To one command.
+pub type Answer = Result<Value, Failure>;
+
+impl<P: std::error::Error + Send + Sync + 'static> Failure<P> {
+    /// Nothing was sent.
+    pub const fn before(problem: P) -> Self {
+        Self { happened: Happened::No, problem }
+    }
+
+    /// With the same problem in the words of another crate.
+    pub fn lift<Q: std::error::Error + 'static + From<P>>(self) -> Failure<Q> {
+        Failure { happened: self.happened, problem: self.problem.into() }
+    }
+
+    #[must_use]
+    pub fn into_error(self, doing: &'static str) -> ContractError {
+        match self.happened {
+            Happened::No => ContractError::did_not_happen(doing, self.problem),
+            Happened::Maybe => ContractError::may_have_happened(doing, self.problem),
+        }
+    }
+}
+
+impl<P: std::error::Error + From<Error> + 'static> Failure<P> {
+    /// Answered, with something that was not asked for.
+    pub fn answer(wanted: &'static str) -> Self {
+        Self { happened: Happened::Maybe, problem: Error::Answer(wanted).into() }
+    }
+}
+
+impl Failure {
+    /// Sent, and answered with this or not answered. A plain command that the server refuses has done nothing; a script may
+    /// have done a part.
+    pub(crate) fn of(error: RedisError, is_script: bool) -> Self {
+        let did_nothing = match (error.code(), error.kind()) {
+            (Some(code), _) => !is_script || REFUSALS.contains(&code),
+            (None, ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed) => true,
+            (None, _) => false,
+        };
+        let happened = if did_nothing { Happened::No } else { Happened::Maybe };
+        let problem = match error.code() {
+            Some("OOM") => Error::OutOfMemory(error),
+            _ => Error::Command(error),
+        };
+        Self { happened, problem }
+    }
+
+    /// Of what was sent: no answer came.
+    pub(crate) fn silent(said: &str) -> Self {
+        Self::of(std::io::Error::new(std::io::ErrorKind::TimedOut, said).into(), true)
+    }
+
+    pub(crate) const fn redis(&self) -> Option<&RedisError> {
+        match &self.problem {
+            Error::Command(error) | Error::OutOfMemory(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Of an answer that is a refusal, as "NOGROUP". None: no answer came.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.redis()?.code()
+    }
+
+    /// `host:port` of the Cluster's node that has the key.
+    #[must_use]
+    pub fn moved_to(&self) -> Option<&str> {
+        self.redis()?.redirect_node().map(|(address, _)| address)
+    }
+
+    /// The server has said that it did not begin, and another one may.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        self.redis().is_some_and(|error| is_no_script(error) || is_no_master(error))
+    }
+}
+
+/// Looks only at the answer itself: no script of ours answers with a list that has an error in it.
+pub(crate) fn checked(command: &Cmd, answer: Value) -> Answer {
+    match answer {
+        Value::ServerError(error) => Err(Failure::of(error.into(), is_script(command))),
+        answer => Ok(answer),
+    }
+}
+
+pub(crate) fn is_script(command: &Cmd) -> bool {
+    command.args_iter().next().is_some_and(|name| matches!(name, redis::Arg::Simple(b"EVALSHA" | b"EVAL")))
+}
+
+pub(crate) fn is_no_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// This server is not the master any more, or not yet: ask again who is.
+fn is_no_master(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: &'static str, is_script: bool) -> Failure {
+        let text = format!("-{code} said the server\r\n");
+        let value = redis::parse_redis_value(text.as_bytes()).unwrap();
+        Failure::of(value.extract_error().unwrap_err(), is_script)
+    }
+
+    #[test]
+    fn only_a_refusal_says_that_nothing_happened() {
+        for code in REFUSALS {
+            assert_eq!(answered(code, true).happened, Happened::No, "{code}");
+        }
+        assert_eq!(answered("ERR", true).happened, Happened::Maybe, "the script may have written before");
+        assert_eq!(answered("ERR", false).happened, Happened::No, "a command is done or refused");
+        assert!(matches!(answered("OOM", true).problem, Error::OutOfMemory(_)));
+        for is_script in [true, false] {
+            let silent = RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+            let failure = Failure::of(silent, is_script);
+            assert_eq!(failure.happened, Happened::Maybe, "a timeout never means: not done");
+            assert_eq!(failure.code(), None);
+        }
+    }
+
+    #[test]
+    fn scripts_are_told_from_plain_commands() {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg("hash").arg(0);
+        assert!(is_script(&call) && is_script(&redis::cmd("EVAL")) && !is_script(&redis::cmd("XADD")));
+        assert_eq!(answered("NOGROUP", false).code(), Some("NOGROUP"));
+        let moved = redis::parse_redis_value(b"-MOVED 7 h:1\r\n").unwrap().extract_error().unwrap_err();
+        assert_eq!(Failure::of(moved, false).moved_to(), Some("h:1"));
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_told_from_one_that_refuses() {
+        let silent = RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        assert!(Error::Command(silent).is_away());
+        assert!(Error::Unreachable("refused".to_owned()).is_away());
+        assert!(SOON.iter().all(|code| answered(code, true).problem.is_away()));
+        for mine in ["NOAUTH", "NOPERM", "WRONGPASS", "ERR"] {
+            assert!(!answered(mine, true).problem.is_away(), "{mine}");
+        }
+    }
+}

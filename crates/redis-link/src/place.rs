@@ -1,0 +1,149 @@
+//! Where Redis is, and calls to it whatever it is made of. A call names keys of one hash tag only; calls of different tags go
+//! in one pipeline to one server, and side by side to a Cluster.
+
+use crate::{
+    address::Address,
+    cluster::Cluster,
+    error::{Answer, Error, Failure},
+    script::Script,
+    server::{Server, TimeLimits},
+    shared::{SharedConnection, Silences},
+};
+use futures_util::FutureExt as _;
+use redis::{Cmd, Pipeline, Value, cluster::ClusterClient};
+use std::{fmt, sync::Arc};
+use tokio::sync::OnceCell;
+
+/// Calls in one pipeline: each is bounded, and so is the whole.
+const CALLS_MAX: usize = 64;
+
+/// An address with its limits, and as many connections to it as are asked for.
+pub struct RedisEndpoints {
+    servers: Vec<Arc<Server>>,
+    cluster: Option<ClusterClient>,
+    pub limits: TimeLimits,
+    scripts: Arc<[&'static Script]>,
+    silences: Arc<Silences>,
+}
+
+impl fmt::Debug for RedisEndpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisEndpoints")
+            .field("servers", &self.servers)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RedisEndpoints {
+    /// Connects to nothing. `scripts`: those that are called by their hash.
+    ///
+    /// # Errors
+    /// The address cannot be used.
+    pub fn new(
+        url: &str,
+        limits: TimeLimits,
+        scripts: impl IntoIterator<Item = &'static Script>,
+    ) -> Result<Arc<Self>, Error> {
+        let Address { servers, cluster } = Address::parse(url, limits)?;
+        let servers = servers.into_iter().map(Arc::new).collect();
+        let scripts = scripts.into_iter().collect();
+        Ok(Arc::new(Self { servers, cluster, limits, scripts, silences: Arc::default() }))
+    }
+
+    /// A script may touch the keys of one slot only.
+    #[must_use]
+    pub const fn is_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Any of these is good for what concerns no key.
+    #[must_use]
+    pub fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// Not connected yet: the first call does that.
+    #[must_use]
+    pub fn router(&self) -> Router {
+        Router(match &self.cluster {
+            None => Connections::One(Box::new(self.shared())),
+            Some(client) => Connections::Cluster(Box::new(Cluster {
+                client: client.clone(),
+                nodes: self.servers.clone(),
+                limits: self.limits,
+                scripts: Arc::clone(&self.scripts),
+                connection: OnceCell::new(),
+            })),
+        })
+    }
+
+    fn shared(&self) -> SharedConnection {
+        let server = self.servers.first().expect("an address names a server");
+        let (server, scripts) = (Arc::clone(server), Arc::clone(&self.scripts));
+        SharedConnection::new(server, self.limits, scripts, Arc::clone(&self.silences))
+    }
+}
+
+/// Brings calls to the server that has their keys, over one connection to each, for many callers.
+pub struct Router(Connections);
+
+enum Connections {
+    One(Box<SharedConnection>),
+    Cluster(Box<Cluster>),
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Connections::One(connection) => connection.fmt(f),
+            Connections::Cluster(_) => f.write_str("Cluster"),
+        }
+    }
+}
+
+impl Router {
+    /// One answer a call, in order; each call by itself.
+    pub async fn run(&self, calls: Vec<Cmd>) -> Vec<Answer> {
+        let connection = match &self.0 {
+            Connections::One(connection) => connection,
+            Connections::Cluster(cluster) => return cluster.run(calls).boxed().await,
+        };
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter().peekable();
+        while calls.peek().is_some() {
+            let mut pipeline = Pipeline::with_capacity(CALLS_MAX);
+            for call in calls.by_ref().take(CALLS_MAX) {
+                pipeline.add_command(call);
+            }
+            answers.extend(connection.run(&mut pipeline).await);
+        }
+        answers
+    }
+
+    /// # Errors
+    /// The call was refused, or not sent, or not answered.
+    pub async fn run_one(&self, call: Cmd) -> Answer {
+        self.run(vec![call]).await.pop().unwrap_or_else(|| Err(Failure::answer("one value")))
+    }
+
+    /// All in one pipeline, which may be a transaction: every key of it has the same hash tag, unless it is for one server. One
+    /// answer a command; a refusal of one stands in its place and stops no other.
+    pub async fn run_together(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
+        match &self.0 {
+            Connections::One(connection) => connection.run(pipeline).await,
+            Connections::Cluster(cluster) => cluster.run_together(pipeline).boxed().await,
+        }
+    }
+
+    /// The same command to every master: an answer each.
+    ///
+    /// # Errors
+    /// A master did not take it.
+    pub async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
+        match &self.0 {
+            Connections::One(_) => Ok(vec![self.run_one(call).await?]),
+            Connections::Cluster(cluster) => cluster.run_everywhere(call).await,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Connecting to one server, within a time limit. Every connection made here has its limits set and Nagle's algorithm off; the
+//! driver's own defaults (500 ms, on) are not for us.
+
+use crate::{
+    error::Error,
+    way_out::{IS_SILENT, way_in, way_out},
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, RedisResult,
+    aio::{MultiplexedConnection, PubSub},
+    sentinel::SentinelClient,
+};
+use std::{fmt, time::Duration};
+use tokio::{sync::Mutex, time::timeout};
+
+#[derive(Clone, Copy, Debug)]
+pub struct TimeLimits {
+    pub connect: Duration,
+    /// Longer than any command takes in Redis: what ends by it may have happened all the same.
+    pub response: Duration,
+    /// An answer takes a millisecond; after this a shared connection is doubted, and another one is tried.
+    pub doubt: Duration,
+}
+
+/// A server that can be connected to as one.
+pub enum Server {
+    Fixed(Client),
+    /// Whichever is the master: asked anew for each connection; whether over TLS.
+    Sentinels(Mutex<SentinelClient>, bool),
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fixed(_) => "Fixed",
+            Self::Sentinels(..) => "Sentinels",
+        })
+    }
+}
+
+impl Server {
+    pub(crate) async fn connect(&self, limits: TimeLimits) -> Result<MultiplexedConnection, Error> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(limits.connect))
+            .set_response_timeout(Some(limits.response));
+        let client = self.client(limits).await?;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config).boxed();
+        within(limits, self.is_tls(), connecting).await
+    }
+
+    /// A connection that only listens.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or does not take these settings.
+    pub async fn listen(&self, limits: TimeLimits) -> Result<PubSub, Error> {
+        let client = self.client(limits).await?;
+        within(limits, self.is_tls(), client.get_async_pubsub().boxed()).await
+    }
+
+    pub(crate) async fn client(&self, limits: TimeLimits) -> Result<Client, Error> {
+        match self {
+            Self::Fixed(client) => Ok(client.clone()),
+            Self::Sentinels(client, is_tls) => {
+                within(limits, *is_tls, async { client.lock().await.async_get_client().await }.boxed()).await
+            }
+        }
+    }
+
+    /// Host and port. None: it is no network address.
+    ///
+    /// # Errors
+    /// The Sentinels do not answer.
+    pub async fn host(&self, limits: TimeLimits) -> Result<Option<(String, u16)>, Error> {
+        Ok(match self.client(limits).await?.get_connection_info().addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some((host.clone(), *port))
+            }
+            _ => None,
+        })
+    }
+
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        match self {
+            Self::Fixed(client) => {
+                matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
+            }
+            Self::Sentinels(_, is_tls) => *is_tls,
+        }
+    }
+}
+
+/// Boxed: the driver's futures are large and deep, and every call would carry them.
+pub(crate) async fn within<T>(
+    limits: TimeLimits,
+    is_tls: bool,
+    connecting: BoxFuture<'_, RedisResult<T>>,
+) -> Result<T, Error> {
+    match timeout(limits.connect, connecting).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => {
+            let said = format!("{error}{}", way_in(&error, is_tls));
+            Err(if way_out(&error).is_empty() { Error::Unreachable(said) } else { Error::TurnedAway(said) })
+        }
+        Err(_) => {
+            let hint = if is_tls { IS_SILENT } else { "" };
+            Err(Error::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))
+        }
+    }
+}
