@@ -109,7 +109,7 @@ SELECT schedule_run.schedule_id, schedule_run.at, schedule_run.kind, schedule_ru
     schedule_run.run_number, schedule_run.reason, schedule_run.task_ref, schedule_run.unsettled_at, schedule_run.created_at, schedule_run.version
 FROM schedule_run WHERE schedule_id = ? AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?
 
--- name: settle_runs
+-- name: record_runs
 -- Saves the tasks that were created for runs.
 -- parameters: 1 the runs (JSON: [schedule, at (ms), kind, revision, reference of the task, reason (null:
 -- unchanged)]).

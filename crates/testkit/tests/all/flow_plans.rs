@@ -144,7 +144,7 @@ async fn statements_over_many_look_each_up_in_its_key() {
         ("schedules/lock_steps", vec![&schedules], "schedule", 500),
         ("schedules/advance", vec![&moved], "schedule", 500),
         ("schedules/read_run_tasks", vec![&runs], "schedule_run", 500),
-        ("schedules/settle_runs", vec![&runs], "schedule_run", 500),
+        ("schedules/record_runs", vec![&runs], "schedule_run", 500),
         ("schedules/postpone_runs", vec![&runs, "5"], "schedule_run", 500),
         ("schedules/withdraw_runs", vec![&runs, "5", "'x'"], "schedule_run", 500),
         ("workflows/set_tasks", vec![&nodes, "77"], "workflow_node", 10),
