@@ -66,48 +66,26 @@ fn main() -> ExitCode {
 /// Whether everything promised was kept.
 fn measure(command: &options::LoadCommand) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    macro_rules! reported {
+        ($program:expr, $is_json:expr) => {{
+            let report = runtime.block_on($program)?;
+            tell(&report, $is_json, || report.table())?;
+            Ok(report.ok)
+        }};
+    }
     match command {
-        options::LoadCommand::Run(options) => measure_run(&runtime, options),
-        options::LoadCommand::Idle(options) => {
-            let report = runtime.block_on(idle::idle(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
+        options::LoadCommand::Run(options) if options.scenario == options::Scenario::Flood => {
+            reported!(flood::flood(options), options.common.json)
         }
-        options::LoadCommand::Limit(options) => {
-            let report = runtime.block_on(limit::limit(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::LoadCommand::Attack(options) => {
-            let report = runtime.block_on(attack::attack(options))?;
-            tell(&report, options.common.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::LoadCommand::Search(options) => {
-            let report = runtime.block_on(search::search(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::LoadCommand::Bulk(options) => {
-            let report = runtime.block_on(bulk::bulk(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::LoadCommand::Bounds(options) => {
-            let report = runtime.block_on(bounds::bounds(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::LoadCommand::Overload(options) => {
-            let report = runtime.block_on(overload::overload(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
-        options::LoadCommand::Console(options) => {
-            let report = runtime.block_on(console::console(options))?;
-            tell(&report, options.json, || report.table())?;
-            Ok(report.ok)
-        }
+        options::LoadCommand::Run(options) => reported!(run::run(options), options.common.json),
+        options::LoadCommand::Idle(options) => reported!(idle::idle(options), options.common.json),
+        options::LoadCommand::Limit(options) => reported!(limit::limit(options), options.common.json),
+        options::LoadCommand::Attack(options) => reported!(attack::attack(options), options.common.json),
+        options::LoadCommand::Search(options) => reported!(search::search(options), options.json),
+        options::LoadCommand::Bulk(options) => reported!(bulk::bulk(options), options.json),
+        options::LoadCommand::Bounds(options) => reported!(bounds::bounds(options), options.json),
+        options::LoadCommand::Overload(options) => reported!(overload::overload(options), options.json),
+        options::LoadCommand::Console(options) => reported!(console::console(options), options.json),
         options::LoadCommand::Parts(options) => {
             let report = runtime.block_on(parts::parts(options))?;
             tell(&report, options.json, || report.table())?;
@@ -130,17 +108,6 @@ fn measure(command: &options::LoadCommand) -> anyhow::Result<bool> {
         }
         options::LoadCommand::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
-}
-
-fn measure_run(runtime: &tokio::runtime::Runtime, options: &options::RunOptions) -> anyhow::Result<bool> {
-    if options.scenario == options::Scenario::Flood {
-        let report = runtime.block_on(flood::flood(options))?;
-        tell(&report, options.common.json, || report.table())?;
-        return Ok(report.ok);
-    }
-    let report = runtime.block_on(run::run(options))?;
-    tell(&report, options.common.json, || report.table())?;
-    Ok(report.ok)
 }
 
 /// One JSON object, or what is made for people.

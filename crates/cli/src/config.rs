@@ -8,11 +8,13 @@ mod journal;
 pub(crate) mod keys;
 mod layers;
 mod listening;
+mod otel;
 mod payloads;
 mod place;
 mod secrets;
 mod settings;
 mod show;
+mod telemetry;
 
 pub(crate) use args::{SettingArgs, pair};
 pub(crate) use error::Error;

@@ -51,6 +51,8 @@ mod newcomer;
 mod objects;
 #[path = "all/operate.rs"]
 mod operate;
+#[path = "all/otlp.rs"]
+mod otlp;
 #[path = "all/packaging.rs"]
 mod packaging;
 #[path = "all/pages.rs"]

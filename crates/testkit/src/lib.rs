@@ -3,7 +3,7 @@
 
 pub mod clock;
 pub mod conformance;
-mod evaluations;
+mod decorators;
 pub mod faults;
 pub mod servers;
 pub mod shared;

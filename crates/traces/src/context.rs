@@ -34,12 +34,13 @@ impl TraceContext {
         self.is_sampled && drawn < u16::from(percent.min(100)) * 100
     }
 
-    pub(crate) fn trace_id(&self) -> String {
-        format!("{:032x}", self.trace)
+    pub(crate) fn trace_bytes(&self) -> Vec<u8> {
+        self.trace.to_be_bytes().to_vec()
     }
 
-    pub(crate) fn parent_id(&self) -> String {
-        format!("{:016x}", self.parent)
+    /// None: the caller's span.
+    pub(crate) fn span_bytes(&self, span: Option<SpanId>) -> Vec<u8> {
+        span.map_or(self.parent, |id| id.0).to_be_bytes().to_vec()
     }
 
     /// The same for whoever computes it: a span that is told twice is one.
@@ -57,7 +58,8 @@ impl TraceContext {
     /// What an executor is handed: its spans are below the one of its attempt.
     #[must_use]
     pub fn of_attempt(&self, task: i64, attempt: u32) -> String {
-        format!("00-{}-{}-{:02x}", self.trace_id(), self.span(task, attempt, RUN), u8::from(self.is_sampled))
+        let (run, flags) = (self.span(task, attempt, RUN), u8::from(self.is_sampled));
+        format!("00-{:032x}-{run}-{flags:02x}", self.trace)
     }
 }
 
@@ -82,8 +84,8 @@ mod tests {
     #[test]
     fn a_context_is_read_and_handed_on_under_the_attempts_span() {
         let context = TraceContext::read(CALLER).unwrap();
-        assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
-        assert_eq!(context.parent_id(), "b7ad6b7169203331");
+        assert_eq!(context.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+        assert_eq!(context.span_bytes(None), 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
         let handed = context.of_attempt(7, 1);
         let again = TraceContext::read(&handed).unwrap();
         assert_eq!((again.trace, again.is_sampled), (context.trace, true));

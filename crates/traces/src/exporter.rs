@@ -1,13 +1,17 @@
 //! What has ended and is to be told waits in a bounded list; a service reads it in batches and sends what it has to say. A
 //! collector that is unavailable, slow, or refuses costs spans and nothing else.
 
-use crate::{context::TraceContext, otlp, spans};
+use crate::{
+    context::TraceContext,
+    messages::Span,
+    otlp::{self, Protocol},
+    spans,
+};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use punctual_engine::Engine;
 use reqwest::header::HeaderMap;
-use serde_json::Value;
 use std::{
     collections::{HashSet, VecDeque},
     sync::{
@@ -25,12 +29,16 @@ const REPORTED_MAX: usize = 10_000;
 const BATCH: usize = 200;
 /// Requests of one run.
 const BATCHES: usize = 10;
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where the collector takes OTLP over HTTP, without `/v1/traces`.
-    pub otlp_url: String,
+    /// Where the collector takes OTLP over HTTP, with `/v1/traces`.
+    pub endpoint: String,
+    pub protocol: Protocol,
+    /// A collector that answers no sooner has failed.
+    pub timeout: Duration,
+    /// Attributes of the resource; `service.name` is `punctual` unless it is among them.
+    pub resource: Vec<(String, String)>,
     /// Of the traces that callers sample, so many in a hundred are told.
     pub sample_percent: u8,
     /// With each request; their values are secrets, and marked so.
@@ -83,7 +91,7 @@ impl Traces {
     /// When no client can be made, for want of what TLS needs.
     pub fn new(engine: Engine, options: Options) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
-            .timeout(ANSWERS_WITHIN)
+            .timeout(options.timeout)
             .default_headers(options.headers.clone())
             .build()?;
         let (exported, dropped, failures) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
@@ -170,10 +178,11 @@ impl Traces {
         if spans.is_empty() {
             return 0;
         }
-        match self.send(&spans).await {
+        let count = spans.len();
+        match self.send(spans).await {
             Ok(()) => {
-                self.0.exported.fetch_add(u64::try_from(spans.len()).unwrap_or(u64::MAX), Relaxed);
-                spans.len()
+                self.0.exported.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Relaxed);
+                count
             }
             Err(why) => {
                 self.0.failures.fetch_add(1, Relaxed);
@@ -189,7 +198,7 @@ impl Traces {
     }
 
     /// Empty: nobody wants it told, or it continues.
-    fn spans(&self, task: &Task) -> Vec<Value> {
+    fn spans(&self, task: &Task) -> Vec<Span> {
         let context = task.ask.traceparent.as_deref().and_then(TraceContext::read);
         let Some(context) = context.filter(|context| context.is_reported(self.0.options.sample_percent))
         else {
@@ -201,10 +210,11 @@ impl Traces {
         spans::of(task, &context).iter().map(|span| otlp::span(task, &context, span)).collect()
     }
 
-    async fn send(&self, spans: &[Value]) -> Result<(), String> {
-        let url = format!("{}/v1/traces", self.0.options.otlp_url.trim_end_matches('/'));
-        let body = otlp::request(self.0.engine.name(), spans).to_string();
-        let request = self.0.client.post(url).header("content-type", "application/json").body(body);
+    async fn send(&self, spans: Vec<Span>) -> Result<(), String> {
+        let Options { endpoint, protocol, resource, .. } = &self.0.options;
+        let body = protocol.write(&otlp::request(self.0.engine.name(), resource, spans));
+        let body = body.map_err(|error| error.to_string())?;
+        let request = self.0.client.post(endpoint).header("content-type", protocol.content_type()).body(body);
         let answer = request.send().await.map_err(|error| error.without_url().to_string())?;
         let status = answer.status();
         if status.is_success() { Ok(()) } else { Err(format!("the collector answered {status}")) }

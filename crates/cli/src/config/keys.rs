@@ -53,6 +53,10 @@ pub(crate) const EVENTS_MS: &str = "retention.events_ms";
 pub(crate) const TRACES_URL: &str = "traces.otlp_url";
 pub(crate) const TRACES_PERCENT: &str = "traces.sample_percent";
 pub(crate) const TRACES_HEADERS: &str = "traces.headers";
+pub(crate) const TRACES_PROTOCOL: &str = "traces.protocol";
+pub(crate) const TRACES_TIMEOUT_MS: &str = "traces.timeout_ms";
+pub(crate) const TRACES_SERVICE_NAME: &str = "traces.service_name";
+pub(crate) const TRACES_RESOURCE: &str = "traces.resource";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -321,6 +325,30 @@ pub(crate) static KEYS: &[SettingKey] = &[
         variable: "PUNCTUAL_TRACES_HEADERS",
         default: String::new,
         about: "headers for the collector of traces, such as authorization=Bearer TOKEN, several with commas",
+    },
+    SettingKey {
+        name: TRACES_PROTOCOL,
+        variable: "PUNCTUAL_TRACES_PROTOCOL",
+        default: || "http/json".to_owned(),
+        about: "how traces are written: http/json or http/protobuf",
+    },
+    SettingKey {
+        name: TRACES_TIMEOUT_MS,
+        variable: "PUNCTUAL_TRACES_TIMEOUT_MS",
+        default: || "5000".to_owned(),
+        about: "a collector of traces that answers no sooner has failed",
+    },
+    SettingKey {
+        name: TRACES_SERVICE_NAME,
+        variable: "PUNCTUAL_TRACES_SERVICE_NAME",
+        default: || "punctual".to_owned(),
+        about: "`service.name` in traces",
+    },
+    SettingKey {
+        name: TRACES_RESOURCE,
+        variable: "PUNCTUAL_TRACES_RESOURCE",
+        default: String::new,
+        about: "more attributes of the resource in traces, as OTEL_RESOURCE_ATTRIBUTES has them",
     },
     // Empty: no archives; what is over is deleted.
     SettingKey {

@@ -3,7 +3,7 @@
 use super::{
     Error,
     keys::{self, KEYS, SettingKey},
-    secrets,
+    otel, secrets,
 };
 use std::{
     collections::BTreeMap,
@@ -63,7 +63,7 @@ impl fmt::Debug for Given {
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     given: BTreeMap<&'static str, Given>,
-    /// `PUNCTUAL_…` variables that are no setting. Not refused: clusters put such variables into every container.
+    /// Variables that look like settings and are none. Not refused: clusters put such variables into every container.
     pub(crate) unused_variables: Vec<String>,
     /// What is taken, and should be done better: sentences for the log.
     pub(crate) warnings: Vec<String>,
@@ -117,8 +117,10 @@ impl Layers {
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), Error> {
-        let is_ours = |pair: &(String, String)| pair.0.starts_with("PUNCTUAL_") && !pair.1.is_empty();
-        let variables: BTreeMap<String, String> = variables.into_iter().filter(is_ours).collect();
+        let is_set = |pair: &(String, String)| !pair.1.is_empty();
+        let mut variables: BTreeMap<String, String> = variables.into_iter().filter(is_set).collect();
+        self.of_opentelemetry(&variables);
+        variables.retain(|variable, _| variable.starts_with("PUNCTUAL_"));
         for (variable, value) in &variables {
             let from = SettingSource::Environment(variable.clone());
             match (KEYS.iter().find(|key| key.variable == variable), keys::secret_of_variable(variable)) {
@@ -134,6 +136,25 @@ impl Layers {
             }
         }
         Ok(())
+    }
+
+    fn of_opentelemetry(&mut self, variables: &BTreeMap<String, String>) {
+        let mut set = |name: &'static str, value: &str, variable: &str| {
+            let from = SettingSource::Environment(variable.to_owned());
+            self.given.insert(name, Given { text: value.to_owned(), from });
+        };
+        for (variable, name) in otel::VARIABLES {
+            if let Some(value) = variables.get(*variable) {
+                set(name, value, variable);
+            }
+        }
+        for (variable, value) in variables {
+            if otel::turns_off(variable, value) {
+                set(keys::TRACES_URL, "", variable);
+            } else if otel::is_unused(variable) {
+                self.unused_variables.push(variable.clone());
+            }
+        }
     }
 
     pub(crate) fn flag(&mut self, flag: &str, name: &str, value: String) -> Result<(), Error> {

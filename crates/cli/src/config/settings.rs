@@ -9,9 +9,10 @@ use super::{
         COMPENSATE_INTERVAL_MS, DEAD_MS, EVENTS_MS, HORIZON_MS, INSERT_WAIT_MAX_MS, LEASE_CHECK_INTERVAL_MS,
         LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, OVERDUE_LOOK_INTERVAL_MS, PUSH_LEASE_MS,
         PUSH_QUEUES, RECONCILE_INTERVAL_MS, RETIRE_INTERVAL_MS, SCHEDULE_RUNS_MS, STOPPED_MS, SUCCEEDED_MS,
-        SWEEP_INTERVAL_MS, TRACES_HEADERS, TRACES_PERCENT, TRACES_URL, TRIGGER_INTERVAL_MS, WORKFLOWS_MS,
+        SWEEP_INTERVAL_MS, TRIGGER_INTERVAL_MS, WORKFLOWS_MS,
     },
     place::{SharedPlace, StoreLocation, memory_max_bytes, place, sqlite_path, yes_or_no},
+    telemetry,
 };
 use punctual_domain::{
     access::SecretHash,
@@ -97,7 +98,7 @@ impl Settings {
             workflows: workflows(layers)?,
             bulk: bulk(layers)?,
             cluster: cluster(layers)?,
-            traces: traces(layers)?,
+            traces: telemetry::traces(layers)?,
             journal: journal(layers, &place)?,
             place,
             payloads,
@@ -189,19 +190,6 @@ fn bulk(layers: &Layers) -> Result<punctual_bulk::Options, Error> {
 fn cluster(layers: &Layers) -> Result<punctual_cluster::Options, Error> {
     let keep_events_ms = layers.number(EVENTS_MS, 120 * MINUTE_MS..=TEN_YEARS_MS)?;
     Ok(punctual_cluster::Options { keep_events_ms, ..punctual_cluster::Options::default() })
-}
-
-fn traces(layers: &Layers) -> Result<Option<punctual_traces::Options>, Error> {
-    let sample_percent = layers.number(TRACES_PERCENT, 0..=100)?;
-    let otlp_url = layers.get(TRACES_URL).text.trim().to_owned();
-    let headers = punctual_traces::headers(&layers.get(TRACES_HEADERS).text);
-    let headers = headers.map_err(|reason| layers.invalid(TRACES_HEADERS, reason))?;
-    let options = punctual_traces::Options { otlp_url, sample_percent, headers };
-    match options.otlp_url.split_once("://") {
-        Some(("http" | "https", _)) => Ok(Some(options)),
-        None if options.otlp_url.is_empty() => Ok(None),
-        _ => Err(layers.invalid(TRACES_URL, "must be http:// or https:// and a host")),
-    }
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {

@@ -1,8 +1,9 @@
-//! A collector that speaks OTLP over HTTP gets one trace of a task, from the caller's insert to the outcome, with the second
+//! A collector that speaks OTLP over HTTP, JSON or protobuf, gets one trace of a task, from the caller's insert to the outcome, with the second
 //! attempt linked to the first; on both back ends. One that is unavailable costs spans and no task.
 
-use crate::binary::{
-    Running, Server, address, blocking, documents, http, punctual, servers, stderr, wait_for,
+use crate::{
+    binary::{Running, Server, address, blocking, documents, http, punctual, servers, stderr, wait_for},
+    otlp,
 };
 use punctual_protocol::InsertTask;
 use punctual_sdk::{Client, NewTask, retry};
@@ -20,6 +21,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 /// What the collector of these tests wants to be sent.
 const SECRET: &str = "Bearer Geheim-77";
+const SERVICE: &str = "shop-tasks";
 
 /// As much HTTP as an exporter needs.
 struct Collector {
@@ -27,8 +29,11 @@ struct Collector {
     spans: Arc<Mutex<Vec<Value>>>,
 }
 
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/x-protobuf";
+
 impl Collector {
-    fn start() -> Self {
+    fn start(content_type: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let spans: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -37,7 +42,7 @@ impl Collector {
             for stream in listener.incoming() {
                 let kept = Arc::clone(&kept);
                 thread::spawn(move || {
-                    while let Some(spans) = request(stream.as_ref().unwrap()) {
+                    while let Some(spans) = request(stream.as_ref().unwrap(), content_type) {
                         kept.lock().unwrap().extend(spans);
                     }
                 });
@@ -73,7 +78,7 @@ fn a_message_leads_to_its_run(server: &Server, collector: &Collector, redis_url:
 }
 
 /// The spans of one; None: no more come.
-fn request(stream: &TcpStream) -> Option<Vec<Value>> {
+fn request(stream: &TcpStream, content_type: &str) -> Option<Vec<Value>> {
     let mut reader = BufReader::new(stream);
     let (mut first, mut length, mut is_let_in) = (String::new(), 0, false);
     reader.read_line(&mut first).ok().filter(|line| *line > 0)?;
@@ -83,7 +88,7 @@ fn request(stream: &TcpStream) -> Option<Vec<Value>> {
         reader.read_line(&mut line).ok()?;
         match line.trim().to_lowercase().split_once(": ") {
             Some(("content-length", value)) => length = value.parse().unwrap(),
-            Some(("content-type", value)) => assert_eq!(value, "application/json"),
+            Some(("content-type", value)) => assert_eq!(value, content_type),
             Some(("authorization", value)) => is_let_in = value == SECRET.to_lowercase(),
             Some(_) => {}
             None => break,
@@ -93,14 +98,13 @@ fn request(stream: &TcpStream) -> Option<Vec<Value>> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let mut stream = stream;
-    stream
-        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
-        .ok()?;
-    let asked: Value = serde_json::from_slice(&body).unwrap();
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
+    let is_json = content_type == JSON;
+    let asked = if is_json { serde_json::from_slice(&body).unwrap() } else { otlp::request(&body) };
     let of = &asked["resourceSpans"][0];
     assert_eq!(
         of["resource"]["attributes"][0],
-        json!({"key": "service.name", "value": {"stringValue": "punctual"}})
+        json!({"key": "service.name", "value": {"stringValue": SERVICE}})
     );
     Some(of["scopeSpans"][0]["spans"].as_array().unwrap().clone())
 }
@@ -156,6 +160,11 @@ fn report(server: &Server, leased: &Value, outcome: &str) {
     assert_eq!(answer["results"][0]["status"], "accepted");
 }
 
+fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
+    let found = span["attributes"].as_array().unwrap().iter().find(|pair| pair["key"] == key);
+    found.unwrap_or_else(|| panic!("no {key} in {span}"))["value"]["stringValue"].as_str().unwrap()
+}
+
 fn nanos(span: &Value, field: &str) -> u64 {
     span[field].as_str().unwrap().parse().unwrap()
 }
@@ -186,6 +195,15 @@ fn a_trace_is_told(server: &Server, collector: &Collector) {
     }
     assert_eq!(runs[1]["links"][0]["spanId"], runs[0]["spanId"]);
     assert_eq!((&runs[0]["status"]["code"], &runs[1]["status"]), (&json!(2), &json!({})));
+    for (name, kind, operation) in
+        [("insert", 4, "send"), ("lease", 3, "receive"), ("run", 5, "process"), ("outcome", 3, "settle")]
+    {
+        let span = collector.named(name).remove(0);
+        assert_eq!((&span["kind"], attribute(&span, "messaging.operation.type")), (&json!(kind), operation));
+        assert_eq!(attribute(&span, "messaging.destination.name"), "mail");
+        assert_eq!(attribute(&span, "messaging.message.id"), first["ref"].as_str().unwrap());
+    }
+    assert_eq!(attribute(&runs[0], "error.type"), attribute(&runs[0], "punctual.outcome"));
     for (name, count) in [("task", 1), ("insert", 1), ("wait", 2), ("lease", 2), ("outcome", 2)] {
         let spans = collector.named(name);
         assert_eq!(spans.len(), count, "{name}: nothing of tasks that nobody samples");
@@ -222,10 +240,12 @@ fn what_ends_without_a_report_is_told(server: &Server, collector: &Collector) {
 
 #[test]
 fn the_embedded_engine_tells_a_collector_the_whole_trace_of_a_task() {
-    let (collector, data) = (Collector::start(), tempfile::tempdir().unwrap());
+    let (collector, data) = (Collector::start(JSON), tempfile::tempdir().unwrap());
     let secret = data.path().join("headers");
     std::fs::write(&secret, format!("authorization={SECRET}\n")).unwrap();
-    let mut command = Server::command(data.path(), &["--set", &format!("traces.otlp_url={}", collector.url)]);
+    let url = format!("traces.otlp_url={}", collector.url);
+    let mut command = Server::command(data.path(), &["--set", &url]);
+    command.args(["--set", &format!("traces.service_name={SERVICE}")]);
     let mut process = Running::start(command.env("PUNCTUAL_TRACES_HEADERS_FILE", &secret));
     let url = address(&process.first_line());
     let server = Server { process, url };
@@ -234,13 +254,15 @@ fn the_embedded_engine_tells_a_collector_the_whole_trace_of_a_task() {
 }
 
 #[test]
-fn an_engine_on_mysql_and_redis_tells_a_collector_the_whole_trace_of_a_task() {
-    let (collector, runtime) = (Collector::start(), Runtime::new().unwrap());
+fn an_engine_on_mysql_and_redis_tells_a_collector_of_the_environment_the_whole_trace_of_a_task() {
+    let (collector, runtime) = (Collector::start(PROTOBUF), Runtime::new().unwrap());
     let (mysql, redis) = runtime.block_on(servers());
     let store_url = runtime.block_on(mysql.fresh_database());
     let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store_url]);
-    command.args(["--hot-url", &redis.url(), "--set", &format!("traces.otlp_url={}", collector.url)]);
-    command.env("PUNCTUAL_TRACES_HEADERS", format!("authorization={SECRET}"));
+    command.args(["--hot-url", &redis.url()]).env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url);
+    command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf").env("OTEL_SERVICE_NAME", SERVICE);
+    let secret = SECRET.replace(' ', "%20");
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", format!("authorization={secret}"));
     let mut process = Running::start(&mut command);
     let url = address(&process.first_line());
     let server = Server { process, url };

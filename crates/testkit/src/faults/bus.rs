@@ -1,10 +1,8 @@
 //! A bus with two dials. A publish rolls them for each message: one that fails does not stop the others.
 
 use super::{CallOutcome, Faults};
-use async_trait::async_trait;
-use punctual_contract::{Bus, Error, bus::Delivery, store::Assignment};
-use punctual_domain::{name::QueueKey, time::Millis};
-use std::{sync::Arc, time::Duration};
+use crate::decorators::{methods_of, names::*};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BusGroup {
@@ -27,8 +25,7 @@ impl FaultyBus {
     }
 }
 
-#[async_trait]
-impl Bus for FaultyBus {
+methods_of! { Bus fails(run BusGroup) FaultyBus {
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
         self.faults.pass_gate(BusGroup::Publish).await;
         let fated: Vec<(CallOutcome, Assignment)> =
@@ -47,25 +44,4 @@ impl Bus for FaultyBus {
         };
         fated.into_iter().map(|(outcome, _)| outcome).map(result).collect()
     }
-
-    async fn receive(
-        &self,
-        queue: &QueueKey,
-        limit: usize,
-        wait: Duration,
-        now: Millis,
-    ) -> Result<Vec<Delivery>, Error> {
-        let call = self.inner.receive(queue, limit, wait, now);
-        self.faults.run(BusGroup::Receive, "receive messages", call).await
-    }
-
-    async fn acknowledge(&self, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {
-        let call = self.inner.acknowledge(queue, ids);
-        self.faults.run(BusGroup::Acknowledge, "acknowledge messages", call).await
-    }
-
-    async fn reclaim(&self, queue: &QueueKey, before: Millis) -> Result<usize, Error> {
-        let call = self.inner.reclaim(queue, before);
-        self.faults.run(BusGroup::Reclaim, "reclaim messages", call).await
-    }
-}
+} }

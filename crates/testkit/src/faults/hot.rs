@@ -1,13 +1,7 @@
 //! A hot set with two dials. A drain rolls them for each partition: one that fails does not stop the others.
 
 use super::{CallOutcome, Faults};
-use async_trait::async_trait;
-use punctual_contract::{
-    Error, Hot,
-    hot::{HotEntry, Keeps, Wholeness, Withdrawn},
-    ownership::Tenure,
-};
-use punctual_domain::{place::Partition, time::Millis};
+use crate::decorators::{methods_of, names::*};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::SeqCst},
@@ -65,8 +59,7 @@ impl FaultyHot {
     }
 }
 
-#[async_trait]
-impl Hot for FaultyHot {
+methods_of! { Hot fails(run HotGroup) FaultyHot {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         if self.loses_what_is_loaded.load(SeqCst) {
             return Ok(entries.len());
@@ -97,15 +90,6 @@ impl Hot for FaultyHot {
         fates.into_iter().map(result).collect()
     }
 
-    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
-        let call = self.inner.withdraw(partition, id, fence);
-        self.faults.run(HotGroup::Withdraw, "withdraw an entry", call).await
-    }
-
-    async fn count_due(&self) -> Result<usize, Error> {
-        self.faults.run(HotGroup::Look, "count what is due", self.inner.count_due()).await
-    }
-
     fn keeps(&self) -> Keeps {
         self.inner.keeps()
     }
@@ -117,16 +101,4 @@ impl Hot for FaultyHot {
     fn stranger(&self) -> Option<String> {
         self.inner.stranger()
     }
-
-    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
-        self.faults.run(HotGroup::Clear, "clear a partition", self.inner.clear(tenure)).await
-    }
-
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
-        self.faults.run(HotGroup::Look, "look whether it is whole", self.inner.is_whole(tenures)).await
-    }
-
-    async fn fullness(&self) -> Result<u32, Error> {
-        self.faults.run(HotGroup::Look, "look how full it is", self.inner.fullness()).await
-    }
-}
+} }

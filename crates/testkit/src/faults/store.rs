@@ -1,25 +1,9 @@
 //! A store with two dials.
 
 use super::{Faults, Gate};
-use async_trait::async_trait;
+use crate::decorators::{methods_of, names::*};
 use parking_lot::Mutex;
-use punctual_contract::{
-    Error, SettingStore, Store,
-    hot::HotEntry,
-    settings::{SaveSetting, Saved, SettingChange, Settings},
-    store::{
-        Applied, Beat, Books, Change, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
-        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
-    },
-};
-use punctual_domain::{
-    executor::{DesiredState, Executor, Roll, Sign},
-    name::Name,
-    place::{Partition, TaskRef},
-    settings::Scope,
-    task::{NewTask, Task},
-    time::Millis,
-};
+use punctual_contract::store::Change;
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::SeqCst},
@@ -166,44 +150,9 @@ impl FaultyStore {
     }
 }
 
-#[async_trait]
-impl SettingStore for FaultyStore {
-    async fn settings_revision(&self) -> Result<i64, Error> {
-        let call = self.inner.settings_revision();
-        self.faults.run(StoreGroup::Settings, "look at the settings", call).await
-    }
+methods_of! { SettingStore fails(run StoreGroup) FaultyStore {} }
 
-    async fn settings(&self) -> Result<Settings, Error> {
-        self.faults.run(StoreGroup::Settings, "read the settings", self.inner.settings()).await
-    }
-
-    async fn save_setting(&self, save: SaveSetting, now: Millis) -> Result<Saved, Error> {
-        let call = self.inner.save_setting(save, now);
-        self.faults.run(StoreGroup::Settings, "save a setting", call).await
-    }
-
-    async fn setting_changes(
-        &self,
-        scope: &Scope,
-        before: Option<i64>,
-        limit: usize,
-    ) -> Result<Vec<SettingChange>, Error> {
-        let call = self.inner.setting_changes(scope, before, limit);
-        self.faults.run(StoreGroup::Settings, "read changes of settings", call).await
-    }
-}
-
-#[async_trait]
-impl Store for FaultyStore {
-    async fn insert_each(
-        &self,
-        tasks: Vec<NewTask>,
-        by: &str,
-        now: Millis,
-    ) -> Result<Vec<Result<Inserted, Error>>, Error> {
-        self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert_each(tasks, by, now)).await
-    }
-
+methods_of! { Store fails(run StoreGroup) FaultyStore {
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
         self.pass_part("move tasks", steps.iter().map(|step| step.place.partition))?;
         self.pass_stuck(steps.iter().map(|step| step.place.partition).collect()).await;
@@ -231,10 +180,6 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Extend, "extend leases", self.inner.extend(beats, now)).await
     }
 
-    async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, Error> {
-        self.faults.run(StoreGroup::Apply, "request a stop", self.inner.request_stop(place, now)).await
-    }
-
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
         if *self.hides_partition.lock() == Some(scan.partition) {
             return Err(Error::did_not_happen("scan a partition", "hidden by a test"));
@@ -245,15 +190,6 @@ impl Store for FaultyStore {
             gate.pass().await;
         }
         found
-    }
-
-    async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error> {
-        self.faults.run(StoreGroup::Look, "look for what is overdue", self.inner.overdue(look)).await
-    }
-
-    async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
-        let call = self.inner.leases_ended_in(part, now, limit);
-        self.faults.run(StoreGroup::Leases, "find ended leases", call).await
     }
 
     async fn in_flight(
@@ -277,37 +213,6 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Read, "read tasks", self.inner.read(places)).await
     }
 
-    async fn versions(
-        &self,
-        namespace: &Name,
-        task_id: i64,
-        version: Option<i64>,
-        limit: usize,
-    ) -> Result<Vec<Task>, Error> {
-        let call = self.inner.versions(namespace, task_id, version, limit);
-        self.faults.run(StoreGroup::Read, "read versions", call).await
-    }
-
-    async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, Error> {
-        let call = self.inner.latest_versions(namespace, task_ids);
-        self.faults.run(StoreGroup::Read, "read the latest versions", call).await
-    }
-
-    async fn list(&self, query: &Query) -> Result<Page, Error> {
-        self.faults.run(StoreGroup::Read, "list tasks", self.inner.list(query)).await
-    }
-
-    async fn retire_in(
-        &self,
-        part: usize,
-        now: Millis,
-        stopped_until: Millis,
-        limit: usize,
-    ) -> Result<Retired, Error> {
-        let call = self.inner.retire_in(part, now, stopped_until, limit);
-        self.faults.run(StoreGroup::Retire, "retire tasks", call).await
-    }
-
     async fn books(&self) -> Result<Books, Error> {
         self.pass_all("read the books")?;
         self.faults.run(StoreGroup::Read, "read the books", self.inner.books()).await
@@ -316,62 +221,6 @@ impl Store for FaultyStore {
     async fn audit(&self) -> Result<Books, Error> {
         self.pass_all("audit the books")?;
         self.faults.run(StoreGroup::Read, "audit the books", self.inner.audit()).await
-    }
-
-    async fn check_writers_in(&self, part: usize) -> Result<(), Error> {
-        self.faults.run(StoreGroup::Writers, "check the writers", self.inner.check_writers_in(part)).await
-    }
-
-    async fn reserve_reply(
-        &self,
-        key: &ReplyKey,
-        reservation: &Reservation,
-        now: Millis,
-    ) -> Result<Reserved, Error> {
-        let call = self.inner.reserve_reply(key, reservation, now);
-        self.faults.run(StoreGroup::Replies, "reserve a reply", call).await
-    }
-
-    async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), Error> {
-        let call = self.inner.release_reply(key, owner);
-        self.faults.run(StoreGroup::Replies, "release a reply", call).await
-    }
-
-    async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {
-        self.faults.run(StoreGroup::Replies, "save a reply", self.inner.save_reply(key, reply)).await
-    }
-
-    async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error> {
-        self.faults.run(StoreGroup::Replies, "load a reply", self.inner.load_reply(key, now)).await
-    }
-
-    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, Error> {
-        self.faults.run(StoreGroup::Executors, "note executors", self.inner.note_executors(signs)).await
-    }
-
-    async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error> {
-        let call = self.inner.executors(namespace, from, limit);
-        self.faults.run(StoreGroup::Executors, "list executors", call).await
-    }
-
-    async fn desired_state_of_executor(
-        &self,
-        namespace: &Name,
-        name: &Name,
-        desired: DesiredState,
-    ) -> Result<Option<DesiredState>, Error> {
-        let call = self.inner.desired_state_of_executor(namespace, name, desired);
-        self.faults.run(StoreGroup::Executors, "wish of an executor", call).await
-    }
-
-    async fn sweep_silent(
-        &self,
-        now: Millis,
-        silent_since: Millis,
-        left_before: Millis,
-    ) -> Result<Roll, Error> {
-        let call = self.inner.sweep_silent(now, silent_since, left_before);
-        self.faults.run(StoreGroup::Executors, "call the roll", call).await
     }
 
     fn partitions(&self) -> u16 {
@@ -391,4 +240,4 @@ impl Store for FaultyStore {
             parts => usize::from(partition.0) % parts,
         }
     }
-}
+} }

@@ -4,13 +4,14 @@
 //! did not run.
 
 use super::{
-    mortal::{Life, LifeEnd, Mortal},
-    schedules::{SECRET, engine_on, queue},
+    mortal::LifeEnd,
+    nodes::{NodeWork, Nodes, engine_on, queue},
+    schedules::{SECRET, planner},
     stores,
 };
 use crate::clock::ManualClock;
 use punctual_contract::{
-    Clock as _, IdentityStore as _, ScheduleStore, Store,
+    Clock as _, IdentityStore as _, ScheduleStore as _,
     schedules::{Run, RunQuery, ScheduleKey, StoredSchedule},
 };
 use punctual_domain::{
@@ -25,7 +26,6 @@ use punctual_schedules::{Error, Planner};
 use punctual_store::sqlite::SqliteStore;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -37,15 +37,6 @@ const NODES: usize = 2;
 const ALL: usize = 100_000;
 /// Of a minute's run, at most; so long after it has come it is decided.
 const JITTER_MAX_MS: i64 = 45_000;
-
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// An engine whose process may die or sleep at any call. It plans, and it carries out changes.
-struct PlannerProcess {
-    planner: Planner,
-    life: Arc<Life>,
-    asleep: Option<Work>,
-}
 
 /// One schedule from its creation to its end.
 struct Lived {
@@ -74,7 +65,8 @@ struct ChangeStage {
     /// Sound: it fires and hands over.
     engine: Engine,
     sound: Planner,
-    nodes: Vec<PlannerProcess>,
+    /// They plan, and they carry out changes.
+    nodes: Nodes<Planner>,
     standing: Vec<Option<Lived>>,
     /// All that ever stood, and since when.
     seen: Vec<(i64, Millis)>,
@@ -115,35 +107,20 @@ impl ChangeStage {
         let engine = engine_on(store.clone(), &clock);
         let sound =
             Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default().in_place());
-        let mut stage = Self {
+        let nodes = Nodes::new(NODES, &store, &clock, planner);
+        Ok(Self {
             clock,
             rng: fastrand::Rng::with_seed(seed),
             store,
             engine,
             sound,
-            nodes: Vec::new(),
+            nodes,
             standing: (0..SCHEDULES).map(|_| None).collect(),
             seen: Vec::new(),
             handed: BTreeMap::new(),
             running: Vec::new(),
             changes: 0,
-        };
-        for _ in 0..NODES {
-            let node = stage.node();
-            stage.nodes.push(node);
-        }
-        Ok(stage)
-    }
-
-    fn node(&self) -> PlannerProcess {
-        let life = Life::new();
-        let inner: Arc<dyn Store> = self.store.clone();
-        let store: Arc<dyn Store> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let inner: Arc<dyn ScheduleStore> = self.store.clone();
-        let schedules: Arc<dyn ScheduleStore> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let engine = engine_on(store, &self.clock);
-        let planner = Planner::new(engine, schedules, punctual_schedules::Options::default().in_place());
-        PlannerProcess { planner, life, asleep: None }
+        })
     }
 
     /// Every document has each full minute.
@@ -238,43 +215,15 @@ impl ChangeStage {
         };
         let calls = self.rng.usize(..14);
         let now = self.clock.now();
-        let Some(node) = self.nodes.get_mut(of_node) else { return };
-        if node.asleep.is_some() {
-            return;
-        }
-        let planner = node.planner.clone();
-        let mut work: Work = match change {
-            Some((nth, change)) => {
-                Box::pin(async move { drop(carry_out(&planner, &key(nth), change).await) })
+        let work = |planner: Planner| -> NodeWork {
+            match change {
+                Some((nth, change)) => {
+                    Box::pin(async move { drop(carry_out(&planner, &key(nth), change).await) })
+                }
+                None => Box::pin(async move { drop(planner.run_once(now).await) }),
             }
-            None => Box::pin(async move { drop(planner.run_once(now).await) }),
         };
-        if let Some(end) = end {
-            node.life.end_after(calls, end);
-        }
-        let has_ended = tokio::select! {
-            biased;
-            () = &mut work => true,
-            () = node.life.fell_asleep() => false,
-        };
-        if !has_ended {
-            node.asleep = Some(work);
-        } else if node.life.is_dead() {
-            let fresh = self.node();
-            if let Some(place) = self.nodes.get_mut(of_node) {
-                *place = fresh;
-            }
-        } else {
-            node.life.wake();
-        }
-    }
-
-    async fn go_on(&mut self, of_node: usize) {
-        let Some(node) = self.nodes.get_mut(of_node) else { return };
-        if let Some(work) = node.asleep.take() {
-            node.life.wake();
-            work.await;
-        }
+        self.nodes.work(of_node, end, calls, work).await;
     }
 
     async fn fire(&mut self) -> Result<(), String> {
@@ -339,7 +288,7 @@ impl ChangeStage {
         let of_node = self.rng.usize(..NODES);
         match self.rng.u8(..20) {
             0..5 => self.run_once(of_node, None).await,
-            5 => self.go_on(of_node).await,
+            5 => self.nodes.go_on(of_node).await,
             6..10 => {
                 let ms = self.rng.choice([200, 1_000, 5_000, 15_000, 61_000]).unwrap_or_default();
                 self.clock.advance(Duration::from_millis(ms));
@@ -359,7 +308,7 @@ impl ChangeStage {
     /// All wake up, nothing is paused any more, and in two quiet minutes what is owed runs.
     async fn finish(&mut self) -> Result<(), String> {
         for nth in 0..NODES {
-            self.go_on(nth).await;
+            self.nodes.go_on(nth).await;
         }
         self.learn().await?;
         for nth in 0..SCHEDULES {

@@ -2,18 +2,11 @@
 //! step and when all is quiet. Must not ask the engine what it believes: the store says what is in flight.
 
 use super::world::{Faults, World, queue};
-use async_trait::async_trait;
+use crate::decorators::{methods_of, names::*};
 use parking_lot::Mutex;
-use punctual_contract::{
-    Error, Limiter,
-    limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
-    settings::SaveSetting,
-};
 use punctual_domain::{
-    limits::Scope,
-    settings::{self, QueueSettings, Rate, Retries, ScopeSettings, Setting},
-    task::{Demands, Task},
-    time::Millis,
+    settings::{QueueSettings, Rate, Retries, ScopeSettings, Setting},
+    task::Demands,
 };
 use punctual_hot::MemoryLimiter;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -50,51 +43,7 @@ impl Losing {
     }
 }
 
-#[async_trait]
-impl Limiter for Losing {
-    async fn grant(&self, wishes: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
-        self.now().grant(wishes, now).await
-    }
-    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
-        self.now().room(limits, rates, now).await
-    }
-    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
-        self.now().release(members).await
-    }
-    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
-        self.now().retract(granted).await
-    }
-    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
-        self.now().prolong(members).await
-    }
-    async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
-        self.now().restore(held).await
-    }
-    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
-        self.now().members(until, skip, limit).await
-    }
-    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
-        self.now().find(members).await
-    }
-    async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
-        self.now().holders(scope, limit).await
-    }
-    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
-        self.now().held(scopes).await
-    }
-    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
-        self.now().demands(engine, seen, now).await
-    }
-    async fn is_whole(&self) -> Result<bool, Error> {
-        self.now().is_whole().await
-    }
-    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
-        self.now().begin_anew(who).await
-    }
-    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
-        self.now().make_whole(who).await
-    }
-}
+methods_of! { Limiter passes(now) Losing {} }
 
 impl World {
     pub(super) async fn set_limits(&self) -> Result<(), String> {

@@ -3,7 +3,6 @@
 //! makes a call, the others that are awake answer what it asks them. A failing seed prints its operations; `run` replays them.
 //! Deterministic but for the engine's jitter, which no check rests on.
 
-mod access;
 mod back_ends;
 mod changes;
 mod check;
@@ -11,6 +10,7 @@ mod engines;
 mod known;
 mod limits;
 mod mortal;
+mod nodes;
 mod ops;
 mod order;
 mod schedules;

@@ -4,31 +4,29 @@
 
 use super::{
     mortal::{Life, LifeEnd, Mortal},
+    nodes::{NodeWork, Nodes, engine_on, queue},
     stores,
 };
 use crate::clock::ManualClock;
-use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Clock as _, IdentityStore as _, ScheduleStore, Store,
+    Clock as _, IdentityStore as _, ScheduleStore, Store as _,
     schedules::{Run, RunQuery, ScheduleKey},
     store::Query,
 };
 use punctual_domain::{
     identity::IdentitySecret,
-    name::{Name, QueueKey},
+    name::Name,
     outcome::Report,
     schedule::{Budget, Missed, Outcome, Overlap, RunKind, Schedule, TaskTemplate, Timing},
     state::State,
     task::{Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
-use punctual_hot::NoHot;
+use punctual_engine::{Engine, LeaseRequest, OutcomeReport};
 use punctual_schedules::Planner;
 use punctual_store::sqlite::SqliteStore;
 use std::{
     collections::{BTreeMap, HashSet},
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -41,12 +39,6 @@ const CALENDAR_STEPS: u32 = 100_000;
 /// Ids and with them partitions are the same in each run of a seed.
 pub(super) const SECRET: IdentitySecret = IdentitySecret::new([7; IdentitySecret::BYTES]);
 
-struct PlannerNode {
-    planner: Planner,
-    life: Arc<Life>,
-    asleep: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
 struct ScheduleStage {
     clock: ManualClock,
     rng: fastrand::Rng,
@@ -54,7 +46,7 @@ struct ScheduleStage {
     /// Sound: it fires, and callers ask it.
     engine: Engine,
     asked: Planner,
-    nodes: Vec<PlannerNode>,
+    nodes: Nodes<Planner>,
     /// The furthest that the clock has been.
     latest: Millis,
     /// Schedules that are paused, and which of their tasks had fired by then.
@@ -68,22 +60,9 @@ fn key(nth: usize) -> ScheduleKey {
     ScheduleKey { namespace: Name::default_namespace(), name }
 }
 
-pub(super) fn queue() -> QueueKey {
-    QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
-}
-
-pub(super) fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
-    let hot = Arc::new(NoHot);
-    let backends = Backends {
-        store,
-        hot,
-        limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
-        bus: Arc::new(MemoryBus::default()),
-        clock: Arc::new(clock.clone()),
-        blobs: None,
-        shared: None,
-    };
-    Engine::new(backends, Options { keep_succeeded_ms: 86_400_000, ..Options::default() })
+pub(super) fn planner(engine: Engine, store: Arc<SqliteStore>, life: Arc<Life>) -> Planner {
+    let inner: Arc<dyn ScheduleStore> = store;
+    Planner::new(engine, Arc::new(Mortal { inner, life }), punctual_schedules::Options::default().in_place())
 }
 
 impl ScheduleStage {
@@ -93,32 +72,18 @@ impl ScheduleStage {
         let engine = engine_on(store.clone(), &clock);
         let asked =
             Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default().in_place());
-        let mut stage = Self {
+        let nodes = Nodes::new(PLANNERS, &store, &clock, planner);
+        Self {
             clock,
             rng: fastrand::Rng::with_seed(seed),
             store,
             engine,
             asked,
-            nodes: Vec::new(),
+            nodes,
             latest: START,
             paused: BTreeMap::new(),
             handed: BTreeMap::new(),
-        };
-        for _ in 0..PLANNERS {
-            stage.start();
         }
-        stage
-    }
-
-    fn start(&mut self) {
-        let life = Life::new();
-        let inner: Arc<dyn Store> = self.store.clone();
-        let store: Arc<dyn Store> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let inner: Arc<dyn ScheduleStore> = self.store.clone();
-        let schedules: Arc<dyn ScheduleStore> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let engine = engine_on(store, &self.clock);
-        let planner = Planner::new(engine, schedules, punctual_schedules::Options::default().in_place());
-        self.nodes.push(PlannerNode { planner, life, asleep: None });
     }
 
     fn schedule(&mut self, overlap: Overlap) -> Schedule {
@@ -141,37 +106,9 @@ impl ScheduleStage {
             _ => None,
         };
         let calls = self.rng.usize(..12);
-        let Some(node) = self.nodes.get_mut(nth) else { return };
-        if node.asleep.is_some() {
-            return;
-        }
-        let planner = node.planner.clone();
-        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> =
-            Box::pin(async move { drop(planner.run_once(now).await) });
-        if let Some(end) = end {
-            node.life.end_after(calls, end);
-        }
-        let ended = tokio::select! {
-            biased;
-            () = &mut work => true,
-            () = node.life.fell_asleep() => false,
-        };
-        if !ended {
-            node.asleep = Some(work);
-        } else if node.life.is_dead() {
-            self.nodes.swap_remove(nth);
-            self.start();
-        } else {
-            node.life.wake();
-        }
-    }
-
-    async fn go_on(&mut self, nth: usize) {
-        let Some(node) = self.nodes.get_mut(nth) else { return };
-        if let Some(work) = node.asleep.take() {
-            node.life.wake();
-            work.await;
-        }
+        let plan =
+            |planner: Planner| -> NodeWork { Box::pin(async move { drop(planner.run_once(now).await) }) };
+        self.nodes.work(nth, end, calls, plan).await;
     }
 
     async fn fire(&mut self) -> Result<(), String> {
@@ -214,7 +151,7 @@ impl ScheduleStage {
             }
             8..10 => {
                 let node = self.rng.usize(..PLANNERS);
-                self.go_on(node).await;
+                self.nodes.go_on(node).await;
             }
             10..16 => {
                 let ms = match self.rng.u8(..4) {
@@ -280,7 +217,7 @@ impl ScheduleStage {
     /// Everybody wakes up; two quiet minutes later everything that was owed has run.
     async fn finish(&mut self) -> Result<(), String> {
         for nth in 0..PLANNERS {
-            self.go_on(nth).await;
+            self.nodes.go_on(nth).await;
         }
         let failed = |error: punctual_schedules::Error| error.to_string();
         self.paused.clear();

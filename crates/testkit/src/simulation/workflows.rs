@@ -6,30 +6,28 @@ mod plan;
 
 use super::{
     mortal::{Life, LifeEnd, Mortal},
+    nodes::{NodeWork, Nodes, engine_on, queue},
     stores,
 };
 use crate::clock::ManualClock;
-use plan::{NodeKind, Plan, name, node_name};
-use punctual_bus::MemoryBus;
+use plan::{NodeKind, Plan, node_name};
 use punctual_contract::{
-    Clock as _, Store, WorkflowStore,
+    Clock as _, Store as _, WorkflowStore,
     store::{Assignment, Query},
     workflows::{StoredNode, WorkflowId, WorkflowQuery},
 };
 use punctual_domain::{
-    name::{Name, QueueKey},
+    name::Name,
     outcome::Report,
     task::TaskResult,
     time::Millis,
     workflow::{NodeKey, NodeState, Role, WorkflowState},
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Reported};
-use punctual_hot::NoHot;
+use punctual_engine::{Engine, LeaseRequest, OutcomeReport, Reported};
 use punctual_store::sqlite::SqliteStore;
 use punctual_workflows::{Runner, Submission};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -42,15 +40,6 @@ const LEASE_MS: i64 = 20_000;
 /// Seconds in which everything is over when nobody dies any more: ends that were lost are found at the end of a lease at the
 /// latest, and a node waits for 3 s at most.
 const QUIET_S: usize = 300;
-
-type Asleep = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-struct RunnerNode {
-    engine: Engine,
-    runner: Runner,
-    life: Arc<Life>,
-    asleep: Option<Asleep>,
-}
 
 /// A task, as its labels say.
 type Identity = (WorkflowId, String, Option<u32>, bool, u32);
@@ -69,7 +58,7 @@ struct WorkflowStage {
     /// Sound: it fires, and callers ask it.
     engine: Engine,
     asked: Runner,
-    nodes: Vec<RunnerNode>,
+    nodes: Nodes<(Engine, Runner)>,
     begun: BTreeMap<WorkflowId, BegunWorkflow>,
     /// By the key of its creation.
     asked_for: Vec<(String, Plan)>,
@@ -80,22 +69,11 @@ struct WorkflowStage {
     tasks: HashMap<Identity, i64>,
 }
 
-fn queue() -> QueueKey {
-    QueueKey { namespace: Name::default_namespace(), queue: name("sim") }
-}
-
-fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
-    let hot = Arc::new(NoHot);
-    let backends = Backends {
-        store,
-        hot,
-        limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
-        bus: Arc::new(MemoryBus::default()),
-        clock: Arc::new(clock.clone()),
-        blobs: None,
-        shared: None,
-    };
-    Engine::new(backends, Options { keep_succeeded_ms: 86_400_000, ..Options::default() })
+fn runner(engine: Engine, store: Arc<SqliteStore>, life: Arc<Life>) -> (Engine, Runner) {
+    let inner: Arc<dyn WorkflowStore> = store;
+    let workflows = Arc::new(Mortal { inner, life });
+    let runner = Runner::new(engine.clone(), workflows, punctual_workflows::Options::default().in_place());
+    (engine, runner)
 }
 
 fn identity(lease: &Assignment) -> Option<Identity> {
@@ -121,32 +99,20 @@ impl WorkflowStage {
         let engine = engine_on(store.clone(), &clock);
         let asked =
             Runner::new(engine.clone(), store.clone(), punctual_workflows::Options::default().in_place());
-        let mut stage = Self {
+        let nodes = Nodes::new(RUNNERS, &store, &clock, runner);
+        Self {
             clock,
             rng: fastrand::Rng::with_seed(seed),
             store,
             engine,
             asked,
-            nodes: Vec::new(),
+            nodes,
             begun: BTreeMap::new(),
             asked_for: Vec::new(),
             held: Vec::new(),
             reported: HashMap::new(),
             tasks: HashMap::new(),
-        };
-        (0..RUNNERS).for_each(|_| stage.start());
-        stage
-    }
-
-    fn start(&mut self) {
-        let life = Life::new();
-        let inner: Arc<dyn Store> = self.store.clone();
-        let engine = engine_on(Arc::new(Mortal { inner, life: Arc::clone(&life) }), &self.clock);
-        let inner: Arc<dyn WorkflowStore> = self.store.clone();
-        let workflows: Arc<dyn WorkflowStore> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
-        let runner =
-            Runner::new(engine.clone(), workflows, punctual_workflows::Options::default().in_place());
-        self.nodes.push(RunnerNode { engine, runner, life, asleep: None });
+        }
     }
 
     /// One runner does something, and may die or fall asleep at one of its calls.
@@ -161,32 +127,8 @@ impl WorkflowStage {
             _ => None,
         };
         let calls = self.rng.usize(..14);
-        let Some(node) = self.nodes.get_mut(nth).filter(|node| node.asleep.is_none()) else { return };
-        let mut work: Asleep = Box::pin(work(node.engine.clone(), node.runner.clone()));
-        if let Some(end) = end {
-            node.life.end_after(calls, end);
-        }
-        let ended = tokio::select! {
-            biased;
-            () = &mut work => true,
-            () = node.life.fell_asleep() => false,
-        };
-        if !ended {
-            node.asleep = Some(work);
-        } else if node.life.is_dead() {
-            self.nodes.swap_remove(nth);
-            self.start();
-        } else {
-            node.life.wake();
-        }
-    }
-
-    async fn go_on(&mut self, nth: usize) {
-        let Some(node) = self.nodes.get_mut(nth) else { return };
-        if let Some(work) = node.asleep.take() {
-            node.life.wake();
-            work.await;
-        }
+        let work = |(engine, runner)| -> NodeWork { Box::pin(work(engine, runner)) };
+        self.nodes.work(nth, end, calls, work).await;
     }
 
     async fn begin(&mut self) {
@@ -367,7 +309,7 @@ impl WorkflowStage {
             8..11 => self.work(|_, runner| async move { drop(runner.go_on().await) }).await,
             11..13 => {
                 let nth = self.rng.usize(..self.nodes.len());
-                self.go_on(nth).await;
+                self.nodes.go_on(nth).await;
             }
             13..17 => {
                 let count = self.rng.usize(1..5);
@@ -415,7 +357,7 @@ impl WorkflowStage {
     /// Everybody wakes up, and nobody dies any more: everything comes to its end, and to the right one.
     async fn finish(&mut self) -> Result<(), String> {
         for nth in 0..self.nodes.len() {
-            self.go_on(nth).await;
+            self.nodes.go_on(nth).await;
         }
         self.learn().await?;
         for _ in 0..QUIET_S {
