@@ -2,7 +2,7 @@
 //! password.
 
 use punctual_contract as contract;
-use punctual_redis_link::{Error as LinkError, Failure};
+use punctual_redis_link::{Failure, LinkError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -7,7 +7,7 @@ use crate::{
     redis::{check_prefix, place},
 };
 use punctual_domain::place::TaskRef;
-use punctual_redis_link::{Pool, Router};
+use punctual_redis_link::{ConnectionPool, Router};
 use redis::Value;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub enum Taken {
 #[derive(Debug)]
 pub struct Guard {
     /// A handler begins when its guard has answered: none waits behind another's.
-    pool: Pool<Router>,
+    pool: ConnectionPool<Router>,
     options: GuardOptions,
 }
 
@@ -74,7 +74,7 @@ impl Guard {
             return Err(Error::Setting { option: "window", value, wanted: "it must be at least 1 ms" });
         }
         let place = place(url, options.connect_timeout, options.response_timeout)?;
-        let pool: Pool<Router> = Pool::new(&place, CONNECTIONS_MAX);
+        let pool: ConnectionPool<Router> = ConnectionPool::new(&place, CONNECTIONS_MAX);
         pool.lend().await?.run_one(redis::cmd("PING")).await?;
         Ok(Self { pool, options })
     }

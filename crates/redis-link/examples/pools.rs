@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "its figures are its purpose")]
 #![expect(clippy::disallowed_methods, reason = "callers side by side, and no engine")]
 
-use punctual_redis_link::{Pool, RedisEndpoints, Router, TimeLimits};
+use punctual_redis_link::{ConnectionPool, RedisEndpoints, Router, TimeLimits};
 use redis::Cmd;
 use std::{env, error::Error, fs, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 enum Source {
     /// In turn.
     Shared(Arc<Vec<Router>>),
-    Lent(Arc<Pool<Router>>),
+    Lent(Arc<ConnectionPool<Router>>),
 }
 
 impl Source {
@@ -38,22 +38,22 @@ impl Source {
 
 /// Of one pipeline.
 #[derive(Clone, Copy)]
-struct Load {
+struct LoadShape {
     name: &'static str,
     callers: usize,
     commands: usize,
     bytes: usize,
 }
 
-const LOADS: [Load; 5] = [
-    Load { name: "one SET of 32 bytes", callers: 1, commands: 1, bytes: 32 },
-    Load { name: "one SET of 32 bytes", callers: 8, commands: 1, bytes: 32 },
-    Load { name: "one SET of 32 bytes", callers: 64, commands: 1, bytes: 32 },
-    Load { name: "64 SETs of 512 bytes", callers: 4, commands: 64, bytes: 512 },
-    Load { name: "64 SETs of 512 bytes", callers: 32, commands: 64, bytes: 512 },
+const LOADS: [LoadShape; 5] = [
+    LoadShape { name: "one SET of 32 bytes", callers: 1, commands: 1, bytes: 32 },
+    LoadShape { name: "one SET of 32 bytes", callers: 8, commands: 1, bytes: 32 },
+    LoadShape { name: "one SET of 32 bytes", callers: 64, commands: 1, bytes: 32 },
+    LoadShape { name: "64 SETs of 512 bytes", callers: 4, commands: 64, bytes: 512 },
+    LoadShape { name: "64 SETs of 512 bytes", callers: 32, commands: 64, bytes: 512 },
 ];
 
-fn calls(load: Load, caller: usize) -> Vec<Cmd> {
+fn calls(load: LoadShape, caller: usize) -> Vec<Cmd> {
     let call = |nth: usize| {
         let mut call = redis::cmd("SET");
         call.arg(format!("pools:{{{caller}}}:{nth}")).arg(vec![b'x'; load.bytes]).arg("PX").arg(60_000);
@@ -71,7 +71,7 @@ fn processor_ms() -> Outcome<u64> {
     Ok((ticks(11) + ticks(12)) * 10)
 }
 
-async fn measure(name: &str, source: Source, load: Load, span: Duration) -> Outcome<()> {
+async fn measure(name: &str, source: Source, load: LoadShape, span: Duration) -> Outcome<()> {
     source.run(0, calls(load, 0)).await?;
     let (began, processor_began) = (Instant::now(), processor_ms()?);
     let callers: Vec<_> = (0..load.callers)
@@ -129,7 +129,7 @@ async fn main() -> Outcome<()> {
             measure(&format!("{count} shared"), Source::Shared(routers), load, span).await?;
         }
         for most in [2, 8, 32] {
-            let pool = Arc::new(Pool::new(&place, most));
+            let pool = Arc::new(ConnectionPool::new(&place, most));
             measure(&format!("pool of {most}"), Source::Lent(pool), load, span).await?;
         }
     }

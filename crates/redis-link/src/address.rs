@@ -6,8 +6,8 @@
 //! say `?tls_ca=FILE&tls_cert=FILE&tls_key=FILE`; without an authority of its own, those that this machine trusts.
 
 use crate::{
-    error::Error,
-    server::{Server, TimeLimits},
+    error::LinkError,
+    server::{RedisServer, TimeLimits},
     tls::Transport,
 };
 use redis::{
@@ -29,16 +29,16 @@ const HOST: &str = "write host, host:port or [address]:port";
 #[derive(Debug)]
 pub(crate) struct Address {
     /// The one server, or the nodes of a Cluster as they are named.
-    pub(crate) servers: Vec<Server>,
+    pub(crate) servers: Vec<RedisServer>,
     pub(crate) cluster: Option<ClusterClient>,
 }
 
-/// What stands after the scheme, taken apart.
+/// What comes after the scheme, taken apart.
 struct Parts<'a> {
     /// `user:password@`, with the sign; or nothing.
     login: &'a str,
     hosts: Vec<&'a str>,
-    /// What stands after the hosts, between slashes; the first is empty where nothing does.
+    /// What comes after the hosts, between slashes; the first is empty where nothing does.
     path: Vec<&'a str>,
 }
 
@@ -50,11 +50,11 @@ impl<'a> Parts<'a> {
     }
 
     /// `path`: without the name of a master.
-    fn database(path: &[&str]) -> Result<i64, Error> {
+    fn database(path: &[&str]) -> Result<i64, LinkError> {
         match path {
             [] | [""] => Ok(0),
             [number] if number.parse::<u16>().is_ok() => Ok(number.parse().unwrap_or(0)),
-            odd => Err(Error::address(
+            odd => Err(LinkError::address(
                 "database",
                 &odd.join("/"),
                 "is no number",
@@ -63,36 +63,36 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn info(&self, host: &str, database: i64, transport: &Transport) -> Result<ConnectionInfo, Error> {
+    fn info(&self, host: &str, database: i64, transport: &Transport) -> Result<ConnectionInfo, LinkError> {
         let read = |host: &str| {
             format!("{}://{}{host}/{database}", transport.scheme(), self.login).into_connection_info()
         };
         if read("localhost").is_err() {
             let way_out = "write user:password@host, and what is no letter or digit in them as %XX";
-            return Err(Error::address("user or password", "...", "cannot be read", way_out));
+            return Err(LinkError::address("user or password", "...", "cannot be read", way_out));
         }
         if host.is_empty() {
-            return Err(Error::address("host", host, "is missing", HOST));
+            return Err(LinkError::address("host", host, "is missing", HOST));
         }
-        let info = read(host).map_err(|_| Error::address("host", host, "cannot be read", HOST))?;
+        let info = read(host).map_err(|_| LinkError::address("host", host, "cannot be read", HOST))?;
         Ok(info.set_tcp_settings(tcp()))
     }
 
-    fn client(&self, host: &str, database: i64, transport: &Transport) -> Result<Client, Error> {
+    fn client(&self, host: &str, database: i64, transport: &Transport) -> Result<Client, LinkError> {
         let info = self.info(host, database, transport)?;
         let reason = if transport.is_tls() { "is not taken with these files" } else { "is not taken" };
         let way_out = "look whether each file of tls_ca, tls_cert and tls_key holds a certificate or key";
-        transport.client(info).map_err(|_| Error::address("host", host, reason, way_out))
+        transport.client(info).map_err(|_| LinkError::address("host", host, reason, way_out))
     }
 }
 
 impl Address {
-    pub(crate) fn parse(url: &str, limits: TimeLimits) -> Result<Self, Error> {
+    pub(crate) fn parse(url: &str, limits: TimeLimits) -> Result<Self, LinkError> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let (kind, is_tls) = match (scheme.strip_prefix("rediss"), scheme.strip_prefix("redis")) {
             (Some(kind), _) => (kind, true),
             (None, Some(kind)) => (kind, false),
-            (None, None) => return Err(Error::address("scheme", scheme, "is none of Redis", FORMS)),
+            (None, None) => return Err(LinkError::address("scheme", scheme, "is none of Redis", FORMS)),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let transport = Transport::read(query, is_tls)?;
@@ -101,22 +101,22 @@ impl Address {
             "" => one(&parts, &transport),
             "+cluster" => cluster(&parts, &transport, limits),
             "+sentinel" => sentinels(&parts, &transport),
-            _ => Err(Error::address("scheme", scheme, "is none of Redis", FORMS)),
+            _ => Err(LinkError::address("scheme", scheme, "is none of Redis", FORMS)),
         }
     }
 }
 
-fn one(parts: &Parts<'_>, transport: &Transport) -> Result<Address, Error> {
+fn one(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
     let [host] = parts.hosts[..] else {
-        return Err(Error::address("host", &parts.hosts.join(","), "is more than one", FORMS));
+        return Err(LinkError::address("host", &parts.hosts.join(","), "is more than one", FORMS));
     };
     let client = parts.client(host, Parts::database(&parts.path)?, transport)?;
-    Ok(Address { servers: vec![Server::Fixed(client)], cluster: None })
+    Ok(Address { servers: vec![RedisServer::Fixed(client)], cluster: None })
 }
 
-fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Result<Address, Error> {
+fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Result<Address, LinkError> {
     if Parts::database(&parts.path)? != 0 {
-        return Err(Error::address(
+        return Err(LinkError::address(
             "database",
             &parts.path.join("/"),
             "is none of a Cluster, which has only 0",
@@ -138,14 +138,14 @@ fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Resu
     }
     let whole = whole
         .build()
-        .map_err(|_| Error::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
-    Ok(Address { servers: clients.into_iter().map(Server::Fixed).collect(), cluster: Some(whole) })
+        .map_err(|_| LinkError::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
+    Ok(Address { servers: clients.into_iter().map(RedisServer::Fixed).collect(), cluster: Some(whole) })
 }
 
-fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, Error> {
+fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
     let (name, path) = parts.path.split_first().map_or(("", &[][..]), |(name, path)| (*name, path));
     if name.is_empty() {
-        return Err(Error::address(
+        return Err(LinkError::address(
             "name of the master",
             name,
             "is missing",
@@ -164,8 +164,8 @@ fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, Error>
     }
     let login = parts.info("localhost", database, transport)?;
     let client = sentinel_client(addresses, name, &login, transport)
-        .map_err(|_| Error::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
-    let server = Server::Sentinels(tokio::sync::Mutex::new(client), transport.is_tls());
+        .map_err(|_| LinkError::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
+    let server = RedisServer::Sentinels(tokio::sync::Mutex::new(client), transport.is_tls());
     Ok(Address { servers: vec![server], cluster: None })
 }
 
@@ -209,15 +209,15 @@ fn tcp() -> TcpSettings {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Address, Error> {
+    fn parse(url: &str) -> Result<Address, LinkError> {
         let second = Duration::from_secs(1);
         Address::parse(url, TimeLimits { connect: second, response: second, doubt: second })
     }
 
-    fn info(server: &Server) -> &ConnectionInfo {
+    fn info(server: &RedisServer) -> &ConnectionInfo {
         match server {
-            Server::Fixed(client) => client.get_connection_info(),
-            Server::Sentinels(..) => panic!("a server is named"),
+            RedisServer::Fixed(client) => client.get_connection_info(),
+            RedisServer::Sentinels(..) => panic!("a server is named"),
         }
     }
 

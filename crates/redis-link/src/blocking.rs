@@ -2,7 +2,7 @@
 //! in the middle, and connected anew by the next.
 
 use crate::{
-    error::{Answer, Error, Failure},
+    error::{Answer, Failure, LinkError},
     place::RedisEndpoints,
     server::{TimeLimits, within},
     shared::{all_fail, answers},
@@ -25,10 +25,10 @@ pub struct BlockingConnection {
     place: Arc<RedisEndpoints>,
     /// The node that another one named; None: where the address says.
     node: Option<Node>,
-    open: Option<Open>,
+    open: Option<OpenReader>,
 }
 
-struct Open {
+struct OpenReader {
     connection: MultiplexedConnection,
     client_id: i64,
     info: ConnectionInfo,
@@ -121,7 +121,7 @@ fn node_of(address: &str, own: Option<&str>) -> Option<Node> {
 }
 
 /// To one server; to a Cluster, to the node that was named, or to any.
-async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<Open, Error> {
+async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<OpenReader, LinkError> {
     let mut failed = None;
     if let (Some((host, port)), [server, ..]) = (node, place.servers()) {
         let info = server.client(place.limits).await?.get_connection_info().clone();
@@ -137,7 +137,7 @@ async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<Open, Er
             Err(problem) => failed = Some(problem),
         }
     }
-    Err(failed.unwrap_or_else(|| Error::Unreachable("no server is named".to_owned())))
+    Err(failed.unwrap_or_else(|| LinkError::Unreachable("no server is named".to_owned())))
 }
 
 /// Another server that is reached as this one.
@@ -151,7 +151,7 @@ fn beside(info: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
     info.clone().set_addr(addr)
 }
 
-async fn connect_to(info: ConnectionInfo, limits: TimeLimits) -> Result<Open, Error> {
+async fn connect_to(info: ConnectionInfo, limits: TimeLimits) -> Result<OpenReader, LinkError> {
     let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
     let opened = async {
         let mut connection = open(&info, None).await?;
@@ -159,7 +159,7 @@ async fn connect_to(info: ConnectionInfo, limits: TimeLimits) -> Result<Open, Er
         Ok((connection, client_id))
     };
     let (connection, client_id) = within(limits, is_tls, opened.boxed()).await?;
-    Ok(Open { connection, client_id, info })
+    Ok(OpenReader { connection, client_id, info })
 }
 
 async fn open(info: &ConnectionInfo, response: Option<Duration>) -> RedisResult<MultiplexedConnection> {

@@ -2,9 +2,9 @@
 //! that was not answered: each can be repeated.
 
 use crate::{
-    error::{Answer, Error, Failure, checked, is_no_script},
+    error::{Answer, Failure, LinkError, checked, is_no_script},
     script::Script,
-    server::{Server, TimeLimits},
+    server::{RedisServer, TimeLimits},
     shared::{all_fail, answers},
 };
 use futures_util::{FutureExt as _, future::join_all};
@@ -18,16 +18,16 @@ use redis::{
 use std::sync::Arc;
 use tokio::{sync::OnceCell, time::timeout};
 
-pub(crate) struct Cluster {
+pub(crate) struct RedisCluster {
     pub(crate) client: ClusterClient,
     /// As they are named.
-    pub(crate) nodes: Vec<Arc<Server>>,
+    pub(crate) nodes: Vec<Arc<RedisServer>>,
     pub(crate) limits: TimeLimits,
     pub(crate) scripts: Arc<[&'static Script]>,
     pub(crate) connection: OnceCell<ClusterConnection>,
 }
 
-impl Cluster {
+impl RedisCluster {
     /// Side by side: each goes to the node that has its keys.
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Answer> {
         let connection = match self.connection().await {
@@ -67,29 +67,29 @@ impl Cluster {
         }
     }
 
-    async fn connection(&self) -> Result<&ClusterConnection, Error> {
+    async fn connection(&self) -> Result<&ClusterConnection, LinkError> {
         self.connection.get_or_try_init(|| self.connect().boxed()).await
     }
 
-    async fn connect(&self) -> Result<ClusterConnection, Error> {
+    async fn connect(&self) -> Result<ClusterConnection, LinkError> {
         let connecting = self.client.get_async_connection().boxed();
         let connection = match timeout(2 * self.limits.connect, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(self.why_not(error.to_string()).await),
             Err(_) => return Err(self.why_not("the Cluster does not answer".to_owned()).await),
         };
-        self.load_scripts(&connection).await.map_err(Error::Command)?;
+        self.load_scripts(&connection).await.map_err(LinkError::Command)?;
         Ok(connection)
     }
 
     /// A Cluster that cannot be used says little; a node of it that cannot be reached either says why.
-    async fn why_not(&self, said: String) -> Error {
+    async fn why_not(&self, said: String) -> LinkError {
         for node in &self.nodes {
             if let Err(problem) = node.connect(self.limits).await {
                 return problem;
             }
         }
-        Error::Unreachable(said)
+        LinkError::Unreachable(said)
     }
 
     async fn load_scripts(&self, connection: &ClusterConnection) -> RedisResult<()> {

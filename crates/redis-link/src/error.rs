@@ -6,7 +6,7 @@ use punctual_contract::{Error as ContractError, Happened};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
+pub enum LinkError {
     /// `value` is quoted where it is shown.
     #[error("the {field} {value} in the address of Redis {reason}; {way_out}")]
     Address { field: &'static str, value: String, reason: String, way_out: &'static str },
@@ -26,7 +26,7 @@ pub enum Error {
 /// Answers of a server that is about to be available, or whose set has no master at the moment.
 const SOON: [&str; 6] = ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
 
-impl Error {
+impl LinkError {
     pub(crate) fn address(
         field: &'static str,
         value: &str,
@@ -36,7 +36,7 @@ impl Error {
         Self::Address { field, value: format!("{value:?}"), reason: reason.into(), way_out }
     }
 
-    /// No server answers now, and one may later: nobody has to change a setting first.
+    /// No server answers now, and one may later, without a changed setting.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
@@ -67,10 +67,10 @@ const REFUSALS: [&str; 11] = [
     "MASTERDOWN",
 ];
 
-/// One call that failed. `P`: `Error`, or what another crate adds to it.
+/// One call that failed. `P`: `LinkError`, or what another crate adds to it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{problem}")]
-pub struct Failure<P: std::error::Error + 'static = Error> {
+pub struct Failure<P: std::error::Error + 'static = LinkError> {
     /// No: it was not sent, or refused before it began. Maybe: it was sent, and no answer says more.
     pub happened: Happened,
     #[source]
@@ -100,10 +100,10 @@ impl<P: std::error::Error + Send + Sync + 'static> Failure<P> {
     }
 }
 
-impl<P: std::error::Error + From<Error> + 'static> Failure<P> {
+impl<P: std::error::Error + From<LinkError> + 'static> Failure<P> {
     /// Answered, with something that was not asked for.
     pub fn answer(wanted: &'static str) -> Self {
-        Self { happened: Happened::Maybe, problem: Error::Answer(wanted).into() }
+        Self { happened: Happened::Maybe, problem: LinkError::Answer(wanted).into() }
     }
 }
 
@@ -118,8 +118,8 @@ impl Failure {
         };
         let happened = if did_nothing { Happened::No } else { Happened::Maybe };
         let problem = match error.code() {
-            Some("OOM") => Error::OutOfMemory(error),
-            _ => Error::Command(error),
+            Some("OOM") => LinkError::OutOfMemory(error),
+            _ => LinkError::Command(error),
         };
         Self { happened, problem }
     }
@@ -131,7 +131,7 @@ impl Failure {
 
     pub(crate) const fn redis(&self) -> Option<&RedisError> {
         match &self.problem {
-            Error::Command(error) | Error::OutOfMemory(error) => Some(error),
+            LinkError::Command(error) | LinkError::OutOfMemory(error) => Some(error),
             _ => None,
         }
     }
@@ -192,7 +192,7 @@ mod tests {
         }
         assert_eq!(answered("ERR", true).happened, Happened::Maybe, "the script may have written before");
         assert_eq!(answered("ERR", false).happened, Happened::No, "a command is done or refused");
-        assert!(matches!(answered("OOM", true).problem, Error::OutOfMemory(_)));
+        assert!(matches!(answered("OOM", true).problem, LinkError::OutOfMemory(_)));
         for is_script in [true, false] {
             let silent = RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
             let failure = Failure::of(silent, is_script);
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn a_server_that_is_away_is_told_from_one_that_refuses() {
         let silent = RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
-        assert!(Error::Command(silent).is_away());
-        assert!(Error::Unreachable("refused".to_owned()).is_away());
+        assert!(LinkError::Command(silent).is_away());
+        assert!(LinkError::Unreachable("refused".to_owned()).is_away());
         assert!(SOON.iter().all(|code| answered(code, true).problem.is_away()));
         for mine in ["NOAUTH", "NOPERM", "WRONGPASS", "ERR"] {
             assert!(!answered(mine, true).problem.is_away(), "{mine}");

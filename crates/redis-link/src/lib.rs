@@ -25,9 +25,9 @@ mod pool;
 
 pub use self::{
     blocking::{BlockingConnection, Node},
-    error::{Answer, Error, Failure},
+    error::{Answer, Failure, LinkError},
     place::{RedisEndpoints, Router},
-    pool::{Lendable, Lent, Pool},
+    pool::{ConnectionPool, Lendable, Lent},
     script::Script,
-    server::{Server, TimeLimits},
+    server::{RedisServer, TimeLimits},
 };

@@ -3,10 +3,10 @@
 
 use crate::{
     address::Address,
-    cluster::Cluster,
-    error::{Answer, Error, Failure},
+    cluster::RedisCluster,
+    error::{Answer, Failure, LinkError},
     script::Script,
-    server::{Server, TimeLimits},
+    server::{RedisServer, TimeLimits},
     shared::{SharedConnection, Silences},
 };
 use futures_util::FutureExt as _;
@@ -19,7 +19,7 @@ const CALLS_MAX: usize = 64;
 
 /// An address with its limits, and as many connections to it as are asked for.
 pub struct RedisEndpoints {
-    servers: Vec<Arc<Server>>,
+    servers: Vec<Arc<RedisServer>>,
     cluster: Option<ClusterClient>,
     pub limits: TimeLimits,
     scripts: Arc<[&'static Script]>,
@@ -44,7 +44,7 @@ impl RedisEndpoints {
         url: &str,
         limits: TimeLimits,
         scripts: impl IntoIterator<Item = &'static Script>,
-    ) -> Result<Arc<Self>, Error> {
+    ) -> Result<Arc<Self>, LinkError> {
         let Address { servers, cluster } = Address::parse(url, limits)?;
         let servers = servers.into_iter().map(Arc::new).collect();
         let scripts = scripts.into_iter().collect();
@@ -59,7 +59,7 @@ impl RedisEndpoints {
 
     /// Any of these is good for what concerns no key.
     #[must_use]
-    pub fn servers(&self) -> &[Arc<Server>] {
+    pub fn servers(&self) -> &[Arc<RedisServer>] {
         &self.servers
     }
 
@@ -68,7 +68,7 @@ impl RedisEndpoints {
     pub fn router(&self) -> Router {
         Router(match &self.cluster {
             None => Connections::One(Box::new(self.shared())),
-            Some(client) => Connections::Cluster(Box::new(Cluster {
+            Some(client) => Connections::Cluster(Box::new(RedisCluster {
                 client: client.clone(),
                 nodes: self.servers.clone(),
                 limits: self.limits,
@@ -90,7 +90,7 @@ pub struct Router(Connections);
 
 enum Connections {
     One(Box<SharedConnection>),
-    Cluster(Box<Cluster>),
+    Cluster(Box<RedisCluster>),
 }
 
 impl fmt::Debug for Router {
@@ -128,7 +128,7 @@ impl Router {
     }
 
     /// All in one pipeline, which may be a transaction: every key of it has the same hash tag, unless it is for one server. One
-    /// answer a command; a refusal of one stands in its place and stops no other.
+    /// answer a command; a refusal of one is its answer and stops no other.
     pub async fn run_together(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
         match &self.0 {
             Connections::One(connection) => connection.run(pipeline).await,

@@ -1,10 +1,10 @@
-//! Connections that are lent to one caller at a time, by bb8. What is lent connects by its first call: a caller hears why it cannot,
+//! Connections that are lent to one caller at a time, by bb8. What is lent connects by its first call: a caller learns why it cannot,
 //! and that nothing was sent, where bb8 by itself only says that no connection came in time. And it connects anew after it broke,
 //! so that none has to be tested before it is lent.
 
 use crate::{
     blocking::BlockingConnection,
-    error::{Error, Failure},
+    error::{Failure, LinkError},
     place::{RedisEndpoints, Router},
 };
 use bb8::{ManageConnection, PooledConnection, QueueStrategy};
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// One that nobody used for so long is closed.
+/// One that was unused for so long is closed.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// What a pool lends: `Router` or `BlockingConnection`.
@@ -62,19 +62,19 @@ impl<C: Lendable> ManageConnection for Manager<C> {
 }
 
 /// At most so many at a time; no task runs before the first is lent.
-pub struct Pool<C: Lendable> {
+pub struct ConnectionPool<C: Lendable> {
     place: Arc<RedisEndpoints>,
     most: u32,
     lent: OnceLock<bb8::Pool<Manager<C>>>,
 }
 
-impl<C: Lendable> fmt::Debug for Pool<C> {
+impl<C: Lendable> fmt::Debug for ConnectionPool<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("most", &self.most).finish_non_exhaustive()
+        f.debug_struct("ConnectionPool").field("most", &self.most).finish_non_exhaustive()
     }
 }
 
-impl<C: Lendable> Pool<C> {
+impl<C: Lendable> ConnectionPool<C> {
     #[must_use]
     pub fn new(place: &Arc<RedisEndpoints>, most: u32) -> Self {
         Self { place: Arc::clone(place), most, lent: OnceLock::new() }
@@ -98,7 +98,7 @@ impl<C: Lendable> Pool<C> {
             Err(_) => {
                 let (most, limit) = (self.most, self.place.limits.connect);
                 let said = format!("all {most} connections of a pool were in use for {limit:?}");
-                Err(Failure::before(Error::Unreachable(said)))
+                Err(Failure::before(LinkError::Unreachable(said)))
             }
         }
     }
@@ -133,8 +133,8 @@ mod tests {
         let limit = Duration::from_millis(200);
         let limits = TimeLimits { connect: limit, response: limit, doubt: limit };
         // Nobody listens there.
-        let pool: Pool<Router> =
-            Pool::new(&RedisEndpoints::new("redis://127.0.0.1:1", limits, []).unwrap(), 1);
+        let pool: ConnectionPool<Router> =
+            ConnectionPool::new(&RedisEndpoints::new("redis://127.0.0.1:1", limits, []).unwrap(), 1);
         let lent = pool.lend().await.unwrap();
         let refused = lent.run_one(redis::cmd("PING")).await.unwrap_err();
         assert_eq!(refused.happened, Happened::No);

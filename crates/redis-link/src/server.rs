@@ -2,7 +2,7 @@
 //! driver's own defaults (500 ms, on) are not for us.
 
 use crate::{
-    error::Error,
+    error::LinkError,
     way_out::{IS_SILENT, way_in, way_out},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -24,13 +24,13 @@ pub struct TimeLimits {
 }
 
 /// A server that can be connected to as one.
-pub enum Server {
+pub enum RedisServer {
     Fixed(Client),
     /// Whichever is the master: asked anew for each connection; whether over TLS.
     Sentinels(Mutex<SentinelClient>, bool),
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fixed(_) => "Fixed",
@@ -39,8 +39,8 @@ impl fmt::Debug for Server {
     }
 }
 
-impl Server {
-    pub(crate) async fn connect(&self, limits: TimeLimits) -> Result<MultiplexedConnection, Error> {
+impl RedisServer {
+    pub(crate) async fn connect(&self, limits: TimeLimits) -> Result<MultiplexedConnection, LinkError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(limits.connect))
             .set_response_timeout(Some(limits.response));
@@ -53,12 +53,12 @@ impl Server {
     ///
     /// # Errors
     /// The server cannot be reached, or does not take these settings.
-    pub async fn listen(&self, limits: TimeLimits) -> Result<PubSub, Error> {
+    pub async fn listen(&self, limits: TimeLimits) -> Result<PubSub, LinkError> {
         let client = self.client(limits).await?;
         within(limits, self.is_tls(), client.get_async_pubsub().boxed()).await
     }
 
-    pub(crate) async fn client(&self, limits: TimeLimits) -> Result<Client, Error> {
+    pub(crate) async fn client(&self, limits: TimeLimits) -> Result<Client, LinkError> {
         match self {
             Self::Fixed(client) => Ok(client.clone()),
             Self::Sentinels(client, is_tls) => {
@@ -71,7 +71,7 @@ impl Server {
     ///
     /// # Errors
     /// The Sentinels do not answer.
-    pub async fn host(&self, limits: TimeLimits) -> Result<Option<(String, u16)>, Error> {
+    pub async fn host(&self, limits: TimeLimits) -> Result<Option<(String, u16)>, LinkError> {
         Ok(match self.client(limits).await?.get_connection_info().addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Some((host.clone(), *port))
@@ -96,16 +96,20 @@ pub(crate) async fn within<T>(
     limits: TimeLimits,
     is_tls: bool,
     connecting: BoxFuture<'_, RedisResult<T>>,
-) -> Result<T, Error> {
+) -> Result<T, LinkError> {
     match timeout(limits.connect, connecting).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
             let said = format!("{error}{}", way_in(&error, is_tls));
-            Err(if way_out(&error).is_empty() { Error::Unreachable(said) } else { Error::TurnedAway(said) })
+            Err(if way_out(&error).is_empty() {
+                LinkError::Unreachable(said)
+            } else {
+                LinkError::TurnedAway(said)
+            })
         }
         Err(_) => {
             let hint = if is_tls { IS_SILENT } else { "" };
-            Err(Error::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))
+            Err(LinkError::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))
         }
     }
 }

@@ -9,9 +9,9 @@
 //! has said that it did not begin it.
 
 use crate::{
-    error::{Answer, Error, Failure, checked, is_script},
+    error::{Answer, Failure, LinkError, checked, is_script},
     script::Script,
-    server::{Server, TimeLimits},
+    server::{RedisServer, TimeLimits},
 };
 use futures_util::FutureExt as _;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
@@ -44,19 +44,19 @@ impl Silences {
 
 #[derive(Debug)]
 pub(crate) struct SharedConnection {
-    server: Arc<Server>,
+    server: Arc<RedisServer>,
     limits: TimeLimits,
     scripts: Arc<[&'static Script]>,
     silences: Arc<Silences>,
-    open: parking_lot::Mutex<Option<Open>>,
+    open: parking_lot::Mutex<Option<OpenConnection>>,
     /// Held while connecting, by one; with the last failure and when it came.
-    opening: tokio::sync::Mutex<Option<(Instant, Error)>>,
+    opening: tokio::sync::Mutex<Option<(Instant, LinkError)>>,
     /// Made so far.
     connections: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenConnection {
     /// Tells connections apart, so that only the one that failed is given up.
     number: u64,
     /// Those of before.
@@ -67,7 +67,7 @@ struct Open {
 impl SharedConnection {
     /// The first call connects.
     pub(crate) fn new(
-        server: Arc<Server>,
+        server: Arc<RedisServer>,
         limits: TimeLimits,
         scripts: Arc<[&'static Script]>,
         silences: Arc<Silences>,
@@ -122,7 +122,7 @@ impl SharedConnection {
         answers
     }
 
-    async fn answered(&self, open: &Open, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
+    async fn answered(&self, open: &OpenConnection, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let mut connection = open.connection.clone();
         let mut sending = Box::pin(pipeline.query_async(&mut connection));
         if let Ok(answered) = timeout(self.limits.doubt, &mut sending).await {
@@ -139,7 +139,7 @@ impl SharedConnection {
 
     /// Until another connection has taken the place of this one, because the server answers there. Of all who doubt one
     /// connection, one makes the other.
-    async fn is_replaced(&self, doubted: &Open) {
+    async fn is_replaced(&self, doubted: &OpenConnection) {
         loop {
             let opening = self.opening.lock().await;
             if self.open.lock().as_ref().is_none_or(|open| open.number != doubted.number) {
@@ -154,7 +154,7 @@ impl SharedConnection {
         }
     }
 
-    async fn open(&self) -> Result<Open, Error> {
+    async fn open(&self) -> Result<OpenConnection, LinkError> {
         let asked_at = Instant::now();
         if let Some(open) = self.open.lock().clone().filter(|open| !self.is_doubted(open)) {
             return Ok(open);
@@ -180,11 +180,11 @@ impl SharedConnection {
         doubted.ok_or(problem)
     }
 
-    fn is_doubted(&self, open: &Open) -> bool {
+    fn is_doubted(&self, open: &OpenConnection) -> bool {
         open.silences != self.silences.0.load(Relaxed)
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, Error> {
+    async fn connect(&self) -> Result<MultiplexedConnection, LinkError> {
         let mut connection = self.server.connect(self.limits).await?;
         let mut loading = redis::pipe();
         for script in &*self.scripts {
@@ -197,22 +197,22 @@ impl SharedConnection {
         let loaded = async {
             match loading.exec_async(&mut connection).await {
                 Ok(()) => Ok(()),
-                Err(all) => Err(Error::Command(one_of(all, &loading, &mut connection).await)),
+                Err(all) => Err(LinkError::Command(one_of(all, &loading, &mut connection).await)),
             }
         };
         // Whoever connects holds up all who need the connection: a server that takes longer is away.
         match timeout(self.limits.connect, loaded).await {
             Ok(loaded) => loaded.map(|()| connection),
-            Err(_) => Err(Error::Unreachable(format!("no answer within {:?}", self.limits.connect))),
+            Err(_) => Err(LinkError::Unreachable(format!("no answer within {:?}", self.limits.connect))),
         }
     }
 
-    fn keep(&self, connection: MultiplexedConnection, silences: u64) -> Open {
+    fn keep(&self, connection: MultiplexedConnection, silences: u64) -> OpenConnection {
         let number = self.connections.fetch_add(1, Relaxed);
-        self.open.lock().insert(Open { number, silences, connection }).clone()
+        self.open.lock().insert(OpenConnection { number, silences, connection }).clone()
     }
 
-    fn give_up(&self, lost: &Open) {
+    fn give_up(&self, lost: &OpenConnection) {
         self.open.lock().take_if(|open| open.number == lost.number);
     }
 }

@@ -1,6 +1,6 @@
 //! TLS to Redis: what the end of an address says of certificates. Reads the files that an address names; opens no connection.
 
-use crate::error::Error;
+use crate::error::LinkError;
 use redis::{Client, ClientTlsConfig, ConnectionInfo, RedisResult, TlsCertificates};
 use std::fs;
 
@@ -16,18 +16,18 @@ pub(crate) enum Transport {
 
 impl Transport {
     /// `query`: `tls_ca=FILE&tls_cert=FILE&tls_key=FILE`, each of them at most once.
-    pub(crate) fn read(query: &str, is_tls: bool) -> Result<Self, Error> {
+    pub(crate) fn read(query: &str, is_tls: bool) -> Result<Self, LinkError> {
         let mut files = PARAMETERS.map(|parameter| (parameter, None));
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, path) = part.split_once('=').unwrap_or((part, ""));
             let Some((parameter, file)) = files.iter_mut().find(|(parameter, _)| *parameter == name) else {
                 let way_out = "there are tls_ca, tls_cert and tls_key; a ? in a password is written %3F";
-                return Err(Error::address("parameter", shown(name, query), "does not exist", way_out));
+                return Err(LinkError::address("parameter", shown(name, query), "does not exist", way_out));
             };
             if !is_tls {
                 let way_out = "use rediss instead of redis, or leave it out";
                 let reason = "is for TLS, and the address is a plain one";
-                return Err(Error::address("parameter", parameter, reason, way_out));
+                return Err(LinkError::address("parameter", parameter, reason, way_out));
             }
             *file = Some(pem(parameter, path)?);
         }
@@ -37,7 +37,7 @@ impl Transport {
             (None, None) => None,
             (cert, _) => {
                 let alone = if cert.is_some() { "tls_cert" } else { "tls_key" };
-                return Err(Error::address(
+                return Err(LinkError::address(
                     "parameter",
                     alone,
                     "stands alone",
@@ -82,10 +82,10 @@ fn shown<'a>(name: &'a str, query: &str) -> &'a str {
     if is_name && !query.contains('@') { name } else { "..." }
 }
 
-fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, Error> {
+fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, LinkError> {
     if path.is_empty() {
         let way_out = "write the path of a file in PEM form after it: tls_ca=FILE";
-        return Err(Error::address("parameter", parameter, "names no file", way_out));
+        return Err(LinkError::address("parameter", parameter, "names no file", way_out));
     }
     let way_out = "name a file in PEM form that this process may read";
     let said = match fs::read(path) {
@@ -93,7 +93,7 @@ fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, Error> {
         Ok(_) => "cannot be used: it holds nothing in PEM form".to_owned(),
         Err(error) => format!("cannot be used: {error}"),
     };
-    Err(Error::address(parameter, path, said, way_out))
+    Err(LinkError::address(parameter, path, said, way_out))
 }
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 
 use crate::{
     context::TraceContext,
-    messages::Span,
+    messages::OtlpSpan,
     otlp::{self, Protocol},
     spans,
 };
@@ -198,7 +198,7 @@ impl Traces {
     }
 
     /// Empty: nobody wants it told, or it continues.
-    fn spans(&self, task: &Task) -> Vec<Span> {
+    fn spans(&self, task: &Task) -> Vec<OtlpSpan> {
         let context = task.ask.traceparent.as_deref().and_then(TraceContext::read);
         let Some(context) = context.filter(|context| context.is_reported(self.0.options.sample_percent))
         else {
@@ -210,7 +210,7 @@ impl Traces {
         spans::of(task, &context).iter().map(|span| otlp::span(task, &context, span)).collect()
     }
 
-    async fn send(&self, spans: Vec<Span>) -> Result<(), String> {
+    async fn send(&self, spans: Vec<OtlpSpan>) -> Result<(), String> {
         let Options { endpoint, protocol, resource, .. } = &self.0.options;
         let body = protocol.write(&otlp::request(self.0.engine.name(), resource, spans));
         let body = body.map_err(|error| error.to_string())?;

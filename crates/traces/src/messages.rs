@@ -29,13 +29,13 @@ pub(crate) struct Resource {
 #[derive(Clone, PartialEq, Message, Serialize)]
 pub(crate) struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    pub(crate) scope: Option<Scope>,
+    pub(crate) scope: Option<InstrumentationScope>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<OtlpSpan>,
 }
 
 #[derive(Clone, PartialEq, Message, Serialize)]
-pub(crate) struct Scope {
+pub(crate) struct InstrumentationScope {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
     #[prost(string, tag = "2")]
@@ -44,7 +44,7 @@ pub(crate) struct Scope {
 
 #[derive(Clone, PartialEq, Message, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Span {
+pub(crate) struct OtlpSpan {
     #[prost(bytes = "vec", tag = "1")]
     #[serde(serialize_with = "hex")]
     pub(crate) trace_id: Vec<u8>,
@@ -103,13 +103,13 @@ pub(crate) struct Attribute {
 
 #[derive(Clone, PartialEq, Message, Serialize)]
 pub(crate) struct AnyValue {
-    #[prost(oneof = "Value", tags = "1, 3")]
+    #[prost(oneof = "AttributeValue", tags = "1, 3")]
     #[serde(flatten)]
-    pub(crate) value: Option<Value>,
+    pub(crate) value: Option<AttributeValue>,
 }
 
 #[derive(Clone, PartialEq, Oneof, Serialize)]
-pub(crate) enum Value {
+pub(crate) enum AttributeValue {
     #[prost(string, tag = "1")]
     #[serde(rename = "stringValue")]
     Text(String),

@@ -3,8 +3,8 @@
 use crate::{
     context::TraceContext,
     messages::{
-        AnyValue, Attribute, Link, Request, Resource, ResourceSpans, Scope, ScopeSpans, Span as Message,
-        Status, Value,
+        AnyValue, Attribute, AttributeValue, InstrumentationScope, Link, OtlpSpan as Message, Request,
+        Resource, ResourceSpans, ScopeSpans, Status,
     },
     spans::TraceSpan,
 };
@@ -56,16 +56,16 @@ fn nanos(at: Millis) -> u64 {
     u64::try_from(at.0).unwrap_or(0).saturating_mul(1_000_000)
 }
 
-fn attribute(key: &str, value: Value) -> Attribute {
+fn attribute(key: &str, value: AttributeValue) -> Attribute {
     Attribute { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }) }
 }
 
 fn text(key: &str, value: &str) -> Attribute {
-    attribute(key, Value::Text(value.to_owned()))
+    attribute(key, AttributeValue::Text(value.to_owned()))
 }
 
 fn number(key: &str, value: i64) -> Attribute {
-    attribute(key, Value::Number(value))
+    attribute(key, AttributeValue::Number(value))
 }
 
 /// `named`: attributes of the resource that were set; they override what is told of itself.
@@ -75,7 +75,7 @@ pub(crate) fn request(engine: &str, named: &[(String, String)], spans: Vec<Messa
     let is_unset = |pair: &&(&str, &str)| named.iter().all(|(key, _)| key != pair.0);
     let attributes = own.iter().filter(is_unset).map(|(key, value)| text(key, value));
     let attributes = attributes.chain(named.iter().map(|(key, value)| text(key, value))).collect();
-    let scope = Scope { name: "punctual".to_owned(), version: version.to_owned() };
+    let scope = InstrumentationScope { name: "punctual".to_owned(), version: version.to_owned() };
     let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
     let resource = Some(Resource { attributes });
     Request { resource_spans: vec![ResourceSpans { resource, scope_spans }] }

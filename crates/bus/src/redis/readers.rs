@@ -3,7 +3,7 @@
 
 use super::streams::Stream;
 use parking_lot::Mutex;
-use punctual_redis_link::{BlockingConnection, Failure, Lent, Node, Pool, RedisEndpoints};
+use punctual_redis_link::{BlockingConnection, ConnectionPool, Failure, Lent, Node, RedisEndpoints};
 use std::{collections::HashMap, sync::Arc};
 
 /// Readers that block at the same time on one node: one a stream that is waited at.
@@ -15,7 +15,7 @@ const HOMES_MAX: usize = 4_096;
 pub(super) struct Readers {
     place: Arc<RedisEndpoints>,
     /// None: where the address says.
-    by_node: Mutex<HashMap<Option<Node>, Arc<Pool<BlockingConnection>>>>,
+    by_node: Mutex<HashMap<Option<Node>, Arc<ConnectionPool<BlockingConnection>>>>,
     /// By the stream's key.
     homes: Mutex<HashMap<String, Node>>,
 }
@@ -31,7 +31,7 @@ impl Readers {
             self.by_node
                 .lock()
                 .entry(home.clone())
-                .or_insert_with(|| Arc::new(Pool::new(&self.place, READERS_MAX))),
+                .or_insert_with(|| Arc::new(ConnectionPool::new(&self.place, READERS_MAX))),
         );
         let mut connection = pool.lend().await?;
         connection.go_to(home);

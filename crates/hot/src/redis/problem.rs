@@ -1,4 +1,4 @@
-//! What can go wrong with the hot set in Redis: what its connections say (`redis_link::Error`), and what an engine finds out
+//! What can go wrong with the hot set in Redis: what its connections say (`redis_link::LinkError`), and what an engine finds out
 //! about servers and keys.
 
 use punctual_contract::{Error, Happened};
@@ -7,7 +7,7 @@ use punctual_redis_link as redis_link;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RedisProblem {
     #[error(transparent)]
-    Link(#[from] redis_link::Error),
+    Link(#[from] redis_link::LinkError),
     #[error("the prefix {0:?} is not 1 to 64 of the characters A-Z a-z 0-9 . _ : -")]
     Prefix(String),
     #[error(
@@ -33,7 +33,7 @@ impl RedisProblem {
         matches!(self, Self::Stranger { .. } | Self::TooOld(_) | Self::Evicts(_))
     }
 
-    /// No server answers now, and one may later: nobody has to change a setting first.
+    /// No server answers now, and one may later, without a changed setting.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
@@ -45,7 +45,7 @@ impl RedisProblem {
 
     /// Answered, with something that no script answers.
     pub(crate) const fn answer(wanted: &'static str) -> Self {
-        Self::Link(redis_link::Error::Answer(wanted))
+        Self::Link(redis_link::LinkError::Answer(wanted))
     }
 }
 

@@ -13,7 +13,7 @@ use punctual_contract::{
     Error,
     ownership::{Signal, Signals},
 };
-use punctual_redis_link::{Error as LinkError, RedisEndpoints, Server, TimeLimits};
+use punctual_redis_link::{LinkError, RedisEndpoints, RedisServer, TimeLimits};
 use redis::aio::{PubSubSink, PubSubStream};
 use std::{
     fmt,
@@ -195,7 +195,11 @@ async fn listen(place: &RedisEndpoints, channel: &str) -> Result<Listener, Redis
     Err(last)
 }
 
-async fn listen_on(server: &Server, limits: TimeLimits, channel: &str) -> Result<Listener, RedisProblem> {
+async fn listen_on(
+    server: &RedisServer,
+    limits: TimeLimits,
+    channel: &str,
+) -> Result<Listener, RedisProblem> {
     let mut connection = server.listen(limits).await?;
     answered(timeout(limits.response, connection.subscribe(channel)).await)?;
     let (sink, messages) = connection.split();

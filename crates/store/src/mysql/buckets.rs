@@ -28,11 +28,11 @@
 
 mod calendar;
 mod carry;
+mod dropped;
 mod export;
 mod look;
 mod rate;
 mod session;
-mod settle_dropped;
 mod survey;
 mod unwatched;
 
@@ -44,19 +44,19 @@ use super::{
 };
 use crate::archive_storage::{self, ArchiveStorage};
 use calendar::{Axis, Piece, TimeBucket};
+use dropped::Settling;
 use futures_util::future::{BoxFuture, join_all};
 use look::{BucketVerdict, Looks};
 use parking_lot::Mutex;
 use punctual_contract::{Error, Happened};
 use punctual_domain::time::{Millis, Span};
 use session::Session;
-use settle_dropped::Settling;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use settle_dropped::unsettled;
+pub(crate) use dropped::unsettled;
 pub use survey::BucketSurvey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -546,7 +546,7 @@ impl BucketService<'_> {
     async fn archive(&mut self) -> sqlx::Result<bool> {
         let Some(archive_storage) = &self.archive_storage else { return Ok(true) };
         let conn = &mut self.session.conn;
-        let settled = settle_dropped::done_to(conn).await?;
+        let settled = dropped::done_to(conn).await?;
         match export::export(conn, (archive_storage, self.shard), settled, self.now, &mut self.budget).await {
             Ok(exported) => {
                 self.report.archived += exported.tasks;

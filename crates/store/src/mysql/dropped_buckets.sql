@@ -1,5 +1,5 @@
 -- The rows of a bucket that is being dropped, in `task_gone`: still read for answers (archive.rs), exported to the
--- archive (buckets/export.rs), and settled with the account (buckets/settle_dropped.rs).
+-- archive (buckets/export.rs), and settled with the account (buckets/dropped.rs).
 
 -- name: has_rows
 -- Answers a row if `task_gone` has any tasks, settled or not.

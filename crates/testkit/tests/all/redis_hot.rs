@@ -164,8 +164,7 @@ async fn a_full_server_refuses_loads_and_lets_everything_else_go_on() {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let refused = hot.load(vec![entry(4, 5, 1)]).await.unwrap_err();
     assert_eq!(refused.happened, Happened::No, "{refused}");
-    let problem = refused.source.downcast_ref::<RedisProblem>().map(ToString::to_string);
-    assert!(problem.is_some_and(|problem| problem.starts_with("Redis has no memory left")), "{refused}");
+    assert!(refused.source.to_string().starts_with("Redis has no memory left"), "{refused}");
     assert!(hot.memory().await.unwrap().share() > 1.0);
 
     assert_eq!(hot.withdraw(P0, 3, 1).await.unwrap(), Withdrawn::Removed);

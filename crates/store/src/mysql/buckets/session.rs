@@ -4,10 +4,9 @@
 use super::{
     TableChange,
     calendar::{self, Piece, TimeBucket},
-    export,
+    dropped, export,
     look::BucketContents,
     rate::Rate,
-    settle_dropped,
 };
 use crate::mysql::{
     connections::Connections, lease_ends, ownership::is_lock, place, query::wanted, row, session::Known,
@@ -195,13 +194,13 @@ impl Session {
     }
 
     pub(super) async fn has_gone_rows(&mut self) -> sqlx::Result<bool> {
-        settle_dropped::has_rows(&mut self.conn).await
+        dropped::has_rows(&mut self.conn).await
     }
 
     /// Only while `task_gone` is empty.
     pub(super) async fn prepare_swap(&mut self) -> sqlx::Result<()> {
         export::start_again(&mut self.conn).await?;
-        settle_dropped::start_again(&mut self.conn).await
+        dropped::start_again(&mut self.conn).await
     }
 
     pub(super) async fn change(&mut self, change: TableChange<'_>) -> sqlx::Result<()> {
@@ -209,7 +208,7 @@ impl Session {
             TableChange::Cut(name, pieces) => cut(name, pieces),
             TableChange::Swap(name) => filled(sql!(buckets, exchange), "{name}", name),
             TableChange::Drop(name) => return self.detach(name).await,
-            TableChange::Empty => return settle_dropped::empty(&mut self.conn).await,
+            TableChange::Empty => return dropped::empty(&mut self.conn).await,
         };
         self.run(text).await
     }

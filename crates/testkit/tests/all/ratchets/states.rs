@@ -56,7 +56,7 @@ fn each_stage_of_the_live_table_is_on_the_page() {
     let named: Vec<&str> = rows("## The live table's stages", &page).iter().map(|cells| cells[0]).collect();
     let is_named = |variant: &&str| named.iter().any(|cell| cell.contains(&format!("`{variant}`")));
     let mut found = 0;
-    for name in ["Stage", "Gate", "Report"] {
+    for name in ["Stage", "Gate", "HolderReport"] {
         let missing: Vec<&str> =
             variants(name, &source).into_iter().filter(|variant| !is_named(variant)).collect();
         assert_eq!(missing, [""; 0], "{name}");
