@@ -68,7 +68,7 @@ fn number(key: &str, value: i64) -> Attribute {
     attribute(key, AttributeValue::Number(value))
 }
 
-/// `named`: attributes of the resource that were set; they override what is told of itself.
+/// `named`: attributes of the resource that were set; they override the own ones.
 pub(crate) fn request(engine: &str, named: &[(String, String)], spans: Vec<Message>) -> Request {
     let version = env!("CARGO_PKG_VERSION");
     let own = [("service.name", "punctual"), ("service.version", version), ("service.instance.id", engine)];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_say_the_same_and_what_somebody_set_goes_before() {
+    fn both_forms_say_the_same_and_what_was_set_overrides() {
         let request = example();
         let protobuf = Protocol::Protobuf.write(&request).unwrap();
         assert_eq!(Request::decode(protobuf.as_slice()).unwrap(), request);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_it_off_does_and_what_is_not_spoken_is_refused_with_its_variable() {
+    fn what_turns_it_off_does_and_what_is_not_spoken_is_refused_with_the_variable() {
         for off in [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")] {
             assert!(with(&[BASE, off]).unwrap().is_none(), "{off:?}");
         }
