@@ -11,7 +11,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     time::Millis,
 };
-use punctual_hot::{RedisHot, RedisOptions, RedisProblem};
+use punctual_hot::{RedisHot, RedisOptions};
 use punctual_testkit::{
     conformance::hot::{PARTITIONS, entry},
     patience::{HANG_LIMIT, a_moment, until},
