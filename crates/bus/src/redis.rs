@@ -27,6 +27,8 @@ use std::{
 };
 use streams::Stream;
 
+/// After a failed connect, publishers get its error at once for this long.
+const REST_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// An answer takes a millisecond; after this a connection is doubted, and another one is made.
 const DOUBT_AFTER: Duration = Duration::from_millis(500);
 
@@ -78,7 +80,7 @@ fn setting(option: &'static str, value: &dyn std::fmt::Display, wanted: &'static
 
 /// Where Redis is, for commands that do not block.
 pub(crate) fn place(url: &str, connect: Duration, response: Duration) -> Result<Arc<RedisEndpoints>, Error> {
-    let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER };
+    let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER, rest: REST_AFTER_FAILURE };
     RedisEndpoints::new(url, limits, []).map_err(Error::address)
 }
 

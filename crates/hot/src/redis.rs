@@ -142,7 +142,7 @@ impl RedisHot {
 
     fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
         let (connect, response) = (options.connect_timeout, options.response_timeout);
-        let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER };
+        let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER, rest: Duration::ZERO };
         let keys = Keys::new(&options.prefix, options.partitions)?;
         let place = RedisEndpoints::new(url, limits, SCRIPTS.all())?;
         let mut bulk = Vec::new();

@@ -119,6 +119,7 @@ async fn main() -> Outcome<()> {
         connect: Duration::from_secs(5),
         response: Duration::from_secs(10),
         doubt: Duration::from_secs(1),
+        rest: Duration::ZERO,
     };
     let place = RedisEndpoints::new(&url, limits, [])?;
     println!("| call | callers | connections | commands/s | µs of processor a command | p50 ms | p99 ms |");

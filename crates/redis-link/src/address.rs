@@ -211,7 +211,10 @@ mod tests {
 
     fn parse(url: &str) -> Result<Address, LinkError> {
         let second = Duration::from_secs(1);
-        Address::parse(url, TimeLimits { connect: second, response: second, doubt: second })
+        Address::parse(
+            url,
+            TimeLimits { connect: second, response: second, doubt: second, rest: Duration::ZERO },
+        )
     }
 
     fn info(server: &RedisServer) -> &ConnectionInfo {

@@ -131,7 +131,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_hears_why_nothing_was_sent() {
         let limit = Duration::from_millis(200);
-        let limits = TimeLimits { connect: limit, response: limit, doubt: limit };
+        let limits = TimeLimits { connect: limit, response: limit, doubt: limit, rest: Duration::ZERO };
         // Nobody listens there.
         let pool: ConnectionPool<Router> =
             ConnectionPool::new(&RedisEndpoints::new("redis://127.0.0.1:1", limits, []).unwrap(), 1);

@@ -21,6 +21,9 @@ pub struct TimeLimits {
     pub response: Duration,
     /// An answer takes a millisecond; after this a shared connection is doubted, and another one is tried.
     pub doubt: Duration,
+    /// After a failed connect, callers get its error at once for this long: for a caller that sends one command after another,
+    /// and would else wait for each. Zero: each call tries.
+    pub rest: Duration,
 }
 
 /// A server that can be connected to as one.

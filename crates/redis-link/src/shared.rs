@@ -24,9 +24,6 @@ use std::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-/// After a failed connect, callers hear of it at once for this long: one that asks for one thing after another would wait each time.
-const REST_AFTER_FAILURE: Duration = Duration::from_millis(100);
-
 /// How often a connection to one server has fallen silent, whichever it was.
 #[derive(Debug, Default)]
 pub(crate) struct Silences(AtomicU64);
@@ -167,7 +164,7 @@ impl SharedConnection {
         let silences = self.silences.0.load(Relaxed);
         let problem = match &*opening {
             // Others waited with us, or have just found out: one attempt is enough for all.
-            Some((failed_at, problem)) if *failed_at + REST_AFTER_FAILURE > asked_at => problem.clone(),
+            Some((failed_at, problem)) if *failed_at + self.limits.rest > asked_at => problem.clone(),
             _ => match self.connect().boxed().await {
                 Ok(connection) => return Ok(self.keep(connection, silences)),
                 Err(problem) => {

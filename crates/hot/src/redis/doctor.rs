@@ -60,7 +60,7 @@ impl RedisDoctor {
     /// # Errors
     /// When address or prefix cannot be used.
     pub fn new(url: &str, prefix: &str, within: Duration) -> Result<Self, RedisProblem> {
-        let limits = TimeLimits { connect: within, response: within, doubt: within };
+        let limits = TimeLimits { connect: within, response: within, doubt: within, rest: Duration::ZERO };
         let keys = Keys::new(prefix, 1)?;
         let place = RedisEndpoints::new(url, limits, SCRIPTS.all())?;
         Ok(Self { place, keys, prefix: prefix.to_owned() })

@@ -91,7 +91,7 @@ async fn settings_are_checked_as_the_api_does_and_nobodys_change_is_overwritten_
         .must_have("value=\"2 s\"")
         .must_have("value=\"1 min\"");
     let page = browser.submit(path, &[("revision", "0"), ("concurrency", "8")]).await.expect(422);
-    page.must_have("Somebody has changed it since").must_have("value=\"8\"");
+    page.must_have("Another user has changed it since").must_have("value=\"8\"");
     let revision = set["revision"].to_string();
     let page = browser.submit(path, &[("revision", &revision), ("concurrency", "0")]).await.expect(422);
     page.must_have("must be between 1 and");
