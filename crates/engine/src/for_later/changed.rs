@@ -4,6 +4,7 @@
 
 use super::hand_over::is_allowed;
 use crate::core::Core;
+use futures_util::future::join_all;
 use punctual_contract::hot::HotEntry;
 use punctual_domain::place::Partition;
 
@@ -13,6 +14,30 @@ fn changed(core: &Core, mut tasks: Vec<HotEntry>) {
     if !tasks.is_empty() {
         core.live.lock().changed_lately(tasks, core.now());
     }
+}
+
+/// These have replaced older versions of their tasks. A queue that does not hand over yet may be set to, before a read ends that began
+/// earlier: its tasks are noted too, while there is room to spare.
+pub(crate) fn replaced(core: &Core, tasks: &[HotEntry]) {
+    if tasks.is_empty() || core.maintenance.for_later.journal().is_none() {
+        return;
+    }
+    let mut table = core.live.lock();
+    let has_spare_room = table.has_spare_room_for_changes();
+    let noted = tasks.iter().filter(|task| has_spare_room || is_allowed(core, &task.queue));
+    let before = noted.map(|task| HotEntry { fence: task.fence - 1, ..task.clone() }).collect();
+    table.changed_lately(before, core.now());
+}
+
+/// The older versions leave the hot set. A load of the new version replaces them there; but it is not loaded where it is due soon, or
+/// beyond the horizon.
+pub(crate) async fn withdraw_replaced(core: &Core, tasks: &[HotEntry]) {
+    if tasks.is_empty() || core.store_fallback.is_away() {
+        return;
+    }
+    let withdrawn =
+        tasks.iter().map(|task| withdraw(core, (task.place.partition, task.place.id, task.fence - 1)));
+    join_all(withdrawn).await;
 }
 
 /// What was changed while it was loaded into the hot set leaves it.

@@ -167,6 +167,11 @@ impl Table {
         self.refuse_older(tasks, now, true);
     }
 
+    /// Half of the room for changes is left for the queues that need it.
+    pub(crate) fn has_spare_room_for_changes(&self) -> bool {
+        self.index.len(Group::ForLater) < ENDED_MAX / 2
+    }
+
     fn refuse_older(&mut self, entries: Vec<HotEntry>, now: Millis, is_change: bool) {
         let room = ENDED_MAX.saturating_sub(self.index.len(Group::ForLater));
         for entry in entries.into_iter().take(room) {

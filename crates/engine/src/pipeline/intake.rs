@@ -63,11 +63,12 @@ async fn insert_named(
     }
     forget_replaced(core, &replaced);
     admit(core, entries).await;
+    changed::withdraw_replaced(core, &replaced).await;
     Ok(inserted)
 }
 
-/// These have taken the places of tasks that were waiting. Their leases are refused by the store; where tasks are handed over without
-/// it, this engine must not have them any more, nor where they may be from a moment later on.
+/// These have replaced tasks that were waiting. The store refuses leases of the old versions. Where tasks are handed over without the
+/// store, this engine must not keep an old version, nor accept one from a read that began before.
 fn forget_replaced(core: &Core, replaced: &[HotEntry]) {
     if replaced.is_empty() {
         return;
@@ -81,6 +82,7 @@ fn forget_replaced(core: &Core, replaced: &[HotEntry]) {
         }
     }
     line::discard(core, replaced);
+    changed::replaced(core, replaced);
 }
 
 /// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader

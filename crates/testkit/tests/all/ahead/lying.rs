@@ -45,6 +45,11 @@ impl Busy {
         until("they have fired", || async { self.rig.engine.depth().await.unwrap().fired == count }).await;
     }
 
+    /// A task has fired a moment before it is ready.
+    async fn ready(&self) -> usize {
+        self.rig.engine.depth().await.unwrap().ready.iter().map(|(_, count)| count).sum()
+    }
+
     fn task(&self) -> NewTask {
         NewTask::new(queue(), Name::new("k").unwrap(), self.rig.engine.now())
     }
@@ -153,9 +158,7 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
         let task = NewTask { task_id: Some(7), task_version, ..busy.task() };
         busy.rig.engine.insert(vec![task], "test").await.unwrap();
     }
-    let ready =
-        || async { busy.rig.engine.depth().await.unwrap().ready.iter().map(|pair| pair.1).sum::<usize>() };
-    until("both are in the line", || async { ready().await >= 2 }).await;
+    until("both are ready", || async { busy.ready().await >= 2 }).await;
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     while all.len() < 3 {
@@ -232,8 +235,7 @@ async fn all_come_in_their_order(ground: Arc<dyn Ground>) {
     until("a later instant", || async { busy.rig.engine.now() > third.due_at }).await;
     let fourth = busy.rig.insert(0).await;
     busy.fired(4).await;
-    let depth = busy.rig.engine.depth().await.unwrap();
-    assert_eq!(depth.ready.iter().map(|(_, count)| count).sum::<usize>(), 3, "{depth:?}");
+    until("all but the first are ready", || async { busy.ready().await == 3 }).await;
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     all.extend(busy.next(3).await);

@@ -142,6 +142,24 @@ async fn what_was_replaced_before_its_queue_hands_over_is_not_handed_over(ground
     rig.stop().await;
 }
 
+/// Due beyond what an engine keeps in its table, so it is in the hot set; its new version is due beyond the horizon, and is not.
+async fn what_was_replaced_in_the_hot_set_is_not_handed_over(ground: Arc<dyn Ground>) {
+    const BEYOND_THE_TABLE_MS: i64 = 12_000;
+    let directory = tempfile::tempdir().unwrap();
+    let rig = ready_rig(&*ground, directory.path()).await;
+    let soon = rig.engine.now().plus(BEYOND_THE_TABLE_MS);
+    let task = |at| NewTask { task_id: Some(1), ..NewTask::new(queue(), Name::new("k").unwrap(), at) };
+    rig.engine.insert(vec![task(soon)], "test").await.unwrap();
+    let replaced = rig.engine.insert(vec![task(soon.plus(2 * LONG_MS))], "test").await.unwrap().remove(0);
+    assert_eq!(replaced.decision, Decision::Replace);
+    rig.goes_away();
+    until("it would have been due", || async { rig.engine.now() > soon.plus(500) }).await;
+    rig.nothing_comes().await;
+    rig.store.faults.heal();
+    assert_eq!(rig.state(replaced.task.place).await, State::Scheduled);
+    rig.stop().await;
+}
+
 /// Whether the database has cancelled them nobody knows; one it has, and the other it has not.
 async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
@@ -258,6 +276,7 @@ on_both! {
     what_was_withdrawn_while_it_was_set_aside_is_not_handed_over
     what_was_replaced_is_not_handed_over
     what_was_replaced_before_its_queue_hands_over_is_not_handed_over
+    what_was_replaced_in_the_hot_set_is_not_handed_over
     what_may_be_cancelled_waits_for_its_database
     what_a_caller_was_told_is_cancelled_is_not_handed_over
     what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over
