@@ -3,7 +3,7 @@
 //! is refused for a while (`live::for_later`). Elsewhere nothing of this is done. Must not change a task.
 
 use super::hand_over::is_allowed;
-use crate::core::Core;
+use crate::{core::Core, pipeline::store_fallback::with_hot_set};
 use futures_util::future::join_all;
 use punctual_contract::hot::HotEntry;
 use punctual_domain::place::Partition;
@@ -32,12 +32,11 @@ pub(crate) fn replaced(core: &Core, tasks: &[HotEntry]) {
 /// The older versions leave the hot set. A load of the new version replaces them there; but it is not loaded where it is due soon, or
 /// beyond the horizon.
 pub(crate) async fn withdraw_replaced(core: &Core, tasks: &[HotEntry]) {
-    if tasks.is_empty() || core.store_fallback.is_away() {
-        return;
-    }
     let withdrawn =
         tasks.iter().map(|task| withdraw(core, (task.place.partition, task.place.id, task.fence - 1)));
-    join_all(withdrawn).await;
+    // While the hot set is unavailable nothing is drained from it.
+    let work = async { Ok(join_all(withdrawn).await.len()) };
+    let _ = with_hot_set(core, work).await;
 }
 
 /// What was changed while it was loaded into the hot set leaves it.

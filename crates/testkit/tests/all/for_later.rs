@@ -140,7 +140,7 @@ impl ForLaterRig {
     }
 
     /// Nothing that engines write of tasks is taken.
-    fn goes_away(&self) {
+    fn lose_database(&self) {
         for group in [
             StoreGroup::Apply,
             StoreGroup::Dispatch,
@@ -208,7 +208,7 @@ async fn it_is_acknowledged_and_applied_when_the_database_is_back(ground: Arc<dy
     let rig = rig(&*ground, directory.path()).await;
     let (first, second, third) =
         (rig.leased(LONG_MS).await, rig.leased(LONG_MS).await, rig.leased(LONG_MS).await);
-    rig.goes_away();
+    rig.lose_database();
     assert_eq!(rig.record_outcomes(succeeded(&first)).await, Reported::ForLater);
     let failed = OutcomeReport { report: Report::Failed { after_ms: Some(LONG_MS) }, ..succeeded(&second) };
     assert_eq!(rig.record_outcomes(failed.clone()).await, Reported::ForLater);
@@ -246,7 +246,7 @@ async fn what_does_not_fit_is_refused_and_its_task_runs_again(ground: Arc<dyn Gr
     let directory = tempfile::tempdir().unwrap();
     let rig = rig_with(&*ground, journal(directory.path(), 64)).await;
     let lease = rig.leased(SHORT_MS).await;
-    rig.goes_away();
+    rig.lose_database();
     let refused = rig.engine.record_outcomes(vec![succeeded(&lease)], "ann").await.unwrap_err().to_string();
     assert!(refused.contains("journal.max_mib") && refused.contains("report again"), "{refused}");
     assert_eq!((rig.numbers().refused, rig.numbers().waiting.records), (1, 0));
@@ -311,7 +311,7 @@ async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) 
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
     let lease = rig.leased(LONG_MS).await;
-    rig.goes_away();
+    rig.lose_database();
     assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     let change = Change::Retry { due_at: lease.due_at.plus(-86_400_000), result: None };
     let (place, fence, note) = (lease.place, Some(lease.fence), Note::default());
@@ -344,7 +344,7 @@ async fn what_is_said_with_it_is_heard_and_a_token_reaches_no_further(ground: Ar
         executor: "ann".to_owned(),
         handed_over_at: None,
     };
-    rig.goes_away();
+    rig.lose_database();
     let said = Submission {
         words: Some(words),
         within: within(queue().namespace.as_str()),
@@ -380,7 +380,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
     let lease = doomed.block_on(async {
         let rig = rig(&**ground, directory.path()).await;
         let lease = rig.leased(SHORT_MS).await;
-        rig.goes_away();
+        rig.lose_database();
         assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
         if dies == Dies::Applied {
             // The database is back, and the engine hears no answer to what it applies, and tries again and again.

@@ -28,7 +28,7 @@ async fn one_that_hangs_keeps_no_others_outcomes_waiting(ground: Arc<dyn Ground>
     let rig = rig(&*ground, directory.path()).await;
     rig.store.split(PARTS);
     let leases = one_in_each(&rig).await;
-    rig.goes_away();
+    rig.lose_database();
     for lease in &leases {
         assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
@@ -60,7 +60,7 @@ async fn what_waits_moves_along_with_its_partition(ground: Arc<dyn Ground>) {
             break lease;
         }
     };
-    rig.goes_away();
+    rig.lose_database();
     assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     rig.store.set_part_stuck(Some(0));
     rig.store.faults.heal();
@@ -80,7 +80,7 @@ async fn a_call_that_hangs_is_given_up_and_tried_again(ground: Arc<dyn Ground>) 
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
     let lease = rig.leased(LONG_MS).await;
-    rig.goes_away();
+    rig.lose_database();
     assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     rig.journal.hides.store(true, SeqCst);
     let stuck = rig.store.faults.hold(StoreGroup::Apply);

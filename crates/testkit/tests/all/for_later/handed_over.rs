@@ -103,11 +103,11 @@ impl ForLaterRig {
     }
 
     /// Nothing more comes of the queue.
-    async fn nothing_comes(&self) {
-        self.nothing_comes_of(&queue()).await;
+    async fn nothing_is_leased(&self) {
+        self.nothing_is_leased_of(&queue()).await;
     }
 
-    async fn nothing_comes_of(&self, queue: &QueueKey) {
+    async fn nothing_is_leased_of(&self, queue: &QueueKey) {
         let leased = self.engine.lease(request(queue.clone(), "bob", LONG_MS)).await.unwrap_or_default();
         assert!(leased.is_empty(), "{leased:?}");
     }
@@ -123,7 +123,7 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
     let places = rig.inserted(5).await;
-    rig.goes_away();
+    rig.lose_database();
     let leased = rig.handed_over(5, "ann", LONG_MS).await;
     assert_eq!(ids(&leased), {
         let mut ids: Vec<i64> = places.iter().map(|place| place.id).collect();
@@ -134,7 +134,7 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
         assert_eq!((lease.attempt, &lease.payload), (1, &Content::json("{\"n\":1}")));
         assert_eq!(rig.task(lease).await.attempt, 0, "the database has not heard of it");
     }
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     let now = rig.engine.now();
     let Extended::Held { lease_until, .. } = rig.heartbeat(&leased[0], LONG_MS).await else {
         panic!("its lease is not over");
@@ -156,7 +156,7 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
     let numbers = rig.numbers();
     assert_eq!((numbers.leases_written, numbers.leases_refused, numbers.leases_waiting), (5, 0, 0));
     assert_eq!((numbers.applied, numbers.stale), (4, 0));
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.stop().await;
 }
 
@@ -167,16 +167,16 @@ async fn what_may_not_be_handed_over_waits_for_its_database(ground: Arc<dyn Grou
     let plain = QueueKey { queue: Name::new("plain").unwrap(), ..queue() };
     let task = NewTask::new(plain.clone(), Name::new("k").unwrap(), rig.engine.now());
     rig.engine.insert(vec![task], "test").await.unwrap();
-    rig.goes_away();
-    rig.nothing_comes_of(&plain).await;
+    rig.lose_database();
+    rig.nothing_is_leased_of(&plain).await;
     rig.store.faults.heal();
     let leased = rig.handed_over_of(&plain, 1, "ann", LONG_MS).await;
     rig.ends_well(&leased[0]).await;
     let long = Content::json(format!("\"{}\"", "x".repeat(2_000)));
     let task = NewTask { payload: long, ..NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now()) };
     rig.engine.insert(vec![task], "test").await.unwrap();
-    rig.goes_away();
-    rig.nothing_comes().await;
+    rig.lose_database();
+    rig.nothing_is_leased().await;
     let pause = Some(Pause { at: Millis(1), by: "ann".to_owned(), reason: None });
     rig.store.faults.heal();
     let leased = rig.handed_over(1, "ann", LONG_MS).await;
@@ -184,8 +184,8 @@ async fn what_may_not_be_handed_over_waits_for_its_database(ground: Arc<dyn Grou
     rig.ends_well(&leased[0]).await;
     set_queue(&rig.engine, &queue(), QueueSettings { pause, ..hands_over() }).await;
     rig.inserted(1).await;
-    rig.goes_away();
-    rig.nothing_comes().await;
+    rig.lose_database();
+    rig.nothing_is_leased().await;
     assert_eq!(rig.numbers().handed_over, 0);
     rig.stop().await;
 }
@@ -240,11 +240,11 @@ async fn it_is_handed_over_once_while_its_database_is_away(ground: Arc<dyn Groun
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
     rig.inserted(1).await;
-    rig.goes_away();
+    rig.lose_database();
     let first = rig.handed_over(1, "ann", SHORT_MS).await.remove(0);
     until("its lease is over", || async { rig.engine.now() > first.lease_until }).await;
     assert_eq!(rig.heartbeat(&first, LONG_MS).await, Extended::Lost);
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     let second = rig.handed_over(1, "bob", LONG_MS).await.remove(0);
     assert_eq!((second.place.id, second.attempt), (first.place.id, 2));
@@ -258,7 +258,7 @@ async fn what_was_cancelled_or_leased_elsewhere_meanwhile_is_refused(ground: Arc
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
     rig.inserted(3).await;
-    rig.goes_away();
+    rig.lose_database();
     let leased = rig.handed_over(3, "ann", LONG_MS).await;
     let [cancelled, elsewhere, silent] = leased.try_into().unwrap();
     for lease in [&cancelled, &elsewhere] {
@@ -301,7 +301,7 @@ async fn whoever_cancels_before_the_lease_is_written_is_told_that_it_has_fired(g
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
     rig.inserted(1).await;
-    rig.goes_away();
+    rig.lose_database();
     rig.journal.hides.store(true, SeqCst);
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     rig.store.faults.heal();
@@ -313,7 +313,7 @@ async fn whoever_cancels_before_the_lease_is_written_is_told_that_it_has_fired(g
     let (_, why) = rig.engine.why(lease.place).await.unwrap();
     assert!(why.reason.contains("while its database did not answer"), "{why:?}");
     assert_eq!(why.owner.as_deref(), Some("ann"));
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.journal.hides.store(false, SeqCst);
     until("its lease is written", || async { rig.task(&lease).await.state == State::Dispatched }).await;
     rig.ends_well(&lease).await;
@@ -327,8 +327,8 @@ async fn without_room_in_the_journal_it_waits(ground: Arc<dyn Ground>) {
     set_queue(&rig.engine, &queue(), hands_over()).await;
     owns_all(&rig).await;
     rig.inserted(1).await;
-    rig.goes_away();
-    rig.nothing_comes().await;
+    rig.lose_database();
+    rig.nothing_is_leased().await;
     assert_eq!((rig.numbers().handed_over, rig.numbers().waiting.records), (0, 0));
     rig.store.faults.heal();
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
@@ -346,12 +346,12 @@ async fn what_was_read_before_an_attempt_is_not_handed_over_after_it(ground: Arc
     gate.reached().await;
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     rig.ends_well(&lease).await;
-    rig.goes_away();
+    rig.lose_database();
     let looks = || rig.runs_of("refill");
     let before = looks();
     gate.open();
     until("what was read is here", || async { looks() > before + 1 }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     assert_eq!(rig.numbers().handed_over, 0);
     rig.stop().await;
 }
@@ -380,10 +380,10 @@ async fn an_outcome_at_another_engine_waits_for_its_lease(ground: Arc<dyn Ground
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let rig = ready_rig(&*ground, here.path()).await;
     rig.inserted(1).await;
-    rig.goes_away();
+    rig.lose_database();
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     let other = rig_with(&*ground, journal(there.path(), 1 << 20)).await;
-    other.goes_away();
+    other.lose_database();
     assert_eq!(other.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
     other.store.faults.heal();
     let looks = other.store.faults.counts(StoreGroup::Apply).passed;

@@ -30,7 +30,7 @@ async fn a_lease_ahead_whose_answer_was_lost_waits_for_the_database(ground: Arc<
     let rig = rig(&*ground, directory.path()).await;
     owns_all(&rig).await;
     let place = loop {
-        rig.goes_away();
+        rig.lose_database();
         rig.store.faults.set_once(StoreGroup::Dispatch, Dials::ANSWERS_LOST);
         let at = rig.engine.now().plus(1_500);
         let task = NewTask::new(queue(), Name::new("k").unwrap(), at);
@@ -48,8 +48,8 @@ async fn a_lease_ahead_whose_answer_was_lost_waits_for_the_database(ground: Arc<
         assert_ne!(rig.record_outcomes(succeeded(&lease)).await, Reported::Stale);
     };
     set_queue(&rig.engine, &queue(), hands_over()).await;
-    rig.nothing_comes().await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     assert_eq!((lease.place.id, lease.attempt), (place.id, 1), "no attempt is spent");
@@ -96,7 +96,7 @@ async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
         NewTask { demands, ..NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now()) }
     };
     rig.engine.insert(vec![task("a"), task("b"), task("c")], "test").await.unwrap();
-    rig.goes_away();
+    rig.lose_database();
     let leased = rig.handed_over(2, "ann", LONG_MS).await;
     let key = |what: &str| format!("{}:{{limits}}:{what}", ground.prefix());
     let keys = ["whole", "members", "until", "holds", "buckets"].map(key);
@@ -109,7 +109,7 @@ async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
             && rig.limiter.held(&[Scope::Queue(queue())]).await.unwrap() == [2]
     })
     .await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     for lease in &leased {
         assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
@@ -154,12 +154,12 @@ async fn what_another_engine_has_finished_meanwhile_is_not_handed_over(ground: A
         .await
         .unwrap();
     assert_eq!(rig.task(&lease).await.state, State::Succeeded);
-    rig.goes_away();
+    rig.lose_database();
     let looks = || rig.runs_of("refill");
     let before = looks();
     gate.open();
     until("what was read is here", || async { looks() > before + 1 }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     assert_eq!(rig.numbers().handed_over, 0);
     rig.stop().await;
 }

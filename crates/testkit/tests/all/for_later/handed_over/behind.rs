@@ -49,11 +49,11 @@ async fn what_only_the_database_has_keeps_nothing_behind_it_waiting(ground: Arc<
     let rig = ready_rig(&*ground, directory.path()).await;
     inserted_large(&rig, 3).await;
     let places = rig.inserted(4).await;
-    rig.goes_away();
+    rig.lose_database();
     let leased = leased_one_by_one(&rig, 4).await;
     let small: HashSet<i64> = places.iter().map(|place| place.id).collect();
     assert_eq!(leased.iter().map(|lease| lease.place.id).collect::<HashSet<_>>(), small);
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     for lease in &leased {
         assert_eq!(rig.record_outcomes(succeeded(lease)).await, Reported::ForLater);
     }
@@ -67,7 +67,7 @@ async fn what_only_the_database_has_keeps_nothing_behind_it_waiting(ground: Arc<
     for lease in leased.iter().chain(&large) {
         rig.has_ended_well(lease).await;
     }
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.stop().await;
 }
 
@@ -138,7 +138,7 @@ async fn a_place_is_kept_as_long_as_its_lease_is_not_written(ground: Arc<dyn Gro
     until("places were looked at", || async { rig.runs_of("reconcile") > before + 3 }).await;
     let kept = held(&rig, &first).await.expect("it holds its place still");
     assert!(kept.granted_at > now.plus(-1), "another engine that looks finds it granted lately");
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     assert_eq!(rig.record_outcomes(succeeded(&first)).await, Reported::ForLater);
     rig.store.faults.heal();
     rig.has_ended_well(&first).await;
@@ -157,7 +157,7 @@ async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
     set_queue(&rig.engine, &queue(), limited).await;
     owns_all(&rig).await;
     rig.inserted(1).await;
-    rig.goes_away();
+    rig.lose_database();
     let first = leased_one_by_one(&rig, 1).await.remove(0);
     inserted_large(&rig, 3).await;
     let place = rig.inserted(1).await.remove(0);
@@ -186,7 +186,7 @@ async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<d
     let before = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     rig.ends_well(&before).await;
     let gate = rig.store.faults.hold(StoreGroup::Read);
-    rig.goes_away();
+    rig.lose_database();
     inserted_large(&rig, 1).await;
     let place = rig.inserted(1).await.remove(0);
     let leased = tokio::time::timeout(HANG_LIMIT / 2, rig.handed_over(1, "ann", LONG_MS)).await;
@@ -207,7 +207,7 @@ async fn partitions_that_are_lost_during_the_outage_are_the_other_engines() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let rig = ready_rig(&*ground, here.path()).await;
     let places = rig.inserted(40).await;
-    rig.goes_away();
+    rig.lose_database();
     let other = rig_with(&*ground, journal(there.path(), 1 << 20)).await;
     until("they share", || async {
         rig.engine.owned() > 0 && other.engine.owned() > 0 && rig.engine.owned() + other.engine.owned() == 16

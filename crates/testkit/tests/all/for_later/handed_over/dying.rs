@@ -30,7 +30,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
     let place = doomed.block_on(async {
         let rig = ready_rig(&**ground, directory.path()).await;
         let place = rig.inserted(1).await.remove(0);
-        rig.goes_away();
+        rig.lose_database();
         if dies == Dies::Journalled {
             rig.journal.is_silent.store(true, SeqCst);
             let engine = rig.engine.clone();
@@ -68,7 +68,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
         until("it has ended", || async { read().await.state == State::Succeeded }).await;
         assert_eq!(read().await.attempt, 1, "it did not run again");
         rig.nothing_waits().await;
-        rig.nothing_comes().await;
+        rig.nothing_is_leased().await;
         rig.stop().await;
     });
 }
@@ -81,7 +81,7 @@ fn an_engine_that_starts_while_its_database_is_away(ground: &Arc<dyn Ground>, as
     let lease = doomed.block_on(async {
         let rig = ready_rig(&**ground, directory.path()).await;
         rig.inserted(1).await;
-        rig.goes_away();
+        rig.lose_database();
         rig.handed_over(1, "ann", LONG_MS).await.remove(0)
     });
     doomed.shutdown_timeout(HANG_LIMIT);
@@ -94,7 +94,7 @@ fn an_engine_that_starts_while_its_database_is_away(ground: &Arc<dyn Ground>, as
         owns_all(&rig).await;
         rig.has_looked().await;
         if asks {
-            rig.nothing_comes().await;
+            rig.nothing_is_leased().await;
         }
         rig.journal.hides.store(false, SeqCst);
         until("its lease is written", || async { rig.task(&lease).await.state == State::Dispatched }).await;
@@ -102,8 +102,8 @@ fn an_engine_that_starts_while_its_database_is_away(ground: &Arc<dyn Ground>, as
         assert_eq!((row.attempt, row.lease.unwrap().executor.as_str()), (1, "ann"));
         rig.ends_well(&lease).await;
         // What it has found before is not handed over when its database is unavailable again.
-        rig.goes_away();
-        rig.nothing_comes().await;
+        rig.lose_database();
+        rig.nothing_is_leased().await;
         rig.store.faults.heal();
         rig.stop().await;
     });

@@ -31,7 +31,7 @@ impl ForLaterRig {
     /// An executor has it while the database is unavailable, which is back then, and does not see the lease as long as the journal hides it.
     async fn with_executor(&self, task_id: i64) -> Assignment {
         self.engine.insert(vec![self.wish(task_id)], "test").await.unwrap();
-        self.goes_away();
+        self.lose_database();
         self.journal.hides.store(true, SeqCst);
         let lease = self.handed_over(1, "ann", LONG_MS).await.remove(0);
         self.store.faults.heal();
@@ -87,7 +87,7 @@ async fn a_pause_keeps_no_lease_from_the_database(ground: Arc<dyn Ground>) {
     rig.insert_again(8).await;
     rig.journal.hides.store(false, SeqCst);
     rig.is_written(&lease).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     let again = rig.insert_again(7).await;
     rig.is_still(&lease, &again).await;
     rig.stop().await;
@@ -101,7 +101,7 @@ async fn what_an_insert_is_about_to_replace_is_not_handed_over(ground: Arc<dyn G
     let wishes = [7, 8].map(|id| NewTask { execute_at: at, ..rig.wish(id) });
     let inserted = rig.engine.insert(wishes.to_vec(), "test").await.unwrap();
     let gate = rig.store.faults.hold(StoreGroup::Insert);
-    rig.goes_away();
+    rig.lose_database();
     let later = NewTask { execute_at: rig.engine.now().plus(LONG_MS), ..rig.wish(7) };
     let engine = rig.engine.clone();
     #[expect(clippy::disallowed_methods, reason = "a caller that waits")]
@@ -109,7 +109,7 @@ async fn what_an_insert_is_about_to_replace_is_not_handed_over(ground: Arc<dyn G
     gate.reached().await;
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     assert_eq!(lease.place.id, inserted[1].task.place.id);
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     gate.open();
     let replaced = caller.await.unwrap().unwrap().remove(0);
     assert_eq!((replaced.decision, replaced.task.state), (Decision::Replace, State::Scheduled));

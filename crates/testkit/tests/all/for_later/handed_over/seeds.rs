@@ -87,7 +87,7 @@ impl SeedsWorld {
             5 => self.beat().await,
             6 | 7 => self.report(Report::Succeeded).await,
             8 => self.report(Report::Failed { after_ms: Some(1) }).await,
-            9 => self.goes_away(),
+            9 => self.lose_database(),
             10 => self.store.faults.heal(),
             11 => self.die().await,
             12 => self.cancel().await,
@@ -176,7 +176,7 @@ impl SeedsWorld {
     }
 
     /// It refuses, or what it does is not learned of.
-    fn goes_away(&mut self) {
+    fn lose_database(&mut self) {
         let dials = if self.rng.bool() { Dials::REFUSES } else { Dials::ANSWERS_LOST };
         for group in [StoreGroup::Apply, StoreGroup::Dispatch, StoreGroup::Extend] {
             self.store.faults.set(group, dials);

@@ -38,7 +38,7 @@ async fn what_executors_have_is_not_withdrawn_before_its_lease_is_written(ground
     for place in rig.inserted(3).await {
         rig.is_ready(place).await;
     }
-    rig.goes_away();
+    rig.lose_database();
     rig.journal.hides.store(true, SeqCst);
     let mut leased = rig.handed_over(3, "ann", LONG_MS).await;
     rig.inserted(1).await;
@@ -73,7 +73,7 @@ async fn what_was_withdrawn_while_it_was_set_aside_is_not_handed_over(ground: Ar
     rig.store.set_part_away(Some(1));
     let leased = rig.handed_over(good.len(), "ann", LONG_MS).await;
     assert!(leased.iter().all(|lease| !is_away(&lease.place)));
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.set_part_away(None);
     let (cancelled, buried) = (away[0], away[1]);
     let stopped = rig.engine.cancel(cancelled, true, "test").await.unwrap();
@@ -93,7 +93,7 @@ async fn what_was_withdrawn_while_it_was_set_aside_is_not_handed_over(ground: Ar
         leased.lock().len() >= away.len() - 2
     })
     .await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     let handed_over: HashSet<i64> = leased.into_inner().iter().map(|lease| lease.place.id).collect();
     assert!(!handed_over.contains(&cancelled.id), "an executor has what was withdrawn");
     assert!(!handed_over.contains(&buried.id), "an executor has what is dead");
@@ -113,9 +113,9 @@ async fn what_was_replaced_is_not_handed_over(ground: Arc<dyn Ground>) {
     rig.is_ready(inserted[0].task.place).await;
     let replaced = rig.engine.insert(vec![task(1, later), task(2, later)], "test").await.unwrap();
     assert!(replaced.iter().all(|one| one.decision == Decision::Replace), "{replaced:?}");
-    rig.goes_away();
+    rig.lose_database();
     until("both would have been due", || async { rig.engine.now() > soon.plus(500) }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     for one in replaced {
         assert_eq!(rig.state(one.task.place).await, State::Scheduled);
@@ -134,9 +134,9 @@ async fn what_was_replaced_before_its_queue_hands_over_is_not_handed_over(ground
     let replaced = rig.engine.insert(vec![task(soon.plus(LONG_MS))], "test").await.unwrap().remove(0);
     assert_eq!(replaced.decision, Decision::Replace);
     set_queue(&rig.engine, &queue(), hands_over()).await;
-    rig.goes_away();
+    rig.lose_database();
     until("it would have been due", || async { rig.engine.now() > soon.plus(500) }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     assert_eq!(rig.state(replaced.task.place).await, State::Scheduled);
     rig.stop().await;
@@ -152,9 +152,9 @@ async fn what_was_replaced_in_the_hot_set_is_not_handed_over(ground: Arc<dyn Gro
     rig.engine.insert(vec![task(soon)], "test").await.unwrap();
     let replaced = rig.engine.insert(vec![task(soon.plus(2 * LONG_MS))], "test").await.unwrap().remove(0);
     assert_eq!(replaced.decision, Decision::Replace);
-    rig.goes_away();
+    rig.lose_database();
     until("it would have been due", || async { rig.engine.now() > soon.plus(500) }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     assert_eq!(rig.state(replaced.task.place).await, State::Scheduled);
     rig.stop().await;
@@ -173,9 +173,9 @@ async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
         rig.store.faults.set(StoreGroup::Apply, dials);
         rig.engine.cancel(place, false, "test").await.unwrap_err();
     }
-    rig.goes_away();
+    rig.lose_database();
     until("both would have been due", || async { rig.engine.now() > at.plus(500) }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     let lease = rig.handed_over(1, "ann", LONG_MS).await.remove(0);
     assert_eq!(lease.place.id, not.id);
@@ -203,9 +203,9 @@ async fn what_a_caller_was_told_is_cancelled_is_not_handed_over(ground: Arc<dyn 
     rig.truth.apply(vec![late], rig.engine.now()).await.unwrap();
     let reported = rig.engine.cancel(place, false, "test").await.unwrap();
     assert!(matches!(reported, Cancelled::Cancelled(_)), "{reported:?}");
-    rig.goes_away();
+    rig.lose_database();
     until("it would have been due", || async { rig.engine.now() > at.plus(500) }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.stop().await;
 }
 
@@ -223,7 +223,7 @@ async fn what_is_cancelled_while_its_lease_is_asked_for_is_not_handed_over(groun
     assert!(matches!(reported, Cancelled::Cancelled(_)), "{reported:?}");
     let leased = timeout(HANG_LIMIT, asking.join_next()).await.unwrap().unwrap().unwrap();
     assert!(leased.unwrap_or_default().is_empty());
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     gate.open();
     rig.stop().await;
 }
@@ -243,12 +243,12 @@ async fn what_is_read_again_while_its_cancel_is_under_way_is_not_handed_over(gro
     until("it is overdue", || async { rig.engine.now() > at.plus(2_500) }).await;
     let before = rig.runs_of("refill");
     until("what is overdue was looked at", || async { rig.runs_of("refill") > before + 1 }).await;
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.store.faults.heal();
     gate.open();
     let answer = timeout(HANG_LIMIT, cancelling.join_next()).await.unwrap().unwrap().unwrap().unwrap();
     assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");
-    rig.nothing_comes().await;
+    rig.nothing_is_leased().await;
     rig.stop().await;
 }
 
