@@ -5,13 +5,17 @@
 mod address;
 mod attempts;
 mod audited;
+mod challenge;
+mod guarded;
 mod needs;
 mod who;
 
 pub use address::{Cidr, ClientAddress, TrustedProxies};
 pub(crate) use attempts::Attempts;
 pub(crate) use audited::Changed;
-pub(crate) use needs::{Guarded, Needs, Recorded, SCHEME, ScopeCheck};
+pub(crate) use challenge::challenged;
+pub(crate) use guarded::Guarded;
+pub(crate) use needs::{Needs, Recorded, SCHEME, ScopeCheck};
 pub(crate) use who::Who;
 
 use crate::{
@@ -25,13 +29,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use challenge::with_challenge;
 use needs::{Guard, Need};
 use punctual_domain::access::Permission;
 use punctual_engine::access::Identified;
 use punctual_protocol::Code;
 use std::net::IpAddr;
-
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"punctual\"");
 
 /// The layer.
 pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
@@ -140,16 +143,4 @@ fn permitted(who: &Who, need: &Need, headers: &HeaderMap) -> Result<(), Refusal>
             Err(Refusal::new(Code::AuthDenied, detail))
         }
     }
-}
-
-/// Says how to come in, where it was asked without a good token.
-pub(crate) fn challenged(refusal: Refusal) -> Response {
-    with_challenge(refusal.into_response())
-}
-
-fn with_challenge(mut response: Response) -> Response {
-    if response.status() == axum::http::StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
-    }
-    response
 }

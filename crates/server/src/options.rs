@@ -1,6 +1,6 @@
 //! What an operator may set of the server, with its defaults. Sizes are bytes.
 
-use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::LogFilters};
+use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::state::LogFilters};
 use punctual_bulk::Runner;
 use punctual_cluster::Watcher;
 use punctual_protocol::limits;

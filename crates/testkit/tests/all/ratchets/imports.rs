@@ -25,7 +25,7 @@ const CIRCLES: [(&str, usize); 20] = [
     ("protocol", 3),
     ("schedules", 7),
     ("sdk", 9),
-    ("server", 47),
+    ("server", 3),
     ("store", 60),
     ("test-servers", 2),
     ("testkit", 8),
