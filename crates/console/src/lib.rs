@@ -39,18 +39,25 @@
 //! 7. **Test.** `crates/testkit/tests/all/console`: add the address to `pages::every_page`, which is walked over an empty and a filled engine,
 //!    with the corpus of injections, and has its headers checked; and a test of what the page does.
 
+// What all requests share, and what a page is given.
+mod addresses;
+mod context;
+mod kept;
+mod options;
+mod session;
+mod site;
+mod visit;
+
 // What every request passes.
 mod assets;
-mod context;
 mod headers;
-mod kept;
 mod live;
 mod login;
-mod options;
 mod preferences;
+mod reply;
 mod router;
-mod session;
 mod shown;
+mod submitted;
 
 // What the API is asked.
 mod api;

@@ -3,15 +3,17 @@
 //! was rendered before without looking again whether its caller may see it; that look waits for no database.
 
 use crate::{
-    context::{Context, FLASH_COOKIE, Visit, ZONE_COOKIE, theme, zone},
+    context::{FLASH_COOKIE, ZONE_COOKIE, theme, zone},
     fault::Fault,
     kept::{PageKey, Rendering, SessionState},
     layout,
     options::EngineView,
     parts as look,
-    router::{Site, failed, put_cookie, with_session},
+    reply::{failed, put_cookie, with_session},
     session::{LASTS_MS, cookie},
+    site::Site,
     texts,
+    visit::{self, Visit},
 };
 use axum::{
     body::Body,
@@ -152,7 +154,7 @@ async fn render(site: &Site, parts: &Parts) -> Rendering {
 async fn show(site: &Site, parts: &Parts) -> Result<(Response, bool), Fault> {
     let uri = &parts.uri;
     let (page, params) = site.find(uri.path()).ok_or(Fault::NotFound)?;
-    let context = Context::of(site, parts, uri, params).await?;
+    let context = visit::context(site, parts, uri, params).await?;
     let view = (page.show)(&context).await?;
     let mut response = layout::page(&context, view, StatusCode::OK);
     if context.flash.is_some() {
