@@ -12,26 +12,26 @@ use clap::{Args, Subcommand};
 use punctual_protocol::{SearchEvents, TimeBound};
 use std::{process::ExitCode, time::Duration};
 
-/// Show what happened to the cluster, the newest first: engines that die, partitions that change hands, Redis and databases
-/// that are away and back
+/// Show the events of the cluster, newest first: lost engines, partitions with a new owner, Redis or a database that becomes
+/// unavailable or available again
 #[derive(Args, Debug)]
 pub(crate) struct EventsArgs {
-    /// Only of this kind, such as engine_lost
+    /// Only events of this kind, such as engine_lost
     #[arg(long, value_name = "KIND")]
     event: Option<String>,
-    /// Only of this engine
+    /// Only events of this engine
     #[arg(long, value_name = "NAME")]
     engine: Option<String>,
-    /// At or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
+    /// At or after this time: RFC 3339, local time, or a duration ago, such as 1h30m
     #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     since: Option<TimeBound>,
-    /// Before this instant
+    /// Before this time
     #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     until: Option<TimeBound>,
-    /// Events of a page
+    /// Events per page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Go on where a page ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -53,19 +53,19 @@ impl EventsArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum EngineCommand {
-    /// Show the engines of the cluster: who lives, since when, and how much each does
+    /// List the engines of the cluster: which are alive, since when, and the load of each
     List(AskArgs),
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PartitionCommand {
-    /// Show the partitions, and who works on each
+    /// List the partitions and the engine that owns each
     List(PartitionsArgs),
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum AlertCommand {
-    /// Show what a human should look at now, the gravest first
+    /// List the active alerts, most severe first
     List(AskArgs),
 }
 
@@ -77,23 +77,23 @@ pub(crate) struct AskArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct PartitionsArgs {
-    /// Partitions of a page
+    /// Partitions per page
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Go on where a page ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Show the whole cluster in numbers: rates, lateness, what stands in the store, the last hour, what falls due; or one queue
+/// Show statistics of the cluster or of one queue: rates, lateness, stored tasks, the last hour, tasks that become due
 #[derive(Args, Debug)]
 pub(crate) struct StatsArgs {
-    /// Only of this queue: rates, lateness and the last hour
+    /// Only this queue: rates, lateness and the last hour
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// Also each minute of the last hour, and of the next
+    /// Also show each minute of the last hour and of the next
     #[arg(long)]
     steps: bool,
     #[command(flatten)]
@@ -103,26 +103,26 @@ pub(crate) struct StatsArgs {
 /// Show the cluster live: rates, lateness, backlog, engines, alerts, the last events
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// Between two looks
+    /// Interval between two updates
     #[arg(long, default_value = "2s", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     every: Duration,
-    /// Stop after so many looks [default: when interrupted]
+    /// Stop after this many updates [default: when interrupted]
     #[arg(long, value_name = "N")]
     times: Option<u32>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Follow what happens to the cluster: each event, and each alert that begins or ends, a line
+/// Follow the cluster: one line for each event and for each alert that begins or ends
 #[derive(Args, Debug)]
 pub(crate) struct TailArgs {
-    /// Begin with so many events of before
+    /// Number of earlier events to show first
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     lines: u32,
-    /// Between two looks
+    /// Interval between two updates
     #[arg(long, default_value = "1s", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     every: Duration,
-    /// Stop after so long [default: when interrupted]
+    /// Stop after this time [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     lasts: Option<Duration>,
     #[command(flatten)]

@@ -13,26 +13,26 @@ use std::{env, path::PathBuf, time::Duration};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
-    /// A server by name, with its token: `punctual profile` [env: PUNCTUAL_PROFILE]
+    /// Use the server and the token of this profile (see `punctual profile`) [env: PUNCTUAL_PROFILE]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "ca", "client_cert"])]
     profile: Option<String>,
-    /// Address of the server, or of several engines of one cluster with commas between; a token is taken from PUNCTUAL_TOKEN
-    /// [env: PUNCTUAL_URL] [default: the default profile, or http://127.0.0.1:7450]
+    /// URL of the server, or comma-separated URLs of engines of one cluster; the token is read from PUNCTUAL_TOKEN [env:
+    /// PUNCTUAL_URL] [default: the default profile, or http://127.0.0.1:7450]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Authorities whose servers are trusted, PEM [env: PUNCTUAL_CA_FILE] [default: those of the system]
+    /// Certificate authorities to trust, PEM [env: PUNCTUAL_CA_FILE] [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate to show to a server that wants one, PEM [env: PUNCTUAL_CLIENT_CERT]
+    /// Client certificate, for a server that requires one, PEM [env: PUNCTUAL_CLIENT_CERT]
     #[arg(long, value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
-    /// Its key, PEM [env: PUNCTUAL_CLIENT_KEY]
+    /// Private key of the client certificate, PEM [env: PUNCTUAL_CLIENT_KEY]
     #[arg(long, value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
     /// Namespace of the tasks [env: PUNCTUAL_NAMESPACE]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Answer in JSON: one document a line on stdout
+    /// Print JSON: one document per line on stdout
     #[arg(long)]
     json: bool,
 }

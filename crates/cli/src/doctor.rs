@@ -29,12 +29,12 @@ use tokio::time::timeout;
 /// machine is busy: that it is slow is a finding of its own, and not that it is away.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Reach every server that the settings name, and say what is good, doubtful or wrong, with the way out
+/// Check every server that the settings name; report what is good, doubtful or wrong, and how to fix it
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }

@@ -15,22 +15,22 @@ use punctual_server::{LogFilters, ServerOptions, serve};
 use std::{io, net::SocketAddr, process::ExitCode};
 use tokio::net::TcpListener;
 
-/// Run the engine and its API; without settings, on a file and in memory
+/// Run the engine and its API; without settings, the store is an SQLite file
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// The first lines as one JSON document
+    /// Print the first lines as one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// Bring the store's schema up to date, and say what was applied
+/// Apply pending migrations to the store's schema, and list what was applied
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }

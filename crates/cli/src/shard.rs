@@ -21,17 +21,17 @@ pub(crate) enum ShardCommand {
     Plan(plan::PlanArgs),
     /// Show the databases of a store: partitions, sizes, the oldest task, owners
     List(StoreArgs),
-    /// Hold the account of each database against its rows; exit code 1 when something is unaccounted for
+    /// Compare the accounting of each database with its rows; exit code 1 if they differ
     Check(StoreArgs),
-    /// Archive and drop old buckets now, as engines do every minute; with --dry-run, say what would be done
+    /// Archive and drop old buckets now, as engines do every minute; with --dry-run, only report what would be done
     Archive(archive::ArchiveArgs),
-    /// Add the databases at the end of the list to the cluster; name them in `store.url` of every engine before
+    /// Add the databases at the end of the list to the cluster; first name them in `store.url` of every engine
     Add(StoreArgs),
-    /// Move partitions to another database while engines run; stopped at any moment, it goes on when run again
+    /// Move partitions to another database while engines run; after an interruption, run the command again to continue
     Move(relocate::MoveArgs),
     /// Move half of the partitions of one database to another
     Split(relocate::SplitArgs),
-    /// Settle what `check` finds: accounts, entries without tasks, remains of moves
+    /// Repair what `check` finds: accounting, entries without tasks, remains of moves
     Repair(repair::RepairArgs),
 }
 
@@ -49,10 +49,10 @@ pub(crate) struct StoreArgs {
         value_parser = mysql_url
     )]
     store_url: Vec<String>,
-    /// File in which they stand, so that no password is seen
+    /// File with the URLs, so that no password is visible on the command line
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_STORE_URL_FILE")]
     store_url_file: Option<PathBuf>,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }

@@ -23,10 +23,11 @@ use std::process::ExitCode;
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// Print a configuration file instead: every key explained, with its default as a comment, or as it is set
+    /// Print a configuration file instead: every key with an explanation; keys that are not set are comments with their
+    /// defaults
     #[arg(long, conflicts_with = "json")]
     init: bool,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Say what would be done, and change nothing
+    /// Change nothing; only report what would be done
     #[arg(long)]
     dry_run: bool,
 }

@@ -42,9 +42,9 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mode {
-    /// They ask an engine
+    /// Executors call an engine
     Pull,
-    /// They subscribe to the bus
+    /// Executors subscribe to the bus
     Push,
 }
 
