@@ -321,7 +321,7 @@ async fn preview(action: BulkAction, args: BulkArgs, filter_args: FilterArgs) ->
     one(&confirmed, form)
 }
 
-/// Waits for the count of a preview. Whoever does not wait confirms what there is at least.
+/// Waits for the count of a preview. A confirmation without it covers at least the tasks that were counted.
 async fn counted_all(client: &Client, operation: &mut BulkOperation, form: Form) -> Result<()> {
     let (mut said, sample) = (None, operation.sample.take());
     while !operation.counted_all && operation.state == BulkState::Previewed {

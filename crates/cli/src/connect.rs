@@ -61,7 +61,7 @@ impl ConnectArgs {
         Ok(builder.build()?)
     }
 
-    /// A call for somebody who waits: what is waited for is said before the wait is long.
+    /// A call of a caller who waits at a terminal: the reason for a wait is reported before the wait is long.
     pub(crate) async fn waited<T>(&self, what: &str, call: impl Future<Output = T>) -> T {
         let mut call = std::pin::pin!(call);
         tokio::select! {
@@ -93,7 +93,7 @@ impl ConnectArgs {
     }
 }
 
-/// The profile that is meant where no flag names a server. None: what the environment says, or nobody.
+/// The profile that is used if no flag names a server. None: the environment names the server, or there is none.
 fn chosen(asked: Option<&str>) -> Result<Option<Profile>> {
     if let Some(name) = asked {
         return named(name).map(Some);
@@ -129,5 +129,5 @@ fn set(name: &str) -> Option<String> {
 /// A command that says nothing for longer looks as if it did nothing.
 const SILENT_FOR: Duration = Duration::from_secs(2);
 
-/// For somebody who waits at a terminal: a server that is away is said within a second.
+/// For a caller who waits at a terminal: an unavailable server is reported within a second.
 pub(crate) const TRIES_OF_ONE_CALL: u32 = 4;

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every place at once; the worst of each stands where it was found.
+/// Checks all servers concurrently.
 async fn examine(layers: &Layers, settings: &Settings) -> Findings {
     let clock = SystemClock;
     let mut places: Vec<LocalBoxFuture<'_, Findings>> =

@@ -154,7 +154,7 @@ async fn delete(DeleteArgs { name, confirm, no_wait, connect }: DeleteArgs) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-/// What somebody types at a terminal.
+/// The name, as it is typed at the terminal.
 fn typed(name: &str) -> Result<String> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

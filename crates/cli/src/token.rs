@@ -186,7 +186,7 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
     show(&place, &token)
 }
 
-/// Said with the first one: up to then whoever reached the server could do everything.
+/// Printed with the first token: before it, every caller of the server could do everything.
 const FIRST: &str = "this is the first token: within a second each request needs one, at every engine and for good. Workers, \
                      clients and scrapers that send none are refused (401 auth.required) until they have one of their own: \
                      `punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN. \

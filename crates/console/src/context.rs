@@ -84,7 +84,7 @@ impl Context {
         self.here_with("", "")
     }
 
-    /// Why not, for whoever does not have the permission.
+    /// Why the caller may not do it; None: the caller has the permission.
     pub(crate) fn lacks(&self, permission: &str) -> Option<String> {
         if self.me.permissions.iter().any(|candidate| candidate == permission) {
             return None;

@@ -56,7 +56,7 @@ pub(crate) async fn stream(State(site): State<Arc<Site>>, request: Request) -> R
         return (StatusCode::NOT_FOUND, "no such page").into_response();
     };
     let hello = event("hello", &json!({"build": assets::build()}));
-    // What else fails is told by the first look.
+    // Other failures are reported by the first rendering.
     if caller(&site, &parts).await.is_err_and(|one| one.is_sign_in()) {
         return reported([hello, event("end", &json!({"why": "signed_out"}))]);
     }
@@ -137,7 +137,7 @@ struct Viewer {
     sent: HashMap<&'static str, Hash>,
     queue: VecDeque<Event>,
     is_over: bool,
-    /// Done when the API would take the token no more; None: nobody has looked yet.
+    /// Done when the API would no longer accept the token; None: not checked yet.
     refused: Option<Waiting>,
     _seat: Subscription,
 }
@@ -199,7 +199,7 @@ impl Viewer {
         self.is_over = true;
     }
 
-    /// A session that is over may have been lengthened by another page of its browser: this one comes again, and is told.
+    /// Another page of the browser may have extended a session that has ended: this page reconnects, and the answer says so.
     fn is_out(&self) -> bool {
         self.session_ends_ms.is_some_and(|one| one <= (self.site.options.now_ms)())
     }

@@ -75,7 +75,7 @@ async fn answer(site: &Arc<Site>, parts: &Parts) -> Response {
     }
 }
 
-/// None: nobody.
+/// None: the request has no session.
 fn who(site: &Site, parts: &Parts) -> Option<Hash> {
     Visit::of(site, &parts.headers).session.token().map(|token| blake3::hash(token.as_bytes()))
 }
@@ -116,7 +116,7 @@ async fn in_time(
 
 /// And whether it is of another request.
 async fn rendered(site: &Arc<Site>, parts: &Parts, viewport: PageKey) -> Option<(Arc<Rendering>, bool)> {
-    // What was done just now is seen, and told once: such a page is neither shared nor kept.
+    // The result of a change is shown once, on this page: it is neither shared nor kept.
     if cookie(&parts.headers, FLASH_COOKIE).is_some_and(|one| !one.is_empty()) {
         return Some((Arc::new(render(site, parts).await), false));
     }

@@ -42,13 +42,13 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let guard = app.needs.of(request.method(), route).cloned();
     if matches!(guard, Some(Guard::Open)) {
-        request.extensions_mut().insert(Who::nobody(address));
+        request.extensions_mut().insert(Who::unidentified(address));
         return next.run(request).await;
     }
     let who = match identify(&app, request.headers(), address).await {
         Ok(who) => who,
         Err(refusal) => {
-            return audited::refused(&app, &Who::nobody(address), guard.as_ref(), &request, refusal);
+            return audited::refused(&app, &Who::unidentified(address), guard.as_ref(), &request, refusal);
         }
     };
     let Some(Guard::Needs(need)) = guard else {
@@ -67,8 +67,8 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     with_challenge(response)
 }
 
-/// No such address, or no such method there: said to those who may ask. What the router knows and this does not, is run by
-/// nobody.
+/// No such address, or no such method there: reported to callers that are known. A route that the router has and this table
+/// does not have is never run.
 async fn unregistered(app: &App, who: Who, mut request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         request.extensions_mut().insert(who);
@@ -105,9 +105,9 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
     }
 }
 
-/// Of a call that anybody may make, and that tells more to some. A token that is not good is refused as everywhere: nobody finds
-/// out here faster than elsewhere which ones are good. Without one, and with a good one, nothing is asked of the store: it is for
-/// when that is unavailable.
+/// Of a call that needs no token, and that answers more with one. An invalid token is refused as everywhere, so that tokens cannot
+/// be guessed here faster than elsewhere. Without a token, and with a valid one, the store is not called: the answer is needed
+/// while the store is unavailable.
 pub(crate) async fn may_read_metrics(
     app: &App,
     headers: &HeaderMap,

@@ -47,7 +47,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// A system that gives no descriptor is asked again after this; what waits at the port continues waiting.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 /// Connections that wait to be taken; the system bounds it by `net.core.somaxconn`. The runtime asks for so few that a few
-/// hundred callers who come at one instant are more: the system drops what is beyond, and whoever it meets begins again
+/// hundred callers who come at one instant are more: the system drops what is beyond, and those callers begin again
 /// after a second.
 const BACKLOG: i32 = 4_096;
 /// For connections that are cut to be gone.
@@ -153,7 +153,7 @@ impl ListenerContext {
         };
         self.app.connections.counts.refuse(refused);
         tracing::warn!(%peer, reason = refused.word(), "a connection was refused; see docs/http.md");
-        // Whoever speaks TLS would have to be shaken hands with before anything can be said.
+        // With TLS, an answer would need a handshake first.
         if refused != RefusedConnection::NotAProxy
             && self.certificates.is_none()
             && refusals.len() < REFUSALS_MAX

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is in effect where nobody set anything and the value follows from others.
+/// The effective value of a key that is not set and follows from other keys.
 fn followed(key: &str, layers: &Layers, settings: &Settings) -> Result<Option<String>, super::Error> {
     let payloads = &settings.payloads;
     Ok(match key {

@@ -131,7 +131,7 @@ impl DraftArgs {
     }
 }
 
-/// JSON as it stands, or the content of a file.
+/// JSON as it is given, or the content of a file.
 pub(super) fn payload(text: &str) -> Result<Json> {
     let text = match text.strip_prefix('@') {
         None => text.to_owned(),

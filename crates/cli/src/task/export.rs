@@ -94,7 +94,7 @@ pub(crate) async fn run(args: ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was not taken (a full disk, nobody who reads) ends it.
+/// An output that fails (a full disk, a closed pipe) ends the export.
 pub(crate) async fn write(client: &Client, tasks: &[Task], as_inserts: bool) -> Result<()> {
     let mut lines = Vec::new();
     for task in tasks {

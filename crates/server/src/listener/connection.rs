@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last: TLS, requests, and the end that it comes to or is told to.
+//! One connection from its first byte to its last: TLS, requests, and its end, by itself or by order. Must never know a route.
 
 use super::{
     activity::{ConnectionActivity, Order},

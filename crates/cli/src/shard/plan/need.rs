@@ -167,7 +167,7 @@ impl Load {
         hours.div_ceil(self.width_hours(databases)) + 1
     }
 
-    /// As far as the longest delay, so that what lies behind it is little.
+    /// As far as the longest delay, so that few tasks are beyond it.
     fn ahead_hours(&self) -> u64 {
         up(self.delay.longest_s() / HOUR_S).clamp(AHEAD_HOURS, AHEAD_HOURS_MAX)
     }

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const CIRCLES: [(&str, usize); 20] = [
     ("bulk", 5),
     ("bus", 5),
-    ("cli", 13),
+    ("cli", 7),
     ("cluster", 7),
-    ("console", 41),
+    ("console", 4),
     ("contract", 2),
     ("domain", 4),
     ("engine", 10),
