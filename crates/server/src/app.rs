@@ -4,7 +4,7 @@
 use crate::{
     access::{Attempts, Needs},
     listener::{Certificates, ConnectionLimits, Connections, TlsMeters},
-    metrics::HttpMeters,
+    metrics::http::HttpMeters,
     options::ServerOptions,
 };
 use punctual_domain::time::Millis;

@@ -1,7 +1,7 @@
 //! `punctual shard archive`: the housekeeping of old buckets, once and now, as engines do it every minute; and what it
 //! would do. Safe beside running engines: it works under the same lock, in the same steps.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     archive::{bucket_options, of_mysql},
     audited::{Audited, audited},

@@ -1,7 +1,7 @@
 //! `punctual shard move`, `split` and `moves`: partitions change their database while engines run. Can be stopped at any
 //! moment and run again.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     audited::{Audited, audited},
     clock::SystemClock,

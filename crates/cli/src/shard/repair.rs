@@ -1,6 +1,6 @@
 //! `punctual shard repair`: settles what `shard check` finds, and says what it did.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     audited::{Audited, audited},
     output::{self, count},
