@@ -25,57 +25,57 @@ pub(crate) enum Command {
     /// Insert, read and change tasks of a running server
     #[command(subcommand)]
     Task(task::TaskCommand),
-    /// Look at dead tasks, and give them their attempts again
+    /// Show dead tasks, and redrive them
     #[command(subcommand)]
     Dead(dead::DeadCommand),
-    /// Look at executors, and send them home
+    /// Show executors; drain, quiet or resume them
     #[command(subcommand)]
     Executor(executor::ExecutorCommand),
-    /// Look at queues
+    /// Show, configure, pause and resume queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
-    /// Look at namespaces, set their limits, delete them
+    /// Show namespaces, set their limits, delete them
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
-    /// Look at the limits of everything, and set them
+    /// Show and set the limits that apply to all namespaces together
     #[command(subcommand)]
     Limit(limit::LimitCommand),
-    /// Keep the servers that you talk to by name: address, authorities, token
+    /// Manage profiles: named servers with their address, certificate authorities and token
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// Cancel, reschedule, redrive many tasks, and so on: previewed, and then at a bounded rate
+    /// Change many tasks in one operation (cancel, reschedule, redrive, …), with a preview and at a bounded rate
     #[command(subcommand)]
     Bulk(bulk::BulkCommand),
-    /// Make, look at, pause and run tasks that are made again and again
+    /// Manage schedules, which create tasks repeatedly: create, show, pause, run
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
-    /// Run, look at, cancel and go on with tasks that follow from each other
+    /// Run and manage workflows: tasks that depend on each other
     #[command(subcommand)]
     Workflow(workflow::WorkflowCommand),
-    /// Make, list, rotate and revoke tokens: who may call
+    /// Create, list, rotate and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Read the audit: who changed what, and what was refused
+    /// Read the audit log: who changed what, and which calls were refused
     #[command(subcommand)]
     Audit(audit::AuditCommand),
     Events(cluster::EventsArgs),
-    /// Look at the engines of the cluster
+    /// Show the engines of the cluster
     #[command(subcommand)]
     Engine(cluster::EngineCommand),
-    /// Look at the partitions of the store
+    /// Show the partitions of the store
     #[command(subcommand)]
     Partition(cluster::PartitionCommand),
-    /// Look at what should be looked at
+    /// Show the active alerts
     #[command(subcommand)]
     Alert(cluster::AlertCommand),
-    /// Look at what a server logs, and change it while it runs
+    /// Show or change the log filter of a running server
     #[command(subcommand)]
     Log(log::LogCommand),
     Stats(cluster::StatsArgs),
     Top(cluster::TopArgs),
     Tail(cluster::TailArgs),
     Work(work::WorkArgs),
-    /// Plan and look at the databases of a store
+    /// Plan, show and change the databases of a store
     #[command(subcommand)]
     Shard(shard::ShardCommand),
     Migrate(serve::MigrateArgs),
@@ -83,8 +83,9 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     Man(man::ManArgs),
     Openapi(openapi::OpenapiArgs),
-    /// Print a completion script for a shell, to be sourced by it
+    /// Print a completion script that a shell can source
     Completions {
+        /// Shell that runs the script
         shell: clap_complete::Shell,
     },
 }

@@ -16,45 +16,45 @@ pub(crate) enum AuditCommand {
     Export(ExportArgs),
 }
 
-/// Which entries; all conditions that are given must hold
+/// Filters of entries; all given filters must match
 #[derive(Args, Debug)]
 struct WhichArgs {
-    /// Id of a token
+    /// Only entries of this token id
     #[arg(long, value_name = "ID")]
     token: Option<String>,
-    /// Name of an operation, such as pause_queue
+    /// Only entries of this operation, such as pause_queue
     #[arg(long, value_name = "NAME")]
     action: Option<String>,
-    /// Of this namespace; all unless given
+    /// Only entries of this namespace [default: all]
     #[arg(long = "of-namespace", value_name = "NAME")]
     of_namespace: Option<String>,
-    /// At or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
+    /// At or after this time: RFC 3339, local time, or a duration ago, such as 1h30m
     #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     since: Option<TimeBound>,
-    /// Before this instant
+    /// Before this time
     #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     until: Option<TimeBound>,
 }
 
-/// Show who changed what, the newest first
+/// List entries of the audit log, newest first
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     which: WhichArgs,
-    /// Entries of a page
+    /// Entries per page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Go on where a page ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
-    /// All pages
+    /// Show all pages
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Write all entries that match as NDJSON, the newest first: one JSON document a line
+/// Write all matching entries as NDJSON, newest first: one JSON document per line
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]

@@ -26,82 +26,86 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(crate) enum BulkCommand {
     /// Cancel tasks
     Cancel(CancelArgs),
-    /// Give tasks another time
+    /// Change the due time of tasks
     Reschedule(RescheduleArgs),
-    /// Give tasks another priority
+    /// Change the priority of tasks
     SetPriority(PriorityArgs),
-    /// Put tasks into another queue
+    /// Move tasks to another queue
     SetQueue(QueueArgs),
     /// Make tasks due now
     RunNow(FilterArgs),
-    /// Give dead tasks their attempts again
+    /// Redrive dead tasks: run them again, with new attempts
     Redrive(FilterArgs),
-    /// Put waiting tasks among the dead, where they can be looked at and redriven
+    /// Move waiting tasks to the dead letters, where they can be inspected and redriven
     Bury(FilterArgs),
     /// Delete finished tasks, with their histories and payloads
     Delete(FilterArgs),
     /// Find and count tasks; `punctual bulk tasks` writes them
     Export(FilterArgs),
-    /// Write the tasks that an operation is about, one a line (NDJSON): of an export its result, of others what is left
+    /// Write the tasks of an operation, one per line (NDJSON): the result of an export, or the remaining tasks of another
+    /// operation
     Tasks(OneArgs),
-    /// Show the operations of the namespace, the newest first
+    /// List the operations of the namespace, newest first
     List(ListArgs),
-    /// Show one operation, and how far it has come
+    /// Show one operation and its progress
     Get(OneArgs),
-    /// Show what failed of one
+    /// Show the failures of an operation
     Failures(FailuresArgs),
-    /// Begin what was previewed
+    /// Start a previewed operation
     Confirm(ConfirmArgs),
-    /// Begin nothing more of it, until it is resumed
+    /// Pause an operation until it is resumed
     Pause(PauseArgs),
-    /// Let it go on
+    /// Resume a paused operation
     Resume(OneArgs),
-    /// End it for good; what it has done stays done
+    /// Stop an operation permanently; changes that it has made remain
     Stop(PauseArgs),
-    /// Try again what failed
+    /// Retry the failures of an operation
     Repeat(OneArgs),
 }
 
-/// Which tasks, and how fast
+/// Filters and rate
 ///
-/// What is to be done is counted first. With --yes it begins at once; without, with `punctual bulk confirm`.
+/// The tasks are counted first. With --yes the operation starts at once, otherwise with `punctual bulk confirm`.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct FilterArgs {
+    /// Only tasks of this queue
     #[arg(long, short)]
     queue: Option<String>,
-    /// scheduled, ready, retrying, succeeded, dead, cancelled, …
+    /// Only tasks in this state: scheduled, ready, retrying, succeeded, dead, cancelled, …
     #[arg(long, value_parser = word::<State>)]
     state: Option<State>,
-    /// pending, processing, success, failed, stopped
+    /// Only tasks in this phase (a group of states): pending, processing, success, failed, stopped
     #[arg(long, value_parser = word::<Phase>)]
     phase: Option<Phase>,
+    /// Only tasks of this kind
     #[arg(long, short)]
     kind: Option<String>,
+    /// Only tasks with this label
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// Due at or after this instant: RFC 3339, a time of this zone, or how far ahead, such as 1h30m, "2d ago"
+    /// Due at or after this time: RFC 3339, local time, or a duration from now or ago, such as 1h30m or "2d ago"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
     due_after: Option<String>,
-    /// Due before this instant
+    /// Due before this time
     #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
     due_before: Option<String>,
-    /// A text in the last error
+    /// Only tasks whose last error contains this text
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// Every task of the namespace: to be said where nothing else is
+    /// Every task of the namespace; required if no filter is given
     #[arg(long)]
     all: bool,
-    /// Tasks a second [default: 1000]
+    /// Tasks per second [default: 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: Option<u32>,
-    /// Shown with the operation, and in the audit
+    /// Reason, shown with the operation and in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Begin at once
+    /// Start without a separate confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Wait for its end; exit with 1 if something failed
+    /// Wait until the operation has ended; exit code 1 if something failed
     #[arg(long, requires = "yes")]
     wait: bool,
     #[command(flatten)]
@@ -110,7 +114,7 @@ pub(crate) struct FilterArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CancelArgs {
-    /// Also withdraw tasks that have fired and wait, and ask running executors to stop
+    /// Also cancel tasks that have fired and wait, and ask executors to stop those that run
     #[arg(long)]
     stop_if_fired: bool,
     #[command(flatten)]
@@ -120,13 +124,13 @@ pub(crate) struct CancelArgs {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("time").required(true))]
 pub(crate) struct RescheduleArgs {
-    /// Later by so much, such as 1h
+    /// Move the due time later by this duration, such as 1h
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, group = "time")]
     later: Option<Duration>,
-    /// Earlier by so much
+    /// Move the due time earlier by this duration
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, group = "time")]
     earlier: Option<Duration>,
-    /// To this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
+    /// New due time: RFC 3339, or local time, such as "2026-11-24 09:00"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant, group = "time")]
     at: Option<String>,
     #[command(flatten)]
@@ -135,7 +139,7 @@ pub(crate) struct RescheduleArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct PriorityArgs {
-    /// 1 (first) to 5 (last)
+    /// Priority, 1 (first) to 5 (last)
     #[arg(value_parser = clap::value_parser!(u8).range(1..=5))]
     priority: u8,
     #[command(flatten)]
@@ -144,7 +148,7 @@ pub(crate) struct PriorityArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct QueueArgs {
-    /// The queue that they go into
+    /// Target queue
     #[arg(value_name = "QUEUE")]
     into: String,
     #[command(flatten)]
@@ -153,7 +157,7 @@ pub(crate) struct QueueArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct OneArgs {
-    /// What the preview answered
+    /// Id of the operation, as the preview printed it
     id: i64,
     #[command(flatten)]
     connect: ConnectArgs,
@@ -161,12 +165,12 @@ pub(crate) struct OneArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ConfirmArgs {
-    /// What the preview answered
+    /// Id of the operation, as the preview printed it
     id: i64,
-    /// Only if it stands at this revision
+    /// Only if the operation has this revision
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
-    /// Wait for its end; exit with 1 if something failed
+    /// Wait until the operation has ended; exit code 1 if something failed
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -175,12 +179,12 @@ pub(crate) struct ConfirmArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct PauseArgs {
-    /// What the preview answered
+    /// Id of the operation, as the preview printed it
     id: i64,
-    /// Shown with the operation, and in the audit
+    /// Reason, shown with the operation and in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who does it
+    /// Name of the person who does this
     #[arg(long, env = "USER", value_name = "NAME")]
     by: Option<String>,
     #[command(flatten)]
@@ -189,7 +193,7 @@ pub(crate) struct PauseArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// Most operations to show
+    /// Maximum number of operations to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     #[command(flatten)]
@@ -198,9 +202,9 @@ pub(crate) struct ListArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct FailuresArgs {
-    /// What the preview answered
+    /// Id of the operation, as the preview printed it
     id: i64,
-    /// Most failures to show
+    /// Maximum number of failures to show
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     #[command(flatten)]
@@ -317,7 +321,7 @@ async fn preview(action: BulkAction, args: BulkArgs, filter_args: FilterArgs) ->
     one(&confirmed, form)
 }
 
-/// Waits for the count of a preview. Whoever does not wait confirms what there is at least.
+/// Waits for the count of a preview. A confirmation without it covers at least the tasks that were counted.
 async fn counted_all(client: &Client, operation: &mut BulkOperation, form: Form) -> Result<()> {
     let (mut said, sample) = (None, operation.sample.take());
     while !operation.counted_all && operation.state == BulkState::Previewed {

@@ -1,132 +1,34 @@
 //! `punctual events | engine | partition | stats | alert | top | tail`: what an operator asks of a running cluster. Changes
 //! nothing.
 
+mod args;
 mod lists;
 pub(crate) mod stats;
 mod tail;
 mod top;
 
-use crate::{connect::ConnectArgs, times};
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use punctual_protocol::{SearchEvents, TimeBound};
-use std::{process::ExitCode, time::Duration};
-
-/// Show what happened to the cluster, the newest first: engines that die, partitions that change hands, Redis and databases
-/// that are away and back
-#[derive(Args, Debug)]
-pub(crate) struct EventsArgs {
-    /// Only of this kind, such as engine_lost
-    #[arg(long, value_name = "KIND")]
-    event: Option<String>,
-    /// Only of this engine
-    #[arg(long, value_name = "NAME")]
-    engine: Option<String>,
-    /// At or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
-    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
-    since: Option<TimeBound>,
-    /// Before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
-    until: Option<TimeBound>,
-    /// Events of a page
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    limit: u32,
-    /// Go on where a page ended
-    #[arg(long)]
-    cursor: Option<String>,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-impl EventsArgs {
-    fn into_search(self) -> SearchEvents {
-        SearchEvents {
-            event: self.event,
-            engine: self.engine,
-            since: self.since,
-            until: self.until,
-            limit: Some(self.limit),
-            cursor: self.cursor,
-        }
-    }
-}
+use args::{AskArgs, PartitionsArgs};
+pub(crate) use args::{EventsArgs, StatsArgs, TailArgs, TopArgs};
+use clap::Subcommand;
+use std::process::ExitCode;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum EngineCommand {
-    /// Show the engines of the cluster: who lives, since when, and how much each does
+    /// List the engines of the cluster: which are alive, since when, and the load of each
     List(AskArgs),
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PartitionCommand {
-    /// Show the partitions, and who works on each
+    /// List the partitions and the engine that owns each
     List(PartitionsArgs),
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum AlertCommand {
-    /// Show what a human should look at now, the gravest first
+    /// List the active alerts, most severe first
     List(AskArgs),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct AskArgs {
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct PartitionsArgs {
-    /// Partitions of a page
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    limit: u32,
-    /// Go on where a page ended
-    #[arg(long)]
-    cursor: Option<String>,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-/// Show the whole cluster in numbers: rates, lateness, what stands in the store, the last hour, what falls due; or one queue
-#[derive(Args, Debug)]
-pub(crate) struct StatsArgs {
-    /// Only of this queue: rates, lateness and the last hour
-    #[arg(long, value_name = "QUEUE")]
-    queue: Option<String>,
-    /// Also each minute of the last hour, and of the next
-    #[arg(long)]
-    steps: bool,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-/// Show the cluster live: rates, lateness, backlog, engines, alerts, the last events
-#[derive(Args, Debug)]
-pub(crate) struct TopArgs {
-    /// Between two looks
-    #[arg(long, default_value = "2s", value_parser = crate::duration::parse, allow_hyphen_values = true)]
-    every: Duration,
-    /// Stop after so many looks [default: when interrupted]
-    #[arg(long, value_name = "N")]
-    times: Option<u32>,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-/// Follow what happens to the cluster: each event, and each alert that begins or ends, a line
-#[derive(Args, Debug)]
-pub(crate) struct TailArgs {
-    /// Begin with so many events of before
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1_000))]
-    lines: u32,
-    /// Between two looks
-    #[arg(long, default_value = "1s", value_parser = crate::duration::parse, allow_hyphen_values = true)]
-    every: Duration,
-    /// Stop after so long [default: when interrupted]
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse, allow_hyphen_values = true)]
-    lasts: Option<Duration>,
-    #[command(flatten)]
-    connect: ConnectArgs,
 }
 
 pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode> {

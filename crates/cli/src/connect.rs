@@ -13,26 +13,26 @@ use std::{env, path::PathBuf, time::Duration};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
-    /// A server by name, with its token: `punctual profile` [env: PUNCTUAL_PROFILE]
+    /// Use the server and the token of this profile (see `punctual profile`) [env: PUNCTUAL_PROFILE]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "ca", "client_cert"])]
     profile: Option<String>,
-    /// Address of the server, or of several engines of one cluster with commas between; a token is taken from PUNCTUAL_TOKEN
-    /// [env: PUNCTUAL_URL] [default: the default profile, or http://127.0.0.1:7450]
+    /// URL of the server, or comma-separated URLs of engines of one cluster; the token is read from PUNCTUAL_TOKEN [env:
+    /// PUNCTUAL_URL] [default: the default profile, or http://127.0.0.1:7450]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Authorities whose servers are trusted, PEM [env: PUNCTUAL_CA_FILE] [default: those of the system]
+    /// Certificate authorities to trust, PEM [env: PUNCTUAL_CA_FILE] [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate to show to a server that wants one, PEM [env: PUNCTUAL_CLIENT_CERT]
+    /// Client certificate, for a server that requires one, PEM [env: PUNCTUAL_CLIENT_CERT]
     #[arg(long, value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
-    /// Its key, PEM [env: PUNCTUAL_CLIENT_KEY]
+    /// Private key of the client certificate, PEM [env: PUNCTUAL_CLIENT_KEY]
     #[arg(long, value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
     /// Namespace of the tasks [env: PUNCTUAL_NAMESPACE]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Answer in JSON: one document a line on stdout
+    /// Print JSON: one document per line on stdout
     #[arg(long)]
     json: bool,
 }
@@ -61,7 +61,7 @@ impl ConnectArgs {
         Ok(builder.build()?)
     }
 
-    /// A call for somebody who waits: what is waited for is said before the wait is long.
+    /// A call of a caller who waits at a terminal: the reason for a wait is reported before the wait is long.
     pub(crate) async fn waited<T>(&self, what: &str, call: impl Future<Output = T>) -> T {
         let mut call = std::pin::pin!(call);
         tokio::select! {
@@ -93,7 +93,7 @@ impl ConnectArgs {
     }
 }
 
-/// The profile that is meant where no flag names a server. None: what the environment says, or nobody.
+/// The profile that is used if no flag names a server. None: the environment names the server, or there is none.
 fn chosen(asked: Option<&str>) -> Result<Option<Profile>> {
     if let Some(name) = asked {
         return named(name).map(Some);
@@ -129,5 +129,5 @@ fn set(name: &str) -> Option<String> {
 /// A command that says nothing for longer looks as if it did nothing.
 const SILENT_FOR: Duration = Duration::from_secs(2);
 
-/// For somebody who waits at a terminal: a server that is away is said within a second.
+/// For a caller who waits at a terminal: an unavailable server is reported within a second.
 pub(crate) const TRIES_OF_ONE_CALL: u32 = 4;

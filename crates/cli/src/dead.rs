@@ -14,61 +14,64 @@ use std::process::ExitCode;
 #[derive(Subcommand, Debug)]
 pub(crate) enum DeadCommand {
     List(ListArgs),
-    /// Show one with its history and what its handlers said
+    /// Show a dead task with its history and the errors of its handlers
     Show(task::GetArgs),
     Redrive(RedriveArgs),
 }
 
-/// Which of them; all conditions that are given must hold
+/// Filters of tasks; all given filters must match
 #[derive(Args, Debug)]
 struct Filters {
+    /// Only tasks of this queue
     #[arg(long, short)]
     queue: Option<String>,
+    /// Only tasks of this kind
     #[arg(long, short)]
     kind: Option<String>,
+    /// Only tasks with this label
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// A text in the last error, letter for letter
+    /// Only tasks whose last error contains exactly this text
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// Died at or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
+    /// Only tasks that died at or after this time: RFC 3339, local time, or a duration ago, such as 1h30m
     #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     since: Option<TimeBound>,
 }
 
-/// Search tasks that are dead, the newest first
+/// List dead tasks, newest first
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     filters: Filters,
-    /// Tasks of a page
+    /// Tasks per page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Go on where a page ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Give dead tasks their attempts again
+/// Redrive dead tasks: run them again, with new attempts
 ///
-/// With --rate they come back evenly spread over time. --dry-run only counts them.
+/// With --rate the tasks become due evenly spread over time. --dry-run only counts them.
 #[derive(Args, Debug)]
 pub(crate) struct RedriveArgs {
     #[command(flatten)]
     filters: Filters,
-    /// At most this many
+    /// Redrive at most this many tasks
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// All that match, however many calls that takes; --limit is that of one call. Without a filter nothing
-    /// is redriven unless this says that all dead tasks are meant
+    /// Redrive all matching tasks, in as many calls as needed; --limit then applies to each call. Required if no filter is
+    /// given
     #[arg(long)]
     all: bool,
-    /// So many are due in each second; all at once unless given
+    /// Tasks that become due per second [default: all at once]
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
-    /// Only say how many there are
+    /// Only count the tasks
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

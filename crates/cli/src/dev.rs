@@ -27,32 +27,32 @@ use tally::Summary;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Try it: engine, API, and a stream of demo tasks whose lateness is shown live
+/// Run a demo: engine, API, and a stream of demo tasks whose lateness is shown live
 ///
-/// Tasks of the queue `demo`, also those that you insert, are run by an executor in this process, over HTTP like any
-/// other. Beside it, in queues `demo-…`, are schedules, workflows, limits, failures and dead letters, for the pages of
-/// the console. With --for it ends by itself, and with exit code 0 only if every demo task ran exactly once and none early.
+/// An executor in this process runs the tasks of the queue `demo`, also those that you insert, over HTTP. The queues `demo-…`
+/// have schedules, workflows, limits, failures and dead letters, as examples for the console. With --for the command stops
+/// after that time; its exit code is 0 only if every demo task ran exactly once and none ran early.
 #[derive(Args, Debug)]
 pub(crate) struct DevArgs {
-    /// End after this long, with a summary
+    /// Stop after this time, with a summary
     #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     run_for: Option<Duration>,
-    /// Demo tasks a second; 0 for none
+    /// Demo tasks per second; 0 for none
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     rate: u32,
-    /// Address and port; the next free port when it is in use
+    /// Address and port; if the port is in use, the next free one
     #[arg(long, default_value = "127.0.0.1:7450", value_name = "ADDRESS")]
     listen: String,
-    /// Directory of the data, kept between runs
+    /// Data directory, kept between runs
     #[arg(long, default_value = "./punctual-data/dev", value_name = "DIR", conflicts_with = "ephemeral")]
     data: String,
-    /// Keep no data: a directory of its own, removed at the end
+    /// Use a temporary data directory, removed at the end
     #[arg(long)]
     ephemeral: bool,
-    /// What is logged
+    /// Log filter, such as info,punctual_engine=debug
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     log_filter: String,
-    /// The first lines, a status a second and the summary, as JSON
+    /// Print the first lines, a status every second and the summary as JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,11 +1,13 @@
-//! `punctual doctor`: reaches every server that the settings name, and says what is good, doubtful or wrong, with the way
-//! out. Servers are asked side by side, and each question has a time limit, so that one which hangs stops no other. Changes
-//! nothing but the row by which commits are measured, and shows no secret.
+//! `punctual doctor`: checks every server that the settings name, and reports what is good, doubtful or wrong, and how to fix
+//! it. Servers are checked concurrently, and each question has a time limit, so that a server that hangs delays no other. Must
+//! never change anything but the row by which commits are measured, and never print a secret.
 //!
-//! In reading order: `list` (the checks), `verdicts` (what a fact means), `mysql`, `redis`, `file`, `machine` (who is asked).
+//! In reading order: `list` (the checks), `findings` (answers of a server), `verdicts` (what a fact means), `mysql`, `redis`, `file`,
+//! `machine` (what is checked).
 
 mod certificate;
 mod file;
+mod findings;
 mod list;
 mod machine;
 mod mysql;
@@ -20,27 +22,20 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
+use findings::Findings;
 use futures_util::future::{LocalBoxFuture, join_all};
-use list::{Check, CheckVerdict, Finding, Judged};
-use std::{fmt::Display, future::Future, process::ExitCode, time::Duration};
-use tokio::time::timeout;
+use list::{CheckVerdict, Finding};
+use std::process::ExitCode;
 
-/// For one question. The whole takes a few of them, since servers are asked side by side. Long enough for a server whose
-/// machine is busy: that it is slow is a finding of its own, and not that it is away.
-const LIMIT: Duration = Duration::from_secs(10);
-
-/// Reach every server that the settings name, and say what is good, doubtful or wrong, with the way out
+/// Check every server that the settings name; report what is good, doubtful or wrong, and how to fix it
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
-
-/// What one place was found to be.
-type Findings = Vec<Finding>;
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     let layers = args.settings.layers()?;
@@ -55,7 +50,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every place at once; the worst of each stands where it was found.
+/// Checks all servers concurrently.
 async fn examine(layers: &Layers, settings: &Settings) -> Findings {
     let clock = SystemClock;
     let mut places: Vec<LocalBoxFuture<'_, Findings>> =
@@ -78,24 +73,6 @@ async fn of_redis(place: &SharedPlace, redis_url: &str, clock: &SystemClock) -> 
     let catalog = place.mysql_urls.first().map(String::as_str).unwrap_or_default();
     let cluster = mysql::cluster(catalog).await;
     redis::examine(place, redis_url, cluster, clock).await
-}
-
-/// The answer to one question, or why there is none.
-async fn limited<T, E: Display>(asking: impl Future<Output = Result<T, E>>) -> Result<T, String> {
-    match timeout(LIMIT, Box::pin(asking)).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", LIMIT.as_secs())),
-    }
-}
-
-/// A question that was not answered by a place that answers others.
-fn unanswered(why: &str) -> Judged {
-    Judged::doubtful(format!("not known: {why}"), "ask again; if it stays so, see the log of that server")
-}
-
-fn finding(check: &Check, place: &str, judged: Judged) -> Finding {
-    let Judged { verdict, finding, way_out } = judged;
-    Finding { check: check.name, place: place.to_owned(), verdict, finding, way_out }
 }
 
 fn count(found: &[Finding], verdict: CheckVerdict) -> usize {
@@ -140,14 +117,8 @@ fn print(found: &[Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_question_that_hangs_is_given_up_and_a_refusal_is_told() {
-        let hangs = limited(std::future::pending::<Result<(), String>>()).await;
-        assert!(hangs.unwrap_err().contains("within 10 s"));
-        assert_eq!(limited(async { Err::<(), _>("no") }).await.unwrap_err(), "no");
-        assert_eq!(limited(async { Ok::<_, String>(7) }).await.unwrap(), 7);
-    }
+    use findings::finding;
+    use list::Judged;
 
     #[test]
     fn the_document_counts_what_was_found() {

@@ -15,23 +15,23 @@ use std::process::ExitCode;
 #[derive(Subcommand, Debug)]
 pub(crate) enum ExecutorCommand {
     List(ExecutorListArgs),
-    /// Show one, with the tasks in its hands
+    /// Show one executor, with the tasks that it holds
     Get(NameArgs),
-    /// No new tasks: it finishes what it has, and ends
+    /// Send an executor no new tasks; it finishes those that it has, and ends
     Drain(NameArgs),
-    /// No new tasks until it is resumed
+    /// Send an executor no new tasks until it is resumed
     Quiet(NameArgs),
-    /// Take back a drain or a quiet
+    /// Undo a drain or a quiet
     Resume(NameArgs),
 }
 
-/// Show who runs tasks, by name
+/// List the executors by name
 #[derive(Args, Debug)]
 pub(crate) struct ExecutorListArgs {
-    /// Executors of a page
+    /// Executors per page
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Go on where a page ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]

@@ -12,19 +12,20 @@ use std::process::ExitCode;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum LimitCommand {
-    /// Show the limits that hold for all namespaces together
+    /// Show the limits that apply to all namespaces together
     Get(ConnectArgs),
-    /// Set what is named (concurrency=1000), or all by a JSON object
+    /// Change some limits (concurrency=1000), or replace all with a JSON object
     Set(SetArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct SetArgs {
-    /// Limits such as `concurrency=1000`, `max_waiting=50000000` or `rate={"limit":5000,"period_ms":"1s","burst":50}`: the others stay, and
-    /// one without a value (`concurrency=`) is taken away. Or one JSON object, or `-` for one from stdin, that is all of them
+    /// Limits such as `concurrency=1000`, `max_waiting=50000000` or `rate={"limit":5000,"period_ms":"1s","burst":50}`. Other
+    /// limits are unchanged; a limit without a value (`concurrency=`) is removed. Or one JSON object, or `-` to read one from
+    /// stdin, which replaces all limits
     #[arg(required = true, value_name = "LIMITS")]
     limits: Vec<String>,
-    /// Set them only if this is their revision
+    /// Set the limits only if they have this revision
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
     #[command(flatten)]

@@ -12,19 +12,19 @@ use std::{process::ExitCode, time::Duration};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum LogCommand {
-    /// Show what the server logs
+    /// Show the log filter of the server
     Get(ConnectArgs),
-    /// Change what the server logs, until it is restarted or for a while
+    /// Change the log filter of the server, until its restart or for a limited time
     ///
-    /// Of the one server that is asked: each has its own.
+    /// Applies only to the server that is called: each server has its own filter.
     Set(SetArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct SetArgs {
-    /// Levels, of parts too, such as info,punctual_engine=debug [default: what it was started with]
+    /// Log levels, also per module, such as info,punctual_engine=debug [default: the filter of the start]
     filter: Option<String>,
-    /// For so long; then it goes back to what it was started with
+    /// Restore the filter of the start after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse, allow_hyphen_values = true)]
     lasts: Option<Duration>,
     #[command(flatten)]

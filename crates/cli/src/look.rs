@@ -9,12 +9,12 @@ use jiff::tz::TimeZone;
 use std::{env, io::IsTerminal as _, sync::OnceLock};
 
 #[derive(Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Look")]
+#[command(next_help_heading = "Display")]
 pub(crate) struct LookArgs {
-    /// Show times in UTC, and not in the zone of this machine (or of TZ)
+    /// Show times in UTC instead of the time zone of this machine (or of TZ)
     #[arg(long, global = true)]
     utc: bool,
-    /// When there are colours [default: on a terminal, unless NO_COLOR is set]
+    /// When to use colours [default: on a terminal, unless NO_COLOR is set]
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Colours::Auto, hide_default_value = true)]
     color: Colours,
 }

@@ -6,6 +6,7 @@ mod config;
 mod connect;
 mod duration;
 mod fields;
+mod flags;
 mod look;
 mod other_engines;
 mod output;

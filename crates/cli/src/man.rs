@@ -12,7 +12,7 @@ use std::{
 /// Print the manual page, or write the pages of all commands into a directory
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// Directory, such as /usr/share/man/man1
+    /// Directory to write to, such as /usr/share/man/man1
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

@@ -20,24 +20,24 @@ const PAGE: u32 = 1_000;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum NamespaceCommand {
-    /// Show the namespaces that the token reaches, and what they hold
+    /// List the namespaces that the token may access, with the number of their tasks
     List(NamespaceListArgs),
-    /// Show one namespace: its limits, what it holds, how far its deletion has come
+    /// Show one namespace: limits, number of tasks, progress of its deletion
     Get(OneArgs),
-    /// Make a namespace, or set its limits: what is left out is without a limit from then on
+    /// Create a namespace, or set its limits
     Set(SetArgs),
-    /// Delete a namespace with all that it holds; there is no way back
+    /// Delete a namespace and all its tasks; this cannot be undone
     ///
-    /// Shows how far it has come until it is gone. It goes on whether or not this command does.
+    /// Shows the progress until the namespace is deleted. The deletion continues if this command is interrupted.
     Delete(DeleteArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct NamespaceListArgs {
-    /// Only those whose names begin so
+    /// Only namespaces whose names begin with this prefix
     #[arg(long)]
     prefix: Option<String>,
-    /// active or deleting
+    /// Only namespaces in this state: active or deleting
     #[arg(long, value_parser = task::word::<NamespaceState>)]
     state: Option<NamespaceState>,
     #[command(flatten)]
@@ -56,12 +56,12 @@ pub(crate) struct OneArgs {
 pub(crate) struct SetArgs {
     /// Name of the namespace
     name: String,
-    /// Limits such as `max_waiting=1000000`, `concurrency=50` or `rate={"limit":100,"period_ms":"1s","burst":50}`, and `description=...`: the
-    /// others stay, and one without a value (`concurrency=`) is taken away. Or one JSON object, or `-` for one from stdin, that
-    /// is all of them
+    /// Limits such as `max_waiting=1000000`, `concurrency=50` or `rate={"limit":100,"period_ms":"1s","burst":50}`, and
+    /// `description=...`. Other limits are unchanged; a limit without a value (`concurrency=`) is removed. Or one JSON object,
+    /// or `-` to read one from stdin, which replaces all limits
     #[arg(default_value = "{}", value_name = "SETTINGS")]
     settings: Vec<String>,
-    /// Set them only if this is the namespace's revision
+    /// Set the limits only if the namespace has this revision
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
     #[command(flatten)]
@@ -72,10 +72,10 @@ pub(crate) struct SetArgs {
 pub(crate) struct DeleteArgs {
     /// Name of the namespace
     name: String,
-    /// The name once more; without it, it is asked for at a terminal
+    /// The name once more, as confirmation; without it, the command asks at the terminal
     #[arg(long, value_name = "NAME")]
     confirm: Option<String>,
-    /// Do not wait until it is gone
+    /// Do not wait for the end of the deletion
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
@@ -154,7 +154,7 @@ async fn delete(DeleteArgs { name, confirm, no_wait, connect }: DeleteArgs) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-/// What somebody types at a terminal.
+/// The name, as it is typed at the terminal.
 fn typed(name: &str) -> Result<String> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use std::{path::PathBuf, process::ExitCode};
 
-/// Print the OpenAPI document of the HTTP interface, for a generator of clients
+/// Print the OpenAPI document of the HTTP API, for client generators
 #[derive(Args, Debug)]
 pub(crate) struct OpenapiArgs {
     /// File to write to, instead of stdout

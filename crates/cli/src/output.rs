@@ -59,7 +59,7 @@ fn put(text: &str) {
     }
 }
 
-/// Behind what is logged, and never for longer than a reader that stands still may be waited for.
+/// In the order of the log, and never blocks for longer than the limit for a reader that does not read.
 pub(crate) fn error_line(text: &str) {
     logs::line(&clean::line(text));
 }

@@ -17,67 +17,67 @@ use std::{
 pub(crate) enum ProfileCommand {
     /// Show the profiles, without their tokens
     List(ProfileListArgs),
-    /// Make a profile, or change what is named of it
+    /// Create a profile, or change parts of it
     ///
-    /// Used with `--profile NAME`, with PUNCTUAL_PROFILE, or as the default. A profile is used whole: of the environment, nothing is
-    /// added to it.
+    /// A profile is used with `--profile NAME`, with PUNCTUAL_PROFILE, or as the default. A profile is complete: the
+    /// environment adds nothing to it.
     Set(ProfileSetArgs),
-    /// Use a profile where neither --profile nor --url nor the environment says which server is meant
+    /// Make a profile the default, which is used if neither --profile, --url nor the environment names a server
     Use(UseArgs),
-    /// Forget a profile
+    /// Delete a profile
     Remove(RemoveArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ProfileListArgs {
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ProfileSetArgs {
-    /// Its name
+    /// Name of the profile
     #[arg(value_parser = name)]
     name: String,
-    /// Address of the server, or of several engines of one cluster with commas between
+    /// URL of the server, or comma-separated URLs of engines of one cluster
     #[arg(long, value_name = "URL,URL", value_delimiter = ',')]
     url: Vec<String>,
-    /// Keep the token that stands on stdin
+    /// Read the token from stdin and store it
     #[arg(long, conflicts_with_all = ["token_file", "no_token"])]
     token_stdin: bool,
-    /// Read the token from this file, each time
+    /// Read the token from this file at each use
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     token_file: Option<PathBuf>,
-    /// Forget the token
+    /// Remove the token
     #[arg(long)]
     no_token: bool,
-    /// Authorities whose servers are trusted, PEM [default: those of the system]
+    /// Certificate authorities to trust, PEM [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate to show to a server that wants one, PEM
+    /// Client certificate, for a server that requires one, PEM
     #[arg(long, value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
-    /// Its key, PEM
+    /// Private key of the client certificate, PEM
     #[arg(long, value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
     /// Namespace of the tasks
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Use it where nothing else says which server is meant
+    /// Make this the default profile
     #[arg(long)]
     default: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct UseArgs {
-    /// Its name; without one, none is used
+    /// Name of the profile; without one, there is no default profile
     name: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RemoveArgs {
-    /// Its name
+    /// Name of the profile
     name: String,
 }
 

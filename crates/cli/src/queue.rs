@@ -19,19 +19,19 @@ use std::process::ExitCode;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum QueueCommand {
-    /// Show the queues that have tasks or settings, and how many tasks stand in which state
+    /// List the queues that have tasks or settings, with the number of tasks in each state
     List(ConnectArgs),
-    /// Show one queue: what is set, what stands in it, who paused it
+    /// Show one queue: its settings, its tasks by state, who paused it
     Get(OneArgs),
-    /// Set what is named (concurrency=10), or all of a queue by a JSON object
+    /// Change some settings (concurrency=10), or replace all with a JSON object
     Set(QueueSetArgs),
-    /// Pause a queue: when this returns, nothing of it starts any more
+    /// Pause a queue: after this command none of its tasks starts
     Pause(PauseArgs),
-    /// Resume a queue: what waits goes on in its order
+    /// Resume a queue: its waiting tasks start in their order
     Resume(OneArgs),
-    /// Look now for the due tasks of a queue whose source is the store, and say what was found
+    /// Scan the store now for due tasks of a queue whose source is the store, and report what was found
     Scan(OneArgs),
-    /// Show the changes of what is set for a queue, the newest first
+    /// Show the history of a queue's settings, newest first
     History(HistoryArgs),
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct OneArgs {
 pub(crate) struct QueueSetArgs {
     /// Name of the queue
     queue: String,
-    /// Settings such as `concurrency=10`, `timeout_ms=5m` or `rate={"limit":100,"period_ms":1000,"burst":20}`: the others
-    /// stay, and one without a value (`concurrency=`) has its default. Or one JSON object, or `-` for one from stdin, that is all
-    /// of the queue: what it leaves out has its default, only a pause stays
+    /// Settings such as `concurrency=10`, `timeout_ms=5m` or `rate={"limit":100,"period_ms":1000,"burst":20}`. Other settings
+    /// are unchanged; a setting without a value (`concurrency=`) gets its default. Or one JSON object, or `-` to read one from
+    /// stdin, which replaces all settings: those that it does not name get their defaults, but a pause remains
     #[arg(required = true, value_name = "SETTINGS")]
     settings: Vec<String>,
-    /// Set them only if this is the queue's revision
+    /// Change the settings only if the queue has this revision
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
     #[command(flatten)]
@@ -63,10 +63,10 @@ pub(crate) struct QueueSetArgs {
 pub(crate) struct PauseArgs {
     /// Name of the queue
     queue: String,
-    /// Shown wherever the pause is
+    /// Reason, shown with the pause
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who pauses
+    /// Name of the person who pauses
     #[arg(long, env = "USER", value_name = "NAME")]
     by: Option<String>,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct PauseArgs {
 pub(crate) struct HistoryArgs {
     /// Name of the queue
     queue: String,
-    /// Most changes to show
+    /// Maximum number of changes to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     #[command(flatten)]

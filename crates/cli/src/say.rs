@@ -1,6 +1,6 @@
 //! How a failure is reported, and with which exit code: 1 refused or failed, 2 usage.
 
-use crate::{config, output, usage};
+use crate::{config, flags, output};
 use punctual_protocol::{FieldError, Invalid, Problem};
 use std::process::ExitCode;
 
@@ -25,14 +25,14 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     exit_code(error)
 }
 
-/// With the flags of the command for fields of the interface: who typed a flag knows no field.
+/// With the flags of the command in place of fields of the API: the caller typed flags.
 fn in_flags(said: &str, faults: &[FieldError]) -> String {
     let pointers = faults.iter().map(|fault| &fault.pointer);
-    let flags = pointers.filter_map(|pointer| Some((pointer, usage::flag_of(pointer)?)));
-    let said = flags.fold(said.to_owned(), |said, (pointer, flag)| {
+    let named = pointers.filter_map(|pointer| Some((pointer, flags::flag_of(pointer)?)));
+    let said = named.fold(said.to_owned(), |said, (pointer, flag)| {
         said.replace(&format!("{pointer}:"), &format!("{flag}:"))
     });
-    if faults.is_empty() { said } else { fields_in_flags(&said, usage::flag_of) }
+    if faults.is_empty() { said } else { fields_in_flags(&said, flags::flag_of) }
 }
 
 /// Each field that is named between backticks, where the command has a flag for it.

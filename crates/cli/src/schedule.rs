@@ -21,27 +21,27 @@ use std::{io::Read as _, process::ExitCode, time::Duration};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ScheduleCommand {
-    /// Make a schedule, or change one: from flags, or from a file with a document
+    /// Create or change a schedule, from flags or from a file with a JSON document
     Create(Box<CreateArgs>),
     /// Show the schedules of the namespace
     List(ConnectArgs),
     /// Show one schedule
     Get(ScheduleOneArgs),
-    /// Show which runs come next
+    /// Show the next runs of a schedule
     Next(NextArgs),
-    /// Show what became of its instants, the latest first
+    /// Show the past runs of a schedule and their outcomes, latest first
     Runs(RunsArgs),
-    /// Pause it: when this returns, nothing of it fires that had not fired
+    /// Pause a schedule: after this command none of its runs fires
     Pause(PauseArgs),
-    /// Resume it: what it has missed is treated as it says
+    /// Resume a schedule: missed runs are handled as its `missed` setting says
     Resume(ScheduleOneArgs),
-    /// Run its task now, beside its own runs
+    /// Run the task of a schedule now, in addition to its regular runs
     Run(ScheduleOneArgs),
-    /// Make the runs of a range that has gone by
+    /// Create the runs of a past time range
     Backfill(BackfillArgs),
-    /// Take back what was made ahead, and forget it
+    /// Delete a schedule, and the runs that were created ahead
     Delete(ScheduleOneArgs),
-    /// Make schedules of what another program has
+    /// Import schedules from another program
     #[command(subcommand)]
     Import(ImportCommand),
 }
@@ -59,7 +59,7 @@ pub(crate) struct ScheduleOneArgs {
     connect: ConnectArgs,
 }
 
-/// Make a schedule, or change one
+/// Create or change a schedule
 ///
 /// Examples:
 ///   punctual schedule create digest --cron '0 9 * * MON-FRI' --time-zone Europe/Berlin --queue mail
@@ -68,63 +68,66 @@ pub(crate) struct ScheduleOneArgs {
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CreateArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
-    /// A file with the document as the API takes it; `-`: from stdin
+    /// File with the JSON document that the API accepts; `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cron", "every", "at", "queue"])]
     file: Option<String>,
-    /// Five fields, six with seconds, or @daily and the like; may be given several times
+    /// Cron expression: five fields, six with seconds, or a name such as @daily; may be repeated
     #[arg(long)]
     cron: Vec<String>,
-    /// An interval, such as 30s or 1h
+    /// Interval, such as 30s or 1h
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true)]
     every: Option<Duration>,
-    /// An instant, RFC 3339; may be given several times
+    /// Time of a run, RFC 3339; may be repeated
     #[arg(long, value_name = "RFC3339")]
     at: Vec<String>,
-    /// In which cron and excluded dates are read; UTC unless given
+    /// Time zone of --cron and --exclude [default: UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Nothing before it, RFC 3339
+    /// No runs before this time, RFC 3339
     #[arg(long, value_name = "RFC3339")]
     start: Option<String>,
-    /// Nothing after it, RFC 3339
+    /// No runs after this time, RFC 3339
     #[arg(long, value_name = "RFC3339")]
     end: Option<String>,
+    /// Maximum number of runs; the schedule ends after them
     #[arg(long, value_name = "NUMBER")]
     max_runs: Option<u64>,
-    /// Each run fires up to this much later, always by the same amount
+    /// Delay each run by up to this duration; the delay of a given run is always the same
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true)]
     jitter: Option<Duration>,
-    /// A date, a range `a/b`, or a cron expression of what is left out; may be given several times
+    /// Exclude a date, a range `a/b`, or the times of a cron expression; may be repeated
     #[arg(long, value_name = "RULE")]
     exclude: Vec<String>,
-    /// When the run before is not over: skip, buffer_one, buffer_all, allow, cancel_other
+    /// If the previous run has not ended: skip, buffer_one, buffer_all, allow, cancel_other
     #[arg(long, value_parser = word::<Overlap>)]
     overlap: Option<Overlap>,
-    /// What was missed while nobody ran: skip, latest, all
+    /// What to do with runs that were missed while no engine ran: skip, latest, all
     #[arg(long, value_parser = word::<punctual_protocol::Missed>)]
     missed: Option<punctual_protocol::Missed>,
-    /// The queue of its tasks
+    /// Queue of the tasks
     #[arg(long, short, required_unless_present = "file")]
     queue: Option<String>,
-    /// Selects the handler
+    /// Kind of the task; selects the handler
     #[arg(long, short)]
     kind: Option<String>,
-    /// 1 (first) to 5 (last)
+    /// Priority, 1 (first) to 5 (last)
     #[arg(long)]
     priority: Option<u8>,
-    /// JSON; {"$expr": "..."} in it is filled in for each run
+    /// JSON payload; {"$expr": "..."} in it is evaluated for each run
     #[arg(long, short, value_name = "JSON")]
     payload: Option<String>,
+    /// Description of the schedule, for people
     #[arg(long)]
     description: Option<String>,
+    /// Team or person who is responsible for the schedule
     #[arg(long)]
     owner: Option<String>,
-    /// Only if this is its revision; 0: only a new one
+    /// Only if the schedule has this revision; 0: only if there is no such schedule
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
-    /// Change nothing: show which runs there would be
+    /// Change nothing; show which runs there would be
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -135,7 +138,7 @@ pub(crate) struct CreateArgs {
 pub(crate) struct NextArgs {
     /// Name of the schedule
     name: String,
-    /// How many
+    /// Number of runs to show
     #[arg(short, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     n: u32,
     #[command(flatten)]
@@ -146,7 +149,7 @@ pub(crate) struct NextArgs {
 pub(crate) struct RunsArgs {
     /// Name of the schedule
     name: String,
-    /// Most runs to show
+    /// Maximum number of runs to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     #[command(flatten)]
@@ -157,13 +160,13 @@ pub(crate) struct RunsArgs {
 pub(crate) struct PauseArgs {
     /// Name of the schedule
     name: String,
-    /// Shown wherever the pause is
+    /// Reason, shown with the pause
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// It ends by itself then: RFC 3339, a time of this zone, or after so long, such as 1h30m
+    /// End the pause at this time: RFC 3339, local time, or a duration from now, such as 1h30m
     #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
     until: Option<String>,
-    /// Who pauses
+    /// Name of the person who pauses
     #[arg(long, env = "USER", value_name = "NAME")]
     by: Option<String>,
     #[command(flatten)]
@@ -174,13 +177,13 @@ pub(crate) struct PauseArgs {
 pub(crate) struct BackfillArgs {
     /// Name of the schedule
     name: String,
-    /// Inclusive: RFC 3339, a time of this zone, or so long ago
+    /// Start of the range (inclusive): RFC 3339, local time, or a duration ago
     #[arg(long, value_name = "INSTANT", value_parser = times::past)]
     from: String,
-    /// Exclusive
+    /// End of the range (exclusive)
     #[arg(long, value_name = "INSTANT", value_parser = times::past)]
     to: String,
-    /// How many of them fire in a second
+    /// Runs that fire per second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: Option<u32>,
     #[command(flatten)]

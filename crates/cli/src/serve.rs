@@ -15,22 +15,22 @@ use punctual_server::{LogFilters, ServerOptions, serve};
 use std::{io, net::SocketAddr, process::ExitCode};
 use tokio::net::TcpListener;
 
-/// Run the engine and its API; without settings, on a file and in memory
+/// Run the engine and its API; without settings, the store is an SQLite file
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// The first lines as one JSON document
+    /// Print the first lines as one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// Bring the store's schema up to date, and say what was applied
+/// Apply pending migrations to the store's schema, and list what was applied
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     logs::start_for_engine(&settings);
     panics::watch();
     descriptors::raise();
-    // Before the port is open, so that whoever finds it open can also end us in an orderly way.
+    // Before the port is open, so that a process that finds it open can also stop this one in an orderly way.
     let signals = Signals::watch()?;
     let listener = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
@@ -56,8 +56,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An engine at work, if it may listen where it is set to. Without tokens nobody but this machine is served, and whether
-/// there are any, the store says.
+/// A running engine, if it may listen on the configured address. Without tokens only this machine is served; the store says
+/// whether there are tokens.
 pub(crate) async fn started(settings: &Settings) -> Result<RunningEngine> {
     // A store that is not there has no tokens, and is not made only to find that out.
     if settings.engine.admin_token.is_none() && settings.place.is_new_file() {

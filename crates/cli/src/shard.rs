@@ -9,75 +9,30 @@ mod list;
 mod plan;
 mod relocate;
 mod repair;
+mod store_args;
 
-use crate::config;
-use anyhow::{Context, Result};
-use clap::{Args, Subcommand};
-use punctual_store::{MysqlOptions, MysqlStore};
-use std::{path::PathBuf, process::ExitCode};
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+use store_args::StoreArgs;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ShardCommand {
     Plan(plan::PlanArgs),
     /// Show the databases of a store: partitions, sizes, the oldest task, owners
     List(StoreArgs),
-    /// Hold the account of each database against its rows; exit code 1 when something is unaccounted for
+    /// Compare the accounting of each database with its rows; exit code 1 if they differ
     Check(StoreArgs),
-    /// Archive and drop old buckets now, as engines do every minute; with --dry-run, say what would be done
+    /// Archive and drop old buckets now, as engines do every minute; with --dry-run, only report what would be done
     Archive(archive::ArchiveArgs),
-    /// Add the databases at the end of the list to the cluster; name them in `store.url` of every engine before
+    /// Add the databases at the end of the list to the cluster; first name them in `store.url` of every engine
     Add(StoreArgs),
-    /// Move partitions to another database while engines run; stopped at any moment, it goes on when run again
+    /// Move partitions to another database while engines run; after an interruption, run the command again to continue
     Move(relocate::MoveArgs),
     /// Move half of the partitions of one database to another
     Split(relocate::SplitArgs),
-    /// Settle what `check` finds: accounts, entries without tasks, remains of moves
+    /// Repair what `check` finds: accounting, entries without tasks, remains of moves
     Repair(repair::RepairArgs),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct StoreArgs {
-    /// Databases of the store, the catalog first
-    #[arg(
-        long,
-        value_name = "URL,URL",
-        env = "PUNCTUAL_STORE_URL",
-        hide_env_values = true,
-        value_delimiter = ',',
-        required_unless_present = "store_url_file",
-        conflicts_with = "store_url_file",
-        value_parser = mysql_url
-    )]
-    store_url: Vec<String>,
-    /// File in which they stand, so that no password is seen
-    #[arg(long, value_name = "FILE", env = "PUNCTUAL_STORE_URL_FILE")]
-    store_url_file: Option<PathBuf>,
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
-}
-
-fn mysql_url(text: &str) -> Result<String, String> {
-    if text.starts_with("mysql://") {
-        Ok(text.to_owned())
-    } else {
-        Err("must be mysql://user@host/database".to_owned())
-    }
-}
-
-impl StoreArgs {
-    async fn open(&self) -> Result<MysqlStore> {
-        MysqlStore::open(&self.urls()?, MysqlOptions::default()).await.context("the store cannot be opened")
-    }
-
-    fn urls(&self) -> Result<Vec<String>> {
-        let Some(path) = &self.store_url_file else { return Ok(self.store_url.clone()) };
-        let text = config::read_secret(path)?;
-        let checked = |text: &str| {
-            mysql_url(text.trim()).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
-        };
-        text.split(',').map(checked).collect()
-    }
 }
 
 pub(crate) async fn run(command: ShardCommand) -> Result<ExitCode> {

@@ -30,7 +30,7 @@ pub(crate) enum TaskCommand {
     Reschedule(change::RescheduleArgs),
     /// Make tasks due now
     RunNow(change::RefArgs),
-    /// Give dead tasks their attempts again
+    /// Redrive dead tasks: run them again, with new attempts
     Redrive(change::RefArgs),
     Bury(change::BuryArgs),
     /// Delete finished tasks, with their histories and payloads

@@ -22,26 +22,26 @@ use std::{process::ExitCode, time::Duration};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum TokenCommand {
-    /// Make a token and show it, this once
+    /// Create a token and show it, only this once
     Create(CreateArgs),
     /// Show all tokens, without their secrets
     List(PlaceArgs),
-    /// Give a token a new secret and show it, this once
+    /// Give a token a new secret and show it, only this once
     Rotate(RotateArgs),
-    /// End a token for good: at every engine within a second
+    /// Revoke a token permanently; every engine refuses it within a second
     Revoke(RevokeArgs),
 }
 
 /// Where the tokens are.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PlaceArgs {
-    /// Go through the API of a server, with the token of PUNCTUAL_TOKEN, and not to the store itself
+    /// Call the API of this server with the token of PUNCTUAL_TOKEN, instead of opening the store
     #[arg(long, env = "PUNCTUAL_URL", value_name = "URL")]
     server: Option<String>,
-    /// Go through the API of this server, with its token: `punctual profile`
+    /// Call the API of the server of this profile with its token (see `punctual profile`)
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -50,22 +50,22 @@ pub(crate) struct PlaceArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CreateArgs {
-    /// For people: shown in lists, histories and the audit
+    /// Name, shown in lists, histories and the audit log
     #[arg(long)]
     name: String,
-    /// What it is for; several with commas or repeated
+    /// Role of the token; several with commas, or repeated
     #[arg(long, required = true, value_delimiter = ',', value_parser = roles_parser())]
     role: Vec<Role>,
-    /// A namespace that it reaches, or the beginning of some: team-*; all unless given
+    /// Namespace that the token may access, or a prefix such as team-* [default: all]
     #[arg(long, value_name = "PATTERN")]
     namespace: Vec<String>,
-    /// A queue that it reaches, or the beginning of some: mail-*; all unless given
+    /// Queue that the token may access, or a prefix such as mail-* [default: all]
     #[arg(long, value_name = "PATTERN")]
     queue: Vec<String>,
-    /// How long it is good, such as 90d; for ever unless given
+    /// Lifetime of the token, such as 90d [default: no expiry]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     expires: Option<Duration>,
-    /// Of the first token: for so long requests without a token are still accepted, such as 2h; 30 days at most
+    /// First token only: how long requests without a token are still accepted, such as 2h; at most 30 days
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true)]
     grace: Option<Duration>,
     #[command(flatten)]
@@ -74,9 +74,9 @@ pub(crate) struct CreateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RotateArgs {
-    /// The id: the part between the first two underscores of the token
+    /// Id of the token: the part between its first two underscores
     id: String,
-    /// So long the secret before is good beside the new one
+    /// How long the previous secret stays valid
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse, allow_hyphen_values = true)]
     overlap: Duration,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct RotateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RevokeArgs {
-    /// The id: the part between the first two underscores of the token
+    /// Id of the token: the part between its first two underscores
     id: String,
     #[command(flatten)]
     place: PlaceArgs,
@@ -186,7 +186,7 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
     show(&place, &token)
 }
 
-/// Said with the first one: up to then whoever reached the server could do everything.
+/// Printed with the first token: before it, every caller of the server could do everything.
 const FIRST: &str = "this is the first token: within a second each request needs one, at every engine and for good. Workers, \
                      clients and scrapers that send none are refused (401 auth.required) until they have one of their own: \
                      `punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN. \

@@ -1,6 +1,7 @@
-//! A command line that cannot be taken: what is wrong with it, in the terms of who typed it. Knows no command.
+//! Reads the command line. If it is invalid, reports what is wrong in the terms of the caller and ends the process. Must never
+//! name a command: each is described in its own file.
 
-use crate::{logs, output::clean};
+use crate::{flags, logs, output::clean};
 use clap::{CommandFactory as _, Parser as _};
 use punctual_protocol::fault_in_words;
 use std::io::IsTerminal as _;
@@ -17,12 +18,13 @@ const READERS: [&str; 6] = [
 
 /// The command, or the end of the process.
 pub(crate) fn parsed() -> crate::args::Cli {
+    flags::keep(crate::args::Cli::command);
     crate::args::Cli::try_parse().unwrap_or_else(|error| end(&of_clean_arguments(error)))
 }
 
-/// The same fault, told of arguments that make no line of their own: the parser quotes them as they were typed.
+/// The same error, with arguments that have no line breaks: the parser quotes them as they were typed.
 fn of_clean_arguments(error: clap::Error) -> clap::Error {
-    let typed = arguments().map(|argument| clean::line(&argument).into_owned());
+    let typed = flags::arguments().map(|argument| clean::line(&argument).into_owned());
     let again = crate::args::Cli::try_parse_from(std::iter::once("punctual".to_owned()).chain(typed));
     again.err().unwrap_or(error)
 }
@@ -34,7 +36,7 @@ fn end(error: &clap::Error) -> ! {
     }
     let styled = error.render();
     let plain = styled.to_string();
-    // Colours are the parser's own, unless somebody pasted an escape into the line.
+    // Colours are the parser's own, unless the command line has an escape in it.
     let cleaned = clean::lines(&plain).into_owned();
     let has_colours = std::io::stderr().is_terminal() && cleaned == plain;
     let said = if has_colours { styled.ansi().to_string() } else { cleaned };
@@ -42,36 +44,8 @@ fn end(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-fn arguments() -> impl Iterator<Item = String> {
-    std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned())
-}
-
 fn explained(said: &str) -> String {
     READERS.iter().fold(said.to_owned(), |said, reader| said.replace(reader, &fault_in_words(reader)))
-}
-
-/// The flag of the command that runs for a field of the interface, `/delay_ms` or `/labels/a`: `--delay`, `--label`.
-pub(crate) fn flag_of(pointer: &str) -> Option<String> {
-    flag_in(arguments(), pointer)
-}
-
-fn flag_in(arguments: impl Iterator<Item = String>, pointer: &str) -> Option<String> {
-    let mut command = crate::args::Cli::command();
-    for argument in arguments {
-        let Some(below) = command.find_subcommand(&argument) else { continue };
-        command = below.clone();
-    }
-    // What is around the fields that flags are for.
-    let around = |step: &&str| ["filter", "args", "task"].contains(step);
-    let mut steps = pointer.strip_prefix('/')?.split('/').peekable();
-    steps.next_if(around);
-    let field = steps.next()?;
-    let is_flag = |name: &str| command.get_arguments().any(|flag| flag.get_long() == Some(name));
-    let whole = field.replace('_', "-");
-    let short = |end: &str| whole.strip_suffix(end).map(str::to_owned);
-    let of_time = whole.starts_with("execute-at").then(|| "at".to_owned());
-    let names = [Some(whole.clone()), short("-ms"), short("s"), short("-per-second"), of_time];
-    names.into_iter().flatten().find(|name| is_flag(name)).map(|name| format!("--{name}"))
 }
 
 #[cfg(test)]
@@ -80,7 +54,9 @@ mod tests {
 
     #[test]
     fn a_field_is_told_as_the_flag_that_set_it() {
-        let flag = |line: &str, pointer: &str| flag_in(line.split(' ').map(str::to_owned), pointer);
+        let flag = |line: &str, pointer: &str| {
+            flags::flag_in(crate::args::Cli::command(), line.split(' ').map(str::to_owned), pointer)
+        };
         for (line, pointer, wanted) in [
             ("task insert --queue q", "/delay_ms", Some("--delay")),
             ("task insert", "/labels/a~1b", Some("--label")),

@@ -31,35 +31,35 @@ use tokio_util::task::TaskTracker;
 /// TRACEPARENT.
 ///
 /// Exit code 0: succeeded; stdout is the result (as JSON if it is JSON, else as text; at most
-/// 64 KiB). 75 (EX_TEMPFAIL): failed for the moment, tried again after --retry-after whatever the
-/// retry policy says. Any other: failed, with the code and the end of stderr; tried again as the
-/// retry policy says.
+/// 64 KiB). 75 (EX_TEMPFAIL): a temporary failure, retried after --retry-after whatever the
+/// retry policy says. Any other code: failed, with the code and the end of stderr; retried as
+/// the retry policy says.
 ///
-/// When the lease is lost or the task is asked to stop, the command and all its children get
-/// SIGTERM, and SIGKILL after --kill-after. SIGINT or SIGTERM to this program: no new tasks, and
-/// running commands may finish for --grace; what does not is stopped the same way, and its task
-/// is handed back.
+/// When the lease is lost or the task is to stop, the command and all its children get SIGTERM,
+/// and SIGKILL after --kill-after. On SIGINT or SIGTERM this program takes no new tasks, and
+/// running commands may finish for --grace; the others are stopped the same way, and their tasks
+/// are returned.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WorkArgs {
-    /// The queue to take tasks from; may be repeated: whichever has work is served. With =CONCURRENCY, so many of its tasks
-    /// run here at most at the same time
+    /// Queue to take tasks from; may be repeated. With =CONCURRENCY, at most that many of its tasks run here at the same time
     #[arg(long = "queue", short, value_name = "QUEUE[=CONCURRENCY]", required = true, value_parser = queue)]
     queues: Vec<(String, Option<usize>)>,
-    /// The command
+    /// Command to run
     #[arg(long, short, value_name = "COMMAND")]
     exec: String,
-    /// Only tasks of this kind; may be repeated. Others stay ready for other workers; with --subscribe, where everybody gets any,
-    /// they are handed back for a second
+    /// Only tasks of this kind; may be repeated. Other tasks stay ready for other workers; with --subscribe, which receives
+    /// tasks of all kinds, they are returned for a second
     #[arg(long = "kind", short)]
     kinds: Vec<String>,
-    /// Commands at the same time
+    /// Concurrent commands
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: u32,
-    /// How long a task stays here without a sign of life; signs go out three times as often
+    /// Duration of the lease: how long a task stays with this worker without a heartbeat. Heartbeats are sent three times as
+    /// often
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "30s")]
     lease: Duration,
-    /// When a command that ended with exit code 75 is tried again
+    /// Delay before the retry of a command that ended with exit code 75
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "5s")]
     retry_after: Duration,
     /// How long running commands may take to finish when this program is asked to end
@@ -68,10 +68,10 @@ pub(crate) struct WorkArgs {
     /// How long after SIGTERM a command gets SIGKILL
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "10s")]
     kill_after: Duration,
-    /// Name in the history of tasks
+    /// Name of the executor, shown in the history of tasks
     #[arg(long, value_name = "NAME")]
     executor: Option<String>,
-    /// Version of the command, major.minor.patch: without one, no tasks that demand handler versions
+    /// Version of the command, major.minor.patch; without one, tasks that demand a handler version are not taken
     #[arg(long, value_name = "VERSION")]
     handler_version: Option<String>,
     #[command(flatten)]

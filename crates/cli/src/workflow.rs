@@ -14,33 +14,33 @@ use std::{io::Read as _, process::ExitCode};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum WorkflowCommand {
-    /// Begin a workflow: from a file with its document
+    /// Start a workflow from a file with its JSON document
     Run(RunArgs),
     /// Show the workflows of the namespace, newest first
     List(WorkflowListArgs),
     /// Show one workflow with its nodes
     Get(WorkflowOneArgs),
-    /// Cancel it: nothing of it begins any more, and what was done is undone
+    /// Cancel a workflow: no further node starts, and completed nodes are compensated
     Cancel(CancelArgs),
-    /// Go on from what has failed
+    /// Rerun the failed nodes of a workflow
     Retry(WorkflowOneArgs),
-    /// Take one of its nodes for done
+    /// Mark a node of a workflow as done
     Skip(SkipArgs),
-    /// Begin a copy of it
+    /// Start a copy of a workflow
     Rerun(RerunArgs),
-    /// Draw it
+    /// Print the graph of a workflow
     Graph(GraphArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct WorkflowOneArgs {
-    /// Its reference
+    /// Reference of the workflow
     r#ref: String,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Begin a workflow
+/// Start a workflow
 ///
 /// Examples:
 ///   punctual workflow run order.json --input '{"items": [1, 2, 3]}' --wait
@@ -48,12 +48,12 @@ pub(crate) struct WorkflowOneArgs {
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
-    /// A file with the document as the API takes it; `-`: from stdin
+    /// File with the JSON document that the API accepts; `-` reads stdin
     file: String,
-    /// JSON, in the place of the document's input
+    /// JSON input, instead of the input in the document
     #[arg(long, short, value_name = "JSON")]
     input: Option<String>,
-    /// Until it is over; exits 0 only if it has succeeded
+    /// Wait until the workflow has ended; exit code 0 only if it succeeded
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -62,16 +62,16 @@ pub(crate) struct RunArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct WorkflowListArgs {
-    /// Only those of documents of this name
+    /// Only workflows with this name
     #[arg(long)]
     name: Option<String>,
-    /// running, compensating, succeeded, failed, compensated, cancelled
+    /// Only workflows in this state: running, compensating, succeeded, failed, compensated, cancelled
     #[arg(long, value_parser = word::<WorkflowState>)]
     state: Option<WorkflowState>,
-    /// Most workflows to show
+    /// Maximum number of workflows to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Where a page before has ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -80,9 +80,9 @@ pub(crate) struct WorkflowListArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CancelArgs {
-    /// Its reference
+    /// Reference of the workflow
     r#ref: String,
-    /// Shown wherever the workflow is
+    /// Reason, shown with the workflow
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) struct CancelArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct SkipArgs {
-    /// Its reference
+    /// Reference of the workflow
     r#ref: String,
     /// Name of the node
     node: String,
@@ -101,9 +101,9 @@ pub(crate) struct SkipArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RerunArgs {
-    /// Its reference
+    /// Reference of the workflow
     r#ref: String,
-    /// JSON, in the place of the input that it had
+    /// JSON input, instead of the original input
     #[arg(long, short, value_name = "JSON")]
     input: Option<String>,
     #[command(flatten)]
@@ -112,9 +112,9 @@ pub(crate) struct RerunArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct GraphArgs {
-    /// Its reference
+    /// Reference of the workflow
     r#ref: String,
-    /// mermaid, dot or json
+    /// Format of the graph: mermaid, dot or json
     #[arg(long, value_parser = word::<GraphFormat>, default_value = "mermaid")]
     format: GraphFormat,
     #[command(flatten)]

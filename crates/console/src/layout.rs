@@ -2,11 +2,10 @@
 //! the page is on.
 
 use crate::{
-    api, assets,
+    addresses, api, assets,
     context::{self, Context},
     fault::Fault,
-    form, live, login, parts, preferences,
-    router::JSON_PATH,
+    form, parts,
     shell::quoted,
     view::{ACTIONS, View},
 };
@@ -58,7 +57,7 @@ pub(crate) fn page(context: &Context, view: View, status: StatusCode) -> Respons
     let live_of = is_live.then(|| {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.append_pair("of", &context.here());
-        format!("{}?{}", live::PATH, query.finish())
+        format!("{}?{}", addresses::LIVE, query.finish())
     });
     let body = html! {
         a.skip href="#main" { "To the page" }
@@ -119,7 +118,7 @@ fn header(context: &Context) -> Markup {
 /// Namespace, zone and theme.
 fn chooser(context: &Context) -> Markup {
     let back = context.here();
-    let preferences = context.href(preferences::PATH, &[("back", &back)]);
+    let preferences = context.href(addresses::PREFERENCES, &[("back", &back)]);
     html! {
         details.menu-box #context {
             summary title="Namespace and time zone" { (context.namespace) " · " span #zone-name { (context.zone.name) } }
@@ -129,7 +128,7 @@ fn chooser(context: &Context) -> Markup {
                     div.row { input #ns name="ns" value=(context.namespace) spellcheck="false" autocapitalize="none"; button type="submit" { "Go" } }
                     a href=(context.href("/console/namespaces", &[])) { "All namespaces" }
                 }
-                form method="post" action=(preferences::PATH) data-zone-form {
+                form method="post" action=(addresses::PREFERENCES) data-zone-form {
                     input type="hidden" name=(form::TOKEN) value=(context.form_token);
                     input type="hidden" name="back" value=(back);
                     label for="zone-quick" { "Times are shown in" }
@@ -143,7 +142,7 @@ fn chooser(context: &Context) -> Markup {
                 }
             }
         }
-        form method="post" action=(preferences::PATH) data-theme-form {
+        form method="post" action=(addresses::PREFERENCES) data-theme-form {
             input type="hidden" name=(form::TOKEN) value=(context.form_token);
             input type="hidden" name="back" value=(back);
             input type="hidden" name="theme" value=(if context.theme == Some("dark") { "light" } else { "dark" });
@@ -191,7 +190,7 @@ fn caller(context: &Context) -> Markup {
                         @if let Some(at) = me.expires_at_ms { (parts::fact("Expires", parts::time(context, at))) }
                     }
                     @if context.session.token().is_some() {
-                        form method="post" action=(login::LOGOUT_PATH) {
+                        form method="post" action=(addresses::LOGOUT) {
                             input type="hidden" name=(form::TOKEN) value=(context.form_token);
                             button #sign-out type="submit" { "Sign out" }
                         }
@@ -231,7 +230,7 @@ fn footer(context: &Context) -> Markup {
                     ul.calls {
                         @for call in &calls {
                             li {
-                                a href=(context.href(JSON_PATH, &[("call", call)])) { "GET " (call) }
+                                a href=(context.href(addresses::JSON, &[("call", call)])) { "GET " (call) }
                                 " " (parts::copy(&curl(context, "GET", call, None), "Copy as curl"))
                             }
                         }

@@ -22,7 +22,7 @@
 //!    becomes a whole page that says what the API said; one that concerns a part only is shown in its place: `parts::missing(&fault)`.
 //! 2. **Calls.** `context.api.get::<T>("/v1/things")` with the types of `punctual_protocol`; `api.send(..)` for changes. Every GET is
 //!    noted and is in the page's footer, with its JSON and as curl. Segments of a path go through `api::segment`.
-//! 3. **View.** `View::new("Things", "One sentence that describes it.")`, then `.part(markup)` for what stands still and
+//! 3. **View.** `View::new("Things", "One sentence that describes it.")`, then `.part(markup)` for what does not change and
 //!    `.live("id", markup)` for what changes. Links are made with `context.href("/console/things", &[("state", "dead")])`, which
 //!    keeps the namespace. Markup is maud, which escapes; never `PreEscaped` on anything that came from outside.
 //!    Times, numbers, references, badges, JSON, charts: `parts` and `texts`, so that they look alike everywhere. No inline style
@@ -39,18 +39,25 @@
 //! 7. **Test.** `crates/testkit/tests/all/console`: add the address to `pages::every_page`, which is walked over an empty and a filled engine,
 //!    with the corpus of injections, and has its headers checked; and a test of what the page does.
 
+// What all requests share, and what a page is given.
+mod addresses;
+mod context;
+mod kept;
+mod options;
+mod session;
+mod site;
+mod visit;
+
 // What every request passes.
 mod assets;
-mod context;
 mod headers;
-mod kept;
 mod live;
 mod login;
-mod options;
 mod preferences;
+mod reply;
 mod router;
-mod session;
 mod shown;
+mod submitted;
 
 // What the API is asked.
 mod api;

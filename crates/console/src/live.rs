@@ -2,16 +2,18 @@
 //! sent. Viewers of the same page with the same token share one rendering, and all renderings keep to a part of the time, so that
 //! fifty open consoles cost little. Streams are bounded in number and time; a page whose stream ends comes again.
 
+pub(crate) mod state;
 mod subscribers;
 mod viewport;
 
 use crate::{
     assets,
-    context::{Context, Visit, ZONE_COOKIE, theme},
+    context::{ZONE_COOKIE, theme},
     fault::Fault,
     options::Waiting,
-    router::Site,
     session::{Session, cookie},
+    site::Site,
+    visit::{self, Visit},
 };
 use axum::{
     extract::{Request, State},
@@ -31,11 +33,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use subscribers::{Full, Subscribers, Subscription};
+use subscribers::{Full, Subscription};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
-use viewport::{Fragment, RenderedLook, ShownViewport, Viewport, Viewports};
+use viewport::{Fragment, RenderedLook, ShownViewport, Viewport};
 
-pub(crate) const PATH: &str = "/console/live";
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(2);
 /// While a look lasts, its viewers hear this often that it does.
@@ -46,18 +47,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A page that found no place asks again after this.
 const FULL_FOR: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
-pub(crate) struct Live {
-    subscribers: Subscribers,
-    viewports: Viewports,
-}
-
-impl Live {
-    pub(crate) fn new(streams_max: usize, of_one_max: usize) -> Self {
-        Self { subscribers: Subscribers::new(streams_max, of_one_max), viewports: Viewports::default() }
-    }
-}
-
 /// `of` is the address of the page. Who it is is looked at before a place is taken.
 pub(crate) async fn stream(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
@@ -67,7 +56,7 @@ pub(crate) async fn stream(State(site): State<Arc<Site>>, request: Request) -> R
         return (StatusCode::NOT_FOUND, "no such page").into_response();
     };
     let hello = event("hello", &json!({"build": assets::build()}));
-    // What else fails is told by the first look.
+    // Other failures are reported by the first rendering.
     if caller(&site, &parts).await.is_err_and(|one| one.is_sign_in()) {
         return reported([hello, event("end", &json!({"why": "signed_out"}))]);
     }
@@ -148,7 +137,7 @@ struct Viewer {
     sent: HashMap<&'static str, Hash>,
     queue: VecDeque<Event>,
     is_over: bool,
-    /// Done when the API would take the token no more; None: nobody has looked yet.
+    /// Done when the API would no longer accept the token; None: not checked yet.
     refused: Option<Waiting>,
     _seat: Subscription,
 }
@@ -210,7 +199,7 @@ impl Viewer {
         self.is_over = true;
     }
 
-    /// A session that is over may have been lengthened by another page of its browser: this one comes again, and is told.
+    /// Another page of the browser may have extended a session that has ended: this page reconnects, and the answer says so.
     fn is_out(&self) -> bool {
         self.session_ends_ms.is_some_and(|one| one <= (self.site.options.now_ms)())
     }
@@ -267,7 +256,7 @@ async fn rendered(site: &Site, parts: &Parts, of: &Uri) -> RenderedLook {
         return RenderedLook::Fault("no such page".into());
     };
     let shown = async {
-        let mut context = Context::of(site, parts, of, params).await?;
+        let mut context = visit::context(site, parts, of, params).await?;
         context.is_live = true;
         let view = (page.show)(&context).await?;
         Ok::<_, Fault>((view, context.api.met_store_away()))

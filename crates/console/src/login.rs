@@ -1,13 +1,17 @@
 //! In and out. A token is shown once to the API; when that takes it, it goes into the cookie, and nowhere else.
 
 use crate::{
+    addresses::{self, HOME, LOGIN},
     api::Api,
-    context::{Visit, pairs},
+    context::pairs,
     fault::Fault,
     form::Form,
     layout,
-    router::{self, Site, put_cookie, to},
+    reply::{self, put_cookie, to},
     session,
+    site::Site,
+    submitted,
+    visit::Visit,
 };
 use axum::{
     extract::{Request, State},
@@ -18,29 +22,13 @@ use maud::{Markup, html};
 use punctual_protocol::Me;
 use std::sync::Arc;
 
-pub(crate) const PATH: &str = "/console/login";
-pub(crate) const LOGOUT_PATH: &str = "/console/logout";
-const HOME: &str = "/console";
 const AGAIN: &str = "again";
-/// Of somebody who is nobody yet.
+/// Of a form of a caller without a session.
 const FORM_MAX_BYTES: usize = 16 << 10;
-
-/// `next`: where one was.
-pub(crate) fn address(next: &str, why: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    if next != HOME {
-        query.append_pair("next", next);
-    }
-    if !why.is_empty() {
-        query.append_pair("why", why);
-    }
-    let query = query.finish();
-    if query.is_empty() { PATH.to_owned() } else { format!("{PATH}?{query}") }
-}
 
 /// The same once more, and only once.
 fn again(next: &str, why: &str) -> String {
-    let address = address(next, why);
+    let address = addresses::login(next, why);
     let separator = if address.contains('?') { '&' } else { '?' };
     format!("{address}{separator}{AGAIN}=1")
 }
@@ -55,7 +43,7 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
 fn next(text: Option<&str>) -> &str {
     let is_ours = |text: &&str| {
         (*text == HOME || text.starts_with("/console/") || text.starts_with("/console?"))
-            && !text.starts_with(PATH)
+            && !text.starts_with(LOGIN)
     };
     text.filter(is_ours).unwrap_or(HOME)
 }
@@ -88,9 +76,9 @@ pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Re
 
 pub(crate) async fn signed_in(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    // Nobody's form has no seal: it may come to another engine than the one that made it. Where it is from is looked at.
-    let own = match router::demand_site(&parts.headers) {
-        Ok(()) => router::own_form(&parts, body, FORM_MAX_BYTES).await,
+    // This form has no CSRF token: it may reach another engine than the one that made the page. Its origin is checked.
+    let own = match submitted::demand_site(&parts.headers) {
+        Ok(()) => submitted::own_form(&parts, body, FORM_MAX_BYTES).await,
         Err(fault) => Err(fault),
     };
     let form = match own {
@@ -100,7 +88,7 @@ pub(crate) async fn signed_in(State(site): State<Arc<Site>>, request: Request) -
     let next = next(form.get("next"));
     match taken(&site, &parts, &form).await {
         Ok(token) => {
-            let is_tls = site.options.is_tls || router::is_https(&parts.headers);
+            let is_tls = site.options.is_tls || reply::is_https(&parts.headers);
             let mut response = to(next);
             put_cookie(&mut response, &session::written(&token, (site.options.now_ms)(), is_tls));
             response
@@ -130,12 +118,12 @@ async fn taken(site: &Site, parts: &axum::http::request::Parts, form: &Form) -> 
 
 pub(crate) async fn signed_out(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    if let Err(fault) = router::sealed_form(&site, &parts, body).await {
-        return router::failed(&site, &parts, fault).await;
+    if let Err(fault) = submitted::sealed_form(&site, &parts, body).await {
+        return reply::failed(&site, &parts, fault).await;
     }
     let visit = Visit::of(&site, &parts.headers);
     site.kept.forget(visit.session.token().map(|token| blake3::hash(token.as_bytes())));
-    let mut response = to(&address(HOME, "out"));
+    let mut response = to(&addresses::login(HOME, "out"));
     session::cleared().iter().for_each(|cookie| put_cookie(&mut response, cookie));
     response
 }
@@ -152,7 +140,7 @@ fn page(
         p.help { "With a token of this server. A cookie of this browser keeps it until 12 hours after its last use." }
         @if let Some(said) = said { p.note role="status" { (said) } }
         @if let Some(fault) = fault { p.note.bad #login-fault role="alert" { (fault) } }
-        form #login method="post" action=(PATH) {
+        form #login method="post" action=(LOGIN) {
             input type="hidden" name="next" value=(next);
             label for="token" { "Token" }
             input #token type="password" name="token" required autofocus autocomplete="current-password"

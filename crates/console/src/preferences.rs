@@ -1,13 +1,17 @@
 //! Zone and theme: kept in cookies of the browser, and nowhere else. No session is needed, and nothing here is secret.
 
 use crate::{
+    addresses,
     context::{Context, THEME_COOKIE, ZONE_COOKIE},
     fault::Fault,
     form::{self, Form},
     layout, parts as look,
-    router::{self, Site, put_cookie, to},
+    reply::{self, put_cookie, to},
+    site::Site,
+    submitted,
     texts::{self, Zone},
     view::View,
+    visit,
 };
 use axum::{
     extract::{Request, State},
@@ -18,14 +22,13 @@ use maud::html;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
-pub(crate) const PATH: &str = "/console/preferences";
 const YEAR_S: u32 = 31_536_000;
 
 pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    match Context::of(&site, &parts, &parts.uri, Vec::new()).await {
+    match visit::context(&site, &parts, &parts.uri, Vec::new()).await {
         Ok(context) => layout::page(&context, view(&context), StatusCode::OK),
-        Err(fault) => router::failed(&site, &parts, fault).await,
+        Err(fault) => reply::failed(&site, &parts, fault).await,
     }
 }
 
@@ -33,7 +36,7 @@ fn view(context: &Context) -> View {
     let back = context.query("back").unwrap_or("/console");
     let names = texts::zone_names();
     let form = html! {
-        form.settings #preferences method="post" action=(PATH) {
+        form.settings #preferences method="post" action=(addresses::PREFERENCES) {
             input type="hidden" name=(form::TOKEN) value=(context.form_token);
             input type="hidden" name="back" value=(back);
             (look::field("zone", "Time zone", Some("All pages show times in this zone. The API uses UTC."), &html! {
@@ -59,9 +62,9 @@ fn view(context: &Context) -> View {
 
 pub(crate) async fn set(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let form = match router::sealed_form(&site, &parts, body).await {
+    let form = match submitted::sealed_form(&site, &parts, body).await {
         Ok(form) => form,
-        Err(fault) => return router::failed(&site, &parts, fault).await,
+        Err(fault) => return reply::failed(&site, &parts, fault).await,
     };
     match kept(&form, site.options.is_tls) {
         Ok(cookies) => {
@@ -73,7 +76,7 @@ pub(crate) async fn set(State(site): State<Arc<Site>>, request: Request) -> Resp
             cookies.iter().for_each(|cookie| put_cookie(&mut response, cookie));
             response
         }
-        Err(fault) => router::failed(&site, &parts, fault).await,
+        Err(fault) => reply::failed(&site, &parts, fault).await,
     }
 }
 

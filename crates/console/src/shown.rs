@@ -3,15 +3,17 @@
 //! was rendered before without looking again whether its caller may see it; that look waits for no database.
 
 use crate::{
-    context::{Context, FLASH_COOKIE, Visit, ZONE_COOKIE, theme, zone},
+    context::{FLASH_COOKIE, ZONE_COOKIE, theme, zone},
     fault::Fault,
     kept::{PageKey, Rendering, SessionState},
     layout,
     options::EngineView,
     parts as look,
-    router::{Site, failed, put_cookie, with_session},
+    reply::{failed, put_cookie, with_session},
     session::{LASTS_MS, cookie},
+    site::Site,
     texts,
+    visit::{self, Visit},
 };
 use axum::{
     body::Body,
@@ -73,7 +75,7 @@ async fn answer(site: &Arc<Site>, parts: &Parts) -> Response {
     }
 }
 
-/// None: nobody.
+/// None: the request has no session.
 fn who(site: &Site, parts: &Parts) -> Option<Hash> {
     Visit::of(site, &parts.headers).session.token().map(|token| blake3::hash(token.as_bytes()))
 }
@@ -114,7 +116,7 @@ async fn in_time(
 
 /// And whether it is of another request.
 async fn rendered(site: &Arc<Site>, parts: &Parts, viewport: PageKey) -> Option<(Arc<Rendering>, bool)> {
-    // What was done just now is seen, and told once: such a page is neither shared nor kept.
+    // The result of a change is shown once, on this page: it is neither shared nor kept.
     if cookie(&parts.headers, FLASH_COOKIE).is_some_and(|one| !one.is_empty()) {
         return Some((Arc::new(render(site, parts).await), false));
     }
@@ -152,7 +154,7 @@ async fn render(site: &Site, parts: &Parts) -> Rendering {
 async fn show(site: &Site, parts: &Parts) -> Result<(Response, bool), Fault> {
     let uri = &parts.uri;
     let (page, params) = site.find(uri.path()).ok_or(Fault::NotFound)?;
-    let context = Context::of(site, parts, uri, params).await?;
+    let context = visit::context(site, parts, uri, params).await?;
     let view = (page.show)(&context).await?;
     let mut response = layout::page(&context, view, StatusCode::OK);
     if context.flash.is_some() {

@@ -244,6 +244,11 @@ pub(crate) fn count(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { many })
 }
 
+/// The state of a task that changes only if a caller changes it.
+pub(crate) const fn has_ended(state: State) -> bool {
+    matches!(state, State::Succeeded | State::Dead | State::Cancelled | State::Stopped)
+}
+
 pub(crate) const fn state(state: State) -> &'static str {
     match state {
         State::Scheduled => "scheduled",

@@ -5,13 +5,17 @@
 mod address;
 mod attempts;
 mod audited;
+mod challenge;
+mod guarded;
 mod needs;
 mod who;
 
 pub use address::{Cidr, ClientAddress, TrustedProxies};
 pub(crate) use attempts::Attempts;
 pub(crate) use audited::Changed;
-pub(crate) use needs::{Guarded, Needs, Recorded, SCHEME, ScopeCheck};
+pub(crate) use challenge::challenged;
+pub(crate) use guarded::Guarded;
+pub(crate) use needs::{Needs, Recorded, SCHEME, ScopeCheck};
 pub(crate) use who::Who;
 
 use crate::{
@@ -25,13 +29,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use challenge::with_challenge;
 use needs::{Guard, Need};
 use punctual_domain::access::Permission;
 use punctual_engine::access::Identified;
 use punctual_protocol::Code;
 use std::net::IpAddr;
-
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"punctual\"");
 
 /// The layer.
 pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
@@ -39,13 +42,13 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let guard = app.needs.of(request.method(), route).cloned();
     if matches!(guard, Some(Guard::Open)) {
-        request.extensions_mut().insert(Who::nobody(address));
+        request.extensions_mut().insert(Who::unidentified(address));
         return next.run(request).await;
     }
     let who = match identify(&app, request.headers(), address).await {
         Ok(who) => who,
         Err(refusal) => {
-            return audited::refused(&app, &Who::nobody(address), guard.as_ref(), &request, refusal);
+            return audited::refused(&app, &Who::unidentified(address), guard.as_ref(), &request, refusal);
         }
     };
     let Some(Guard::Needs(need)) = guard else {
@@ -64,8 +67,8 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     with_challenge(response)
 }
 
-/// No such address, or no such method there: said to those who may ask. What the router knows and this does not, is run by
-/// nobody.
+/// No such address, or no such method there: reported to callers that are known. A route that the router has and this table
+/// does not have is never run.
 async fn unregistered(app: &App, who: Who, mut request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         request.extensions_mut().insert(who);
@@ -102,9 +105,9 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
     }
 }
 
-/// Of a call that anybody may make, and that tells more to some. A token that is not good is refused as everywhere: nobody finds
-/// out here faster than elsewhere which ones are good. Without one, and with a good one, nothing is asked of the store: it is for
-/// when that is unavailable.
+/// Of a call that needs no token, and that answers more with one. An invalid token is refused as everywhere, so that tokens cannot
+/// be guessed here faster than elsewhere. Without a token, and with a valid one, the store is not called: the answer is needed
+/// while the store is unavailable.
 pub(crate) async fn may_read_metrics(
     app: &App,
     headers: &HeaderMap,
@@ -140,16 +143,4 @@ fn permitted(who: &Who, need: &Need, headers: &HeaderMap) -> Result<(), Refusal>
             Err(Refusal::new(Code::AuthDenied, detail))
         }
     }
-}
-
-/// Says how to come in, where it was asked without a good token.
-pub(crate) fn challenged(refusal: Refusal) -> Response {
-    with_challenge(refusal.into_response())
-}
-
-fn with_challenge(mut response: Response) -> Response {
-    if response.status() == axum::http::StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
-    }
-    response
 }

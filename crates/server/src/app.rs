@@ -1,9 +1,10 @@
-//! What all requests share. Holds nothing that must survive the process.
+//! The state that all requests share. Holds nothing that must survive the process. Must never import a handler, a layer or
+//! the router: they all import this file.
 
 use crate::{
     access::{Attempts, Needs},
     listener::{Certificates, ConnectionLimits, Connections, TlsMeters},
-    metrics::HttpMeters,
+    metrics::http::HttpMeters,
     options::ServerOptions,
 };
 use punctual_domain::time::Millis;
@@ -49,6 +50,7 @@ impl App {
     pub(crate) fn new(
         engine: Engine,
         options: ServerOptions,
+        needs: &'static Needs,
         certificates: Option<Arc<Certificates>>,
         shutdown: CancellationToken,
     ) -> Shared {
@@ -61,7 +63,7 @@ impl App {
             connections,
             certificates,
             tls: TlsMeters::default(),
-            needs: crate::router::needs(),
+            needs,
             attempts: Attempts::default(),
             http: HttpMeters::default(),
             keyed: AtomicU64::new(0),

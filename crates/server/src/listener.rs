@@ -7,7 +7,9 @@ mod body;
 mod certificates;
 mod connection;
 mod connections;
+mod context;
 mod framing;
+mod handshakes;
 mod limits;
 mod refuse;
 mod stream;
@@ -15,13 +17,14 @@ mod stream;
 pub(crate) use activity::Reason;
 pub(crate) use certificates::{Certificates, ENDS_SOON_MS, Reloaded, reported};
 pub use certificates::{TlsError, TlsFiles};
-pub(crate) use connection::TlsFailure;
 pub(crate) use connections::{Connections, RefusedConnection};
+pub(crate) use handshakes::{TlsFailure, TlsMeters};
 pub(crate) use limits::ConnectionLimits;
 
 use crate::{app::Shared, options::ListenerOptions};
 use activity::Order;
 use axum::Router;
+use context::ListenerContext;
 use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
     server::conn::auto,
@@ -32,10 +35,7 @@ use socket2::SockRef;
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 use tokio::{
@@ -47,37 +47,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// A system that gives no descriptor is asked again after this; what waits at the port continues waiting.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 /// Connections that wait to be taken; the system bounds it by `net.core.somaxconn`. The runtime asks for so few that a few
-/// hundred callers who come at one instant are more: the system drops what is beyond, and whoever it meets begins again
+/// hundred callers who come at one instant are more: the system drops what is beyond, and those callers begin again
 /// after a second.
 const BACKLOG: i32 = 4_096;
 /// For connections that are cut to be gone.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
 const HTTP1_BUFFER_MAX_BYTES: usize = 64 << 10;
-
-/// How handshakes went, since the process began.
-#[derive(Debug, Default)]
-pub(crate) struct TlsMeters([AtomicU64; TlsFailure::ALL.len()]);
-
-impl TlsMeters {
-    fn fail(&self, why: TlsFailure) {
-        if let Some(tls_meter) = self.0.get(why as usize) {
-            tls_meter.fetch_add(1, Relaxed);
-        }
-    }
-
-    pub(crate) fn failed(&self, why: TlsFailure) -> u64 {
-        self.0.get(why as usize).map_or(0, |tls_meter| tls_meter.load(Relaxed))
-    }
-}
-
-/// What all connections share.
-struct ListenerContext {
-    app: Shared,
-    router: Router,
-    options: ListenerOptions,
-    http: auto::Builder<TokioExecutor>,
-    certificates: Option<Arc<Certificates>>,
-}
 
 /// Takes and serves connections until `shutdown`, and then until what is under way is answered, or `drain_timeout` is over.
 pub(crate) async fn run(listener: TcpListener, app: &Shared, router: Router, shutdown: &CancellationToken) {
@@ -178,7 +153,7 @@ impl ListenerContext {
         };
         self.app.connections.counts.refuse(refused);
         tracing::warn!(%peer, reason = refused.word(), "a connection was refused; see docs/http.md");
-        // Whoever speaks TLS would have to be shaken hands with before anything can be said.
+        // With TLS, an answer would need a handshake first.
         if refused != RefusedConnection::NotAProxy
             && self.certificates.is_none()
             && refusals.len() < REFUSALS_MAX

@@ -1,5 +1,9 @@
-//! Reads and changes the log filter of this process while it runs. It applies to the engine that is asked, and to no other.
-//! The process owner (the command line) applies it.
+//! The calls that read and change the log filter of this process while it runs. A change applies to the engine that answers,
+//! and to no other. Must never write the log itself: the command line does that, behind [`Log`].
+
+pub(crate) mod state;
+
+pub use state::{Log, LogFilters};
 
 use crate::{
     access::Changed,
@@ -9,95 +13,9 @@ use crate::{
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
-use parking_lot::Mutex;
-use punctual_domain::time::Millis;
-use punctual_protocol::{At, Code, LogFilter, PutLogFilter};
+use punctual_protocol::{Code, LogFilter, PutLogFilter};
 use serde_json::json;
-use std::{fmt, sync::Arc, time::Duration};
-
-/// The log of a process.
-pub trait Log: Send + Sync + fmt::Debug + 'static {
-    /// What it writes from now on; the error says what is wrong with the filter, and nothing has changed then.
-    fn set_filter(&self, filter: &str) -> Result<(), String>;
-}
-
-/// Cheap to clone; all clones are the same.
-#[derive(Clone, Debug)]
-pub struct LogFilters(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    log: Box<dyn Log>,
-    started_with: String,
-    current: Mutex<CurrentFilter>,
-}
-
-#[derive(Clone, Debug)]
-struct CurrentFilter {
-    filter: String,
-    until: Option<Millis>,
-    /// How often it was set: what was to end an earlier one leaves a later one alone.
-    sets: u64,
-}
-
-impl LogFilters {
-    #[must_use]
-    pub fn new(log: Box<dyn Log>, started_with: String) -> Self {
-        let current = CurrentFilter { filter: started_with.clone(), until: None, sets: 0 };
-        Self(Arc::new(Inner { log, started_with, current: Mutex::new(current) }))
-    }
-
-    /// What it took the place of, and what stands since.
-    fn set(
-        &self,
-        filter: Option<&str>,
-        until: Option<Millis>,
-    ) -> Result<(CurrentFilter, CurrentFilter), String> {
-        let mut current = self.0.current.lock();
-        let before = current.clone();
-        self.put(&mut current, filter, until)?;
-        Ok((before, current.clone()))
-    }
-
-    fn put(
-        &self,
-        current: &mut CurrentFilter,
-        filter: Option<&str>,
-        until: Option<Millis>,
-    ) -> Result<(), String> {
-        let filter = filter.unwrap_or(&self.0.started_with);
-        self.0.log.set_filter(filter)?;
-        *current = CurrentFilter { filter: filter.to_owned(), until, sets: current.sets + 1 };
-        Ok(())
-    }
-
-    /// Back to what it was started with, unless it was set again.
-    fn end(&self, set: u64) {
-        let mut current = self.0.current.lock();
-        if current.sets != set {
-            return;
-        }
-        match self.put(&mut current, None, None) {
-            Ok(()) => {
-                tracing::info!(filter = self.0.started_with, "what is logged is as at the start again");
-            }
-            Err(error) => tracing::error!(error, "what is logged could not be set back"),
-        }
-    }
-
-    fn current(&self) -> LogFilter {
-        self.shown(self.0.current.lock().clone())
-    }
-
-    fn shown(&self, CurrentFilter { filter, until, .. }: CurrentFilter) -> LogFilter {
-        LogFilter {
-            filter,
-            started_with: self.0.started_with.clone(),
-            until: until.map(|at| At::from_ms(at.0)),
-            until_ms: until.map(|at| at.0),
-        }
-    }
-}
+use std::time::Duration;
 
 fn filters(app: &App) -> Result<&LogFilters, Refusal> {
     let none = || Refusal::new(Code::RequestUnknownRoute, "the log of this server cannot be changed");
@@ -150,40 +68,4 @@ pub(crate) async fn put_log_filter(State(app): State<Shared>, Body(body): Body) 
         reason: None,
     };
     Ok(changed.reported_with(answer::json(StatusCode::OK, &after)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What it was told, and a fault for one filter.
-    #[derive(Debug, Default)]
-    struct RecordingLog(Arc<Mutex<Vec<String>>>);
-
-    impl Log for RecordingLog {
-        fn set_filter(&self, filter: &str) -> Result<(), String> {
-            if filter == "bad" {
-                return Err("no level".to_owned());
-            }
-            self.0.lock().push(filter.to_owned());
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn one_that_ends_leaves_a_later_one_alone() {
-        let log = RecordingLog::default();
-        let reported = Arc::clone(&log.0);
-        let filters = LogFilters::new(Box::new(log), "info".to_owned());
-        let (_, first) = filters.set(Some("debug"), Some(Millis(5))).unwrap();
-        let (before, second) = filters.set(Some("trace"), None).unwrap();
-        assert_eq!((before.filter, second.filter.as_str()), ("debug".to_owned(), "trace"));
-        filters.end(first.sets);
-        assert_eq!((filters.current().filter, filters.current().until_ms), ("trace".to_owned(), None));
-        assert!(filters.set(Some("bad"), None).is_err());
-        assert_eq!(filters.current().filter, "trace", "nothing has changed");
-        filters.end(second.sets);
-        assert_eq!(filters.current().filter, "info");
-        assert_eq!(*reported.lock(), ["debug", "trace", "info"]);
-    }
 }

@@ -4,11 +4,10 @@
 mod connections;
 mod databases;
 mod exposition;
-mod http;
+pub(crate) mod http;
 mod process;
 mod queues;
 
-pub(crate) use http::HttpMeters;
 pub(crate) mod render;
 
 use punctual_engine::QUEUES_REPORTED_SEPARATELY;

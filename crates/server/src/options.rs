@@ -1,6 +1,6 @@
 //! What an operator may set of the server, with its defaults. Sizes are bytes.
 
-use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::LogFilters};
+use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::state::LogFilters};
 use punctual_bulk::Runner;
 use punctual_cluster::Watcher;
 use punctual_protocol::limits;
@@ -51,7 +51,7 @@ pub struct ListenerOptions {
     pub tls: Option<TlsFiles>,
     /// Who may say for whom it speaks (`X-Forwarded-For`, `Forwarded`).
     pub trusted_proxies: TrustedProxies,
-    /// Nobody but these, and this machine, is taken.
+    /// Only connections of these proxies, and of this machine, are accepted.
     pub only_proxies: bool,
     /// Connections at once. More are answered with 503, unless idle ones can make room.
     pub connections_max: Option<usize>,
@@ -67,7 +67,7 @@ pub struct ListenerOptions {
     pub idle_timeout: Duration,
     /// Within this an answer must have been taken, or 64 KiB more of it.
     pub write_timeout: Duration,
-    /// For a connection that was told to finish and has nothing under way.
+    /// For a connection that is to finish and has no request under way.
     pub close_timeout: Duration,
     /// Requests at once on one connection of HTTP/2.
     pub http2_streams_max: u32,

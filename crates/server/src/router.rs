@@ -27,7 +27,7 @@ use utoipa_axum::routes;
 
 /// The whole interface as a router, for tests and for embedding; [`crate::serve`] is the way to run it.
 pub fn router(engine: Engine, options: ServerOptions) -> Router {
-    routes(&App::new(engine, options, None, CancellationToken::new()))
+    routes(&App::new(engine, options, needs(), None, CancellationToken::new()))
 }
 
 /// The document that `/openapi.json` serves.
@@ -266,7 +266,7 @@ mod tests {
         };
         let options = Options { admin_token: Some(SecretHash::of("a word")), ..Options::default() };
         let engine = Engine::new(backends, options);
-        App::new(engine, ServerOptions::default(), None, CancellationToken::new())
+        App::new(engine, ServerOptions::default(), needs(), None, CancellationToken::new())
     }
 
     async fn status(router: &Router, method: Method, path: &str) -> u16 {

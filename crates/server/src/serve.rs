@@ -31,7 +31,7 @@ pub fn serve(
         let drain_timeout = options.drain_timeout;
         let certificates = options.listener.tls.clone().map(Certificates::load).transpose();
         let certificates = certificates.map_err(|error| std::io::Error::other(reported(&error)))?;
-        let app = App::new(engine, options, certificates.clone(), shutdown.clone());
+        let app = App::new(engine, options, router::needs(), certificates.clone(), shutdown.clone());
         // Ends with this.
         let mut beside = JoinSet::new();
         if let Some(certificates) = certificates {

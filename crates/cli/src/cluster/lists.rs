@@ -1,6 +1,6 @@
 //! Events, engines, partitions and alerts as tables, or as they came.
 
-use super::{AskArgs, EventsArgs, PartitionsArgs};
+use super::args::{AskArgs, EventsArgs, PartitionsArgs};
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},

@@ -1,6 +1,6 @@
 //! The whole cluster in numbers.
 
-use super::StatsArgs;
+use super::args::StatsArgs;
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form, count},

@@ -1,7 +1,7 @@
 //! What happens to the cluster as it happens: events in their order, and alerts that begin and end. A server that is unavailable for a
 //! while is waited for.
 
-use super::{TailArgs, lists};
+use super::{args::TailArgs, lists};
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},

@@ -1,6 +1,6 @@
 //! The cluster live: one page, drawn again and again. Where the output is no terminal, page after page.
 
-use super::{TopArgs, lists, stats};
+use super::{args::TopArgs, lists, stats};
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},

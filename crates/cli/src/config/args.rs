@@ -16,16 +16,17 @@ pub(crate) struct SettingArgs {
     /// Directory of the embedded store [default: ./punctual-data] [env: PUNCTUAL_DATA]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Durable store [default: sqlite://DATA/punctual.db] [env: PUNCTUAL_STORE_URL]
+    /// URL of the durable store [default: sqlite://DATA/punctual.db] [env: PUNCTUAL_STORE_URL]
     #[arg(long, value_name = "URL")]
     store_url: Option<String>,
-    /// Near future, in Redis [default: memory beside a file, a mysql store alone] [env: PUNCTUAL_HOT_URL]
+    /// URL of the Redis for tasks that are due soon [default: memory with an sqlite store, none with a mysql store] [env:
+    /// PUNCTUAL_HOT_URL]
     #[arg(long, value_name = "URL")]
     hot_url: Option<String>,
-    /// What is logged [default: info] [env: PUNCTUAL_LOG_FILTER]
+    /// Log filter, such as info,punctual_engine=debug [default: info] [env: PUNCTUAL_LOG_FILTER]
     #[arg(long, value_name = "FILTER")]
     log_filter: Option<String>,
-    /// text or json [default: text] [env: PUNCTUAL_LOG_FORMAT]
+    /// Log format, text or json [default: text] [env: PUNCTUAL_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
     /// Any setting by its key, such as engine.horizon_ms=600000; `punctual config` lists them

@@ -23,10 +23,11 @@ use std::process::ExitCode;
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     settings: SettingArgs,
-    /// Print a configuration file instead: every key explained, with its default as a comment, or as it is set
+    /// Print a configuration file instead: every key with an explanation; keys that are not set are comments with their
+    /// defaults
     #[arg(long, conflicts_with = "json")]
     init: bool,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is in effect where nobody set anything and the value follows from others.
+/// The effective value of a key that is not set and follows from other keys.
 fn followed(key: &str, layers: &Layers, settings: &Settings) -> Result<Option<String>, super::Error> {
     let payloads = &settings.payloads;
     Ok(match key {

@@ -1,9 +1,9 @@
 //! The file of the embedded store.
 
 use super::{
-    Findings, finding, limited,
+    findings::{Findings, finding, limited, unanswered},
     list::{FILE_INTEGRITY, FILE_LOG, FILE_SCHEMA, Judged},
-    unanswered, verdicts,
+    verdicts,
 };
 use punctual_store::{SqliteDoctor, SqliteFacts};
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! This machine, and the directories that the settings name: free room, whether they can be written, limits, the clock.
 
 use super::{
-    Findings, certificate, finding,
+    certificate,
+    findings::{Findings, finding, unanswered},
     list::{CALLERS, CERTIFICATE, CLOCK, DESCRIPTORS, Judged, KEY, PLACE_DISK, PLACE_WRITABLE},
     verdicts,
 };
@@ -131,7 +132,7 @@ pub(super) fn disk(directory: &Path) -> Judged {
             statvfs.f_bavail.saturating_mul(statvfs.f_frsize),
             statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
         ),
-        Err(error) => super::unanswered(&error.to_string()),
+        Err(error) => unanswered(&error.to_string()),
     }
 }
 

@@ -1,13 +1,14 @@
 //! One database: asked side by side, each question on a connection of its own.
 
 use super::{
-    Findings, certificate, finding, limited,
+    certificate,
+    findings::{Findings, finding, limited, unanswered},
     list::{
         Check, Judged, MYSQL_BUCKETS, MYSQL_CLOCK, MYSQL_COMMIT, MYSQL_DURABILITY, MYSQL_ISOLATION,
         MYSQL_PACKET, MYSQL_REACH, MYSQL_RIGHTS, MYSQL_SCHEMA, MYSQL_TIME_ZONE, MYSQL_TIMEOUTS, MYSQL_TLS,
         MYSQL_VERSION, PLACE_DISK,
     },
-    machine, unanswered, verdicts,
+    machine, verdicts,
 };
 use crate::clock::SystemClock;
 use punctual_contract::Clock as _;
@@ -70,7 +71,7 @@ pub(super) async fn examine(url: &str, allows_weak_durability: bool, clock: &Sys
     found
 }
 
-fn unreachable(at: &str, said: &str) -> super::Finding {
+fn unreachable(at: &str, said: &str) -> super::list::Finding {
     let way_out = "see that the server runs, and host, port, user, password and database of store.url";
     finding(&MYSQL_REACH, at, Judged::wrong(said, way_out))
 }

@@ -1,12 +1,13 @@
 //! The Redis of `hot.url`, however many servers it is.
 
 use super::{
-    Findings, certificate, finding, limited,
+    certificate,
+    findings::{Findings, LIMIT, finding, limited, unanswered},
     list::{
         Check, Judged, REDIS_AOF, REDIS_CLOCK, REDIS_EVICTION, REDIS_MARKER, REDIS_MEMORY, REDIS_REACH,
         REDIS_SCRIPT, REDIS_TLS, REDIS_VERSION,
     },
-    machine, unanswered, verdicts,
+    machine, verdicts,
 };
 use crate::{
     clock::SystemClock,
@@ -27,7 +28,7 @@ pub(super) async fn examine(
     clock: &SystemClock,
 ) -> Findings {
     let at = shown_hot_url(redis_url);
-    let doctor = match RedisDoctor::new(redis_url, &place.prefix, super::LIMIT) {
+    let doctor = match RedisDoctor::new(redis_url, &place.prefix, LIMIT) {
         Ok(doctor) => doctor,
         Err(error) => return vec![unreachable(&at, &error.to_string())],
     };
@@ -55,7 +56,7 @@ pub(super) async fn examine(
     found
 }
 
-fn unreachable(at: &str, said: &str) -> super::Finding {
+fn unreachable(at: &str, said: &str) -> super::list::Finding {
     let way_out = "see that the server runs, and host, port, user and password of hot.url";
     finding(&REDIS_REACH, at, Judged::wrong(said, way_out))
 }

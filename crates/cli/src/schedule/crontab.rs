@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, io::Read as _, process::ExitCode};
 /// Characters of a description.
 const DESCRIPTION_MAX_CHARS: usize = 1_024;
 
-/// Make a schedule of each line of a crontab, read as Debian's cron reads it
+/// Create a schedule for each line of a crontab, with the rules of Debian's cron
 ///
 /// The tasks have the kind `command` and the payload {"command": "...", "env": {...}}, with "input" where the line has an
 /// unescaped %, and "user" of a system's crontab; run them with
@@ -29,21 +29,21 @@ const DESCRIPTION_MAX_CHARS: usize = 1_024;
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CrontabArgs {
-    /// The file; `-`: from stdin, as of `crontab -l`
+    /// Crontab file; `-` reads stdin, such as the output of `crontab -l`
     file: String,
-    /// The queue of the tasks
+    /// Queue of the tasks
     #[arg(long, short)]
     queue: String,
-    /// What the names of the schedules begin with; the number of the line follows
+    /// Prefix of the names of the schedules; the line number follows
     #[arg(long, default_value = "crontab-")]
     prefix: String,
-    /// Of the machine that the crontab is of; for the lines below `CRON_TZ=...` or `TZ=...` that counts
+    /// Time zone of the machine that the crontab is from; for lines below a `CRON_TZ=...` or `TZ=...` that zone applies
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Lines have a user after the fields, as in /etc/crontab
+    /// Lines have a user after the time fields, as in /etc/crontab
     #[arg(long)]
     system: bool,
-    /// Change nothing: show what would be made
+    /// Change nothing; show what would be created
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

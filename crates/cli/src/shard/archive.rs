@@ -1,7 +1,7 @@
 //! `punctual shard archive`: the housekeeping of old buckets, once and now, as engines do it every minute; and what it
 //! would do. Safe beside running engines: it works under the same lock, in the same steps.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     archive::{bucket_options, of_mysql},
     audited::{Audited, audited},
@@ -22,10 +22,10 @@ use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 pub(crate) struct ArchiveArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Where the archives are: the same as that of the engines (file:///directory, s3://bucket/prefix)
+    /// URL of the archives, the same as that of the engines (file:///directory, s3://bucket/prefix)
     #[arg(long, value_name = "URL", env = "PUNCTUAL_ARCHIVE_URL")]
     archive_url: Option<String>,
-    /// How old a bucket must be
+    /// Minimum age of a bucket, in days
     #[arg(
         long,
         value_name = "DAYS",
@@ -34,10 +34,10 @@ pub(crate) struct ArchiveArgs {
         value_parser = clap::value_parser!(u32).range(1..=3_650)
     )]
     after_days: u32,
-    /// Most tasks that are copied, while nobody can write, when a bucket is cut: more than 10,000 only at a quiet hour
+    /// Maximum number of tasks to copy when a bucket is cut. Writes wait meanwhile: use more than 10,000 only at a quiet hour
     #[arg(long, value_name = "ROWS", default_value_t = 10_000)]
     cut_rows: u32,
-    /// Only say what would be done, and why
+    /// Only report what would be done, and why
     #[arg(long)]
     dry_run: bool,
 }

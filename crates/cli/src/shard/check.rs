@@ -1,7 +1,7 @@
 //! `punctual shard check`: whether every task of each database is accounted for. Says so by its exit code; repairs
 //! nothing.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::output::{self, Form, count};
 use anyhow::Result;
 use punctual_contract::store::Books;

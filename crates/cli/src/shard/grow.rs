@@ -1,7 +1,7 @@
 //! `punctual shard add`: makes the databases at the end of the list members of the cluster. They have no partitions until
 //! some are moved there.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     audited::{Audited, audited},
     clock::SystemClock,

@@ -1,6 +1,6 @@
 //! `punctual shard list`: each database with its partitions, sizes and owners, as its server estimates them.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     clock::SystemClock,
     output::{self, Form, count},

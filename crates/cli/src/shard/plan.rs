@@ -15,7 +15,7 @@ use delay::Delay;
 use need::{Load, Mode, Need};
 use std::{collections::BTreeMap, ops::RangeInclusive, process::ExitCode, time::Duration};
 
-/// Work out shards, buckets, memory and machines for a load; nothing is opened or changed
+/// Calculate shards, buckets, memory and machines for a load; opens and changes nothing
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
     /// Tasks per second, on average
@@ -24,37 +24,37 @@ pub(crate) struct PlanArgs {
     /// Tasks per day, such as 200000000
     #[arg(long, value_name = "TASKS")]
     per_day: Option<u64>,
-    /// The busiest hour against the average
+    /// Load of the busiest hour, relative to the average
     #[arg(long, value_name = "FACTOR", default_value_t = 3.0)]
     peak: f64,
     /// How long tasks wait: points of the distribution, such as p50=1h,p99=2d,max=7d, or the mean, mean=6h
     #[arg(long, value_name = "PROFILE", default_value = "mean=1h")]
     delay: Delay,
-    /// Bytes of a payload, on average
+    /// Average size of a payload, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload: u32,
-    /// How long finished tasks stay in their bucket: whole days
+    /// How long finished tasks stay in their bucket, in whole days
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, default_value = "7d")]
     keep: Duration,
     /// How far ahead tasks are held in Redis, 10s to 7d
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, default_value = "1h")]
     horizon: Duration,
-    /// Rows of one bucket in one database, at most
+    /// Maximum number of rows of one bucket in one database
     #[arg(long, value_name = "ROWS", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     row_limit: u64,
     /// Cores of each database server and of each engine's machine
     #[arg(long, value_name = "CORES", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     cores: u32,
-    /// Engines [default: as many as the peak needs, and one that may fail]
+    /// Number of engines [default: as many as the peak needs, and one that may fail]
     #[arg(long, value_name = "ENGINES", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     engines: Option<u64>,
     /// How executors get their tasks
     #[arg(long, value_enum, default_value_t = Mode::Pull)]
     mode: Mode,
-    /// Nothing but the settings, as `serve` takes them in its file
+    /// Print only the settings, as a configuration file for `serve`
     #[arg(long, conflicts_with = "json")]
     settings: bool,
-    /// One JSON document
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }

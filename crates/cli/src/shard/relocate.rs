@@ -1,7 +1,7 @@
 //! `punctual shard move`, `split` and `moves`: partitions change their database while engines run. Can be stopped at any
 //! moment and run again.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     audited::{Audited, audited},
     clock::SystemClock,
@@ -27,13 +27,13 @@ pub(crate) struct MoveArgs {
         conflicts_with = "from"
     )]
     partition: Vec<u16>,
-    /// All partitions of this database instead
+    /// Move all partitions of this database
     #[arg(long, value_name = "SHARD")]
     from: Option<usize>,
-    /// The database they go to, by its number in `shard list`
+    /// Target database, by its number in `shard list`
     #[arg(long, value_name = "SHARD", required_unless_present = "undo")]
     to: Option<usize>,
-    /// Take moves back that were begun and are not decided
+    /// Undo moves that were begun and have not switched to the target yet
     #[arg(long, conflicts_with_all = ["to", "from"])]
     undo: bool,
 }
@@ -42,10 +42,10 @@ pub(crate) struct MoveArgs {
 pub(crate) struct SplitArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// The database that gives half of its partitions away
+    /// Source database, which loses half of its partitions
     #[arg(long, value_name = "SHARD")]
     from: usize,
-    /// The database that gets them
+    /// Target database
     #[arg(long, value_name = "SHARD")]
     to: usize,
 }

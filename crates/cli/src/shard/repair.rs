@@ -1,6 +1,6 @@
 //! `punctual shard repair`: settles what `shard check` finds, and says what it did.
 
-use super::StoreArgs;
+use super::store_args::StoreArgs;
 use crate::{
     audited::{Audited, audited},
     output::{self, count},
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Say what would be done, and change nothing
+    /// Change nothing; only report what would be done
     #[arg(long)]
     dry_run: bool,
 }

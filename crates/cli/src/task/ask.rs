@@ -17,10 +17,10 @@ const KEY: &str = "key:";
 /// Show a task with its history, by reference or by your own id
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    /// What the insert answered as `ref`, or your own key, as key:KEY
+    /// Reference of the task (`ref` in the answer of the insert), or your own key as key:KEY
     #[arg(required_unless_present = "task_id", conflicts_with = "task_id")]
     reference: Option<String>,
-    /// Your own id: shows all its versions, the highest first
+    /// Your own id; shows all its versions, highest first
     #[arg(long, allow_negative_numbers = true)]
     task_id: Option<i64>,
     /// Only this version
@@ -67,7 +67,7 @@ fn meaning(given: &str) -> String {
 /// Explain why a task has not run, and what happens next
 #[derive(Args, Debug)]
 pub(crate) struct WhyArgs {
-    /// What the insert answered as `ref`
+    /// Reference of the task (`ref` in the answer of the insert)
     reference: String,
     #[command(flatten)]
     connect: ConnectArgs,

@@ -17,59 +17,59 @@ use std::{process::ExitCode, time::Duration};
 
 #[derive(Args, Debug)]
 pub(crate) struct RefArgs {
-    /// What the insert answered as `ref`
+    /// Reference of the task (`ref` in the answer of the insert)
     #[arg(required = true)]
     references: Vec<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
 
-/// Withdraw tasks that have not fired
+/// Cancel tasks that have not fired
 #[derive(Args, Debug)]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
     refs: RefArgs,
-    /// Also withdraw what has fired and waits, and ask a running executor to stop
+    /// Also cancel tasks that have fired and wait, and ask executors to stop those that run
     #[arg(long)]
     stop_if_fired: bool,
 }
 
-/// Put tasks that no executor has among the dead, where they can be looked at and redriven
+/// Move tasks that no executor holds to the dead letters, where they can be inspected and redriven
 #[derive(Args, Debug)]
 pub(crate) struct BuryArgs {
     #[command(flatten)]
     refs: RefArgs,
-    /// Their last error from then on
+    /// Reason; becomes the last error of the tasks
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Change time, priority, payload or queue of a task that has not fired; of a dead one, which stays dead until it is redriven,
-/// priority, payload, attempts and timeout
+/// Change the due time, priority, payload or queue of a task that has not fired; or priority, payload, attempts and timeout of
+/// a dead task, which stays dead until it is redriven
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("changed").required(true).multiple(true))]
 pub(crate) struct RescheduleArgs {
-    /// What the insert answered as `ref`
+    /// Reference of the task (`ref` in the answer of the insert)
     reference: String,
-    /// Fire after this long from now
+    /// Delay from now until the task fires
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, conflicts_with = "at", group = "changed")]
     delay: Option<Duration>,
-    /// Fire at this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
+    /// Time at which the task fires: RFC 3339, or local time, such as "2026-11-24 09:00"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant, group = "changed")]
     at: Option<String>,
-    /// 1 (first) to 5 (last)
+    /// Priority, 1 (first) to 5 (last)
     #[arg(long, group = "changed")]
     priority: Option<u8>,
-    /// JSON, or @ and a file with JSON, or @- for stdin
+    /// JSON, or @FILE to read it from a file, or @- for stdin
     #[arg(long, value_name = "JSON|@FILE", group = "changed")]
     payload: Option<String>,
-    /// Another queue of its namespace
+    /// Move the task to this queue of its namespace
     #[arg(long, value_name = "QUEUE", group = "changed")]
     queue: Option<String>,
-    /// How many attempts a dead task has after its redrive
+    /// Maximum number of attempts after a redrive, of a dead task
     #[arg(long, value_name = "NUMBER", group = "changed")]
     max_attempts: Option<u32>,
-    /// How long an attempt of a dead task may run after its redrive
+    /// Maximum run time of an attempt after a redrive, of a dead task
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, group = "changed")]
     timeout: Option<Duration>,
     #[command(flatten)]

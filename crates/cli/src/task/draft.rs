@@ -17,9 +17,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 ///   punctual task insert --queue mail --kind welcome --delay 5s --payload '{"to":"ada"}'
 ///   punctual task insert --file tasks.ndjson --rejects rejected.ndjson
 ///
-/// A file has one task a line, as POST /v1/tasks takes it. Lines that are refused are reported
-/// by number and do not hold back the others. Loading a file again is safe for lines with a
-/// `task_id`: such a task is not inserted twice.
+/// A file has one task per line, in the format of POST /v1/tasks. Rejected lines are reported by
+/// number and do not stop the others. A file can be loaded again if its lines have a `task_id`:
+/// such a task is not inserted twice.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct InsertArgs {
@@ -34,55 +34,55 @@ pub(crate) struct InsertArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "One task")]
 struct DraftArgs {
-    /// The lane it goes through
+    /// Queue of the task
     #[arg(long, short, required_unless_present = "file", conflicts_with = "file")]
     queue: Option<String>,
-    /// Selects the handler
+    /// Kind of the task; selects the handler
     #[arg(long, short, requires = "queue")]
     kind: Option<String>,
-    /// Your own id; an insert with the same id and version does not make a second task
+    /// Your own id, a number; a second insert with the same id and version creates no second task
     #[arg(long, requires = "queue", allow_negative_numbers = true)]
     task_id: Option<i64>,
-    /// Your own identity in words, instead of a number: up to 128 bytes. `punctual task get key:KEY` finds it
+    /// Your own key, text instead of a number, up to 128 bytes. `punctual task get key:KEY` finds the task
     #[arg(long, requires = "queue", conflicts_with = "task_id")]
     key: Option<String>,
-    /// What becomes of a task that stands under the same id or key: replace (one that has not begun), keep or fail
+    /// If a task with the same id or key exists: replace it (unless it has begun), keep it, or fail
     #[arg(long, requires = "queue", value_name = "WORD", value_parser = word::<OnConflict>)]
     on_conflict: Option<OnConflict>,
-    /// For people
+    /// Name for display
     #[arg(long, requires = "queue")]
     name: Option<String>,
-    /// A higher version supersedes a lower one
+    /// Version of the task; a higher version supersedes a lower one
     #[arg(long, requires = "queue")]
     task_version: Option<i64>,
-    /// 1 (first) to 5 (last)
+    /// Priority, 1 (first) to 5 (last)
     #[arg(long, requires = "queue")]
     priority: Option<u8>,
-    /// Fire after this long, such as 500ms, 5s, 1h30m, 7d
+    /// Delay until the task fires, such as 500ms, 5s, 1h30m, 7d
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, requires = "queue", conflicts_with = "at")]
     delay: Option<Duration>,
-    /// Fire at this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
+    /// Time at which the task fires: RFC 3339, or local time, such as "2026-11-24 09:00"
     #[arg(long, value_name = "INSTANT", value_parser = times::instant, requires = "queue")]
     at: Option<String>,
-    /// JSON, or @ and a file with JSON, or @- for stdin
+    /// JSON, or @FILE to read it from a file, or @- for stdin
     #[arg(long, short, value_name = "JSON|@FILE", requires = "queue")]
     payload: Option<String>,
-    /// Attempts in all
+    /// Maximum number of attempts
     #[arg(long, requires = "queue")]
     max_attempts: Option<u32>,
     /// Retry policy as JSON, such as '{"strategy":"fixed","delay_ms":"5m"}'
     #[arg(long, value_name = "JSON", value_parser = retry, requires = "queue")]
     retry: Option<Retry>,
-    /// How long one attempt may run
+    /// Maximum run time of one attempt
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, requires = "queue")]
     timeout: Option<Duration>,
-    /// How long after its time an attempt may still begin
+    /// How long after its due time an attempt may still begin
     #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, requires = "queue")]
     deadline: Option<Duration>,
-    /// Text to search by; may be repeated
+    /// Label to search by; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair, requires = "queue")]
     labels: Vec<(String, String)>,
-    /// W3C trace context that the task belongs to, or those of a file that name none
+    /// W3C trace context of the task, or of those tasks of a file that have none
     #[arg(long, value_name = "CONTEXT", env = "TRACEPARENT", hide_env_values = true)]
     traceparent: Option<String>,
 }
@@ -131,7 +131,7 @@ impl DraftArgs {
     }
 }
 
-/// JSON as it stands, or the content of a file.
+/// JSON as it is given, or the content of a file.
 pub(super) fn payload(text: &str) -> Result<Json> {
     let text = match text.strip_prefix('@') {
         None => text.to_owned(),

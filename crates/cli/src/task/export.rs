@@ -18,37 +18,40 @@ const PAGE: u32 = 1_000;
 /// An export outlasts a server that is restarted.
 const TRIES: u32 = 12;
 
-/// Write tasks to stdout, one a line (NDJSON), the newest first
+/// Write tasks to stdout, one per line (NDJSON), newest first
 ///
 /// Examples:
 ///   punctual task export --queue mail --state dead > dead.ndjson
 ///   punctual task export --queue mail --as-inserts | punctual task import - --url http://other:7450
 ///   punctual task export --state-file export.state >> all.ndjson
 ///
-/// Without filters all tasks of the namespace. Histories are left out.
+/// Without filters, all tasks of the namespace are written. Histories are not included.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ExportArgs {
+    /// Only tasks of this queue
     #[arg(long, short)]
     queue: Option<String>,
-    /// scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
+    /// Only tasks in this state: scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
     #[arg(long, value_parser = word::<State>)]
     state: Option<State>,
+    /// Only tasks of this kind
     #[arg(long, short)]
     kind: Option<String>,
+    /// Only tasks with this label
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// Due at or after this instant: RFC 3339, a time of this zone, or how far ahead, such as 1h30m, "2d ago"
+    /// Due at or after this time: RFC 3339, local time, or a duration from now or ago, such as 1h30m or "2d ago"
     #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_after: Option<TimeBound>,
-    /// Due before this instant
+    /// Due before this time
     #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_before: Option<TimeBound>,
-    /// What was asked for, as an insert and `punctual task import` take it, instead of the task as it stands
+    /// Write each task as an insert, in the format that `punctual task import` reads, instead of its current state
     #[arg(long)]
     as_inserts: bool,
-    /// Keep in this file how far it came, and go on there when it is there: append the output then. A page that was
-    /// written just before a crash is written again
+    /// Record the progress in this file. If the file exists, the export continues from there: append its output. A page that
+    /// was written just before a crash is written again
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
     #[command(flatten)]
@@ -91,7 +94,7 @@ pub(crate) async fn run(args: ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was not taken (a full disk, nobody who reads) ends it.
+/// An output that fails (a full disk, a closed pipe) ends the export.
 pub(crate) async fn write(client: &Client, tasks: &[Task], as_inserts: bool) -> Result<()> {
     let mut lines = Vec::new();
     for task in tasks {

@@ -27,7 +27,7 @@ use tokio::{
 #[derive(Args, Debug)]
 #[command(next_help_heading = "A file of tasks")]
 pub(super) struct FileArgs {
-    /// One task a line (NDJSON); - reads stdin
+    /// File with one task per line (NDJSON); - reads stdin
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -40,17 +40,18 @@ pub(super) struct FileArgs {
 ///   punctual task import tasks.ndjson --dry-run
 ///   punctual task import tasks.ndjson --rejects rejected.ndjson --state-file import.state
 ///
-/// A file has one task a line, as POST /v1/tasks takes it. Lines that are refused are reported by number and do not hold back
-/// the others. With --state-file an import that was interrupted goes on where it was; the lines of the last batches may be sent
-/// again, and those with a `task_id` are not inserted twice.
+/// A file has one task per line, in the format of POST /v1/tasks. Rejected lines are reported by
+/// number and do not stop the others. With --state-file an interrupted import continues where it
+/// stopped; the lines of the last batches may be sent again, and those with a `task_id` are not
+/// inserted twice.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ImportArgs {
-    /// One task a line (NDJSON); - reads stdin
+    /// File with one task per line (NDJSON); - reads stdin
     file: PathBuf,
     #[command(flatten)]
     load: LoadArgs,
-    /// W3C trace context of the tasks that name none
+    /// W3C trace context of those tasks that have none
     #[arg(long, value_name = "CONTEXT", env = "TRACEPARENT", hide_env_values = true)]
     traceparent: Option<String>,
     #[command(flatten)]
@@ -60,22 +61,22 @@ pub(crate) struct ImportArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "A file of tasks")]
 struct LoadArgs {
-    /// Insert nothing: only say which lines are not valid
+    /// Insert nothing; only report which lines are invalid
     #[arg(long, requires = "file")]
     dry_run: bool,
-    /// Keep in this file up to which line all have their answers, and go on there when it is there
+    /// Record in this file up to which line all were answered. If the file exists, continue from there
     #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "skip")]
     state_file: Option<PathBuf>,
-    /// Write the refused lines to this file
+    /// Write the rejected lines to this file
     #[arg(long, value_name = "FILE", requires = "file")]
     rejects: Option<PathBuf>,
-    /// Pass over the first lines, to go on where a load stopped
+    /// Skip this many lines at the start, to continue a load that stopped
     #[arg(long, value_name = "LINES", default_value_t = 0, requires = "file")]
     skip: u64,
-    /// Tasks of one request
+    /// Tasks per request
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     batch: u32,
-    /// Requests at the same time
+    /// Concurrent requests
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: u32,
 }

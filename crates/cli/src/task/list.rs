@@ -18,35 +18,38 @@ use std::process::ExitCode;
 /// Search tasks
 #[derive(Args, Debug)]
 pub(crate) struct TaskListArgs {
+    /// Only tasks of this queue
     #[arg(long, short)]
     queue: Option<String>,
-    /// scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
+    /// Only tasks in this state: scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
     #[arg(long, value_parser = word::<State>)]
     state: Option<State>,
-    /// pending, processing, success, failed, stopped: the general word for a state
+    /// Only tasks in this phase (a group of states): pending, processing, success, failed, stopped
     #[arg(long, value_parser = word::<Phase>)]
     phase: Option<Phase>,
+    /// Only tasks of this kind
     #[arg(long, short)]
     kind: Option<String>,
+    /// Only tasks with this label
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// Due at or after this instant: RFC 3339, a time of this zone, or how far ahead, such as 1h30m, "2d ago"
+    /// Due at or after this time: RFC 3339, local time, or a duration from now or ago, such as 1h30m or "2d ago"
     #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_after: Option<TimeBound>,
-    /// Due before this instant
+    /// Due before this time
     #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_before: Option<TimeBound>,
-    /// -created_at, the newest first, created_at, the oldest first, due_at, what fires next, or -due_at, the latest due first; unless given the newest, with a range of due times the
-    /// latest due
+    /// Order: -created_at (newest first), created_at (oldest first), due_at (next due first) or -due_at (latest due first)
+    /// [default: newest first; with a range of due times, latest due first]
     #[arg(long, value_parser = word::<SortTasks>, allow_hyphen_values = true)]
     sort: Option<SortTasks>,
-    /// Tasks of a page
+    /// Tasks per page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Go on where a page ended
+    /// Continue after the page that printed this cursor
     #[arg(long)]
     cursor: Option<String>,
-    /// All pages
+    /// Show all pages
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -24,7 +24,7 @@ async fn on_store<T>(settings: &SettingArgs, work: impl AsyncFnOnce(&OpenStore) 
     done
 }
 
-/// And whether it is the first: until then nobody needed one. A secret of the settings counts as one.
+/// And whether it is the first: before it, callers needed none. A secret in the settings counts as a token.
 pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Result<(AccessToken, bool)> {
     let grant = access_tokens::grant(asked).map_err(Invalid::from)?;
     let needs_none = Settings::from_layers(&settings.layers()?)?.engine.admin_token.is_none();

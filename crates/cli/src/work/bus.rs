@@ -15,18 +15,18 @@ const URL_FILE: &str = "PUNCTUAL_BUS_URL_FILE";
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct BusArgs {
-    /// Take tasks of queues in mode push from the bus, Redis, and from the server while that does not answer. Its address is
-    /// read from PUNCTUAL_BUS_URL, or from the file that PUNCTUAL_BUS_URL_FILE names
+    /// Take tasks of queues in push mode from the bus (Redis), and from the server while the bus does not answer. The URL of
+    /// the bus is read from PUNCTUAL_BUS_URL, or from the file that PUNCTUAL_BUS_URL_FILE names
     #[arg(long)]
     subscribe: bool,
-    /// Ask the guard in Redis before each command, so that an attempt that comes twice is executed once; with --subscribe
-    /// it is always asked
+    /// Ask the guard in Redis before each command, so that an attempt that is delivered twice runs once; always on with
+    /// --subscribe
     #[arg(long)]
     guard: bool,
-    /// What the server's keys in Redis begin with (hot.prefix)
+    /// Prefix of the server's keys in Redis (hot.prefix)
     #[arg(long, value_name = "PREFIX", default_value = "punctual")]
     bus_prefix: String,
-    /// Streams of a queue on the bus, as the server has them (queues.streams)
+    /// Streams per queue on the bus, as set on the server (queues.streams)
     #[arg(long, value_name = "STREAMS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     bus_streams: u8,
 }

@@ -4,9 +4,9 @@
 mod act;
 mod calendar;
 mod form;
+mod shared;
 
 use crate::{
-    api::segment,
     context::Context,
     fault::Fault,
     layout::under,
@@ -15,12 +15,9 @@ use crate::{
     view::{Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{
-    Missed, Overlap, Page as Items, RunKind, RunOutcome, Schedule, ScheduleRun, UpcomingRun,
-};
+use punctual_protocol::{Page as Items, RunKind, RunOutcome, Schedule, ScheduleRun, UpcomingRun};
+use shared::{LIST, MANAGE, address, call, missed, overlap, when};
 
-const LIST: &str = "/console/schedules";
-const MANAGE: &str = "manage_schedules";
 const ROWS: &str = "100";
 const COLUMNS: usize = 8;
 /// Coming runs that are looked at for a calendar.
@@ -35,14 +32,6 @@ pub(super) fn pages() -> Vec<Page> {
     pages.splice(1..1, form::pages());
     pages.extend(act::pages());
     pages
-}
-
-fn address(context: &Context, name: &str) -> String {
-    context.href(&under(LIST, name), &[])
-}
-
-fn call(context: &Context, rest: &str) -> String {
-    format!("/v1/schedules/{}{rest}", segment(context.param("schedule")))
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
@@ -108,40 +97,6 @@ fn state_of(schedule: &Schedule) -> Markup {
         (None, true, Some(_)) => parts::badge("active", "good"),
         (None, true, None) => parts::badge("over", "off"),
     }
-}
-
-/// As it was asked for.
-fn when(schedule: &Schedule) -> String {
-    let mut said = schedule.cron.clone();
-    said.extend(schedule.every_ms.map(|ms| format!("every {}", texts::duration(ms))));
-    match schedule.at.as_slice() {
-        [] => {}
-        [one] => said.push(format!("at {}", texts::rfc3339(one.ms()))),
-        many => said.push(format!("at {} instants", many.len())),
-    }
-    said.join(" · ")
-}
-
-/// In words, and as the form sends it.
-const OVERLAPS: [(Overlap, &str, &str); 5] = [
-    (Overlap::Allow, "runs beside it", "allow"),
-    (Overlap::Skip, "is left out", "skip"),
-    (Overlap::BufferOne, "one waits, others are left out", "buffer_one"),
-    (Overlap::BufferAll, "all wait", "buffer_all"),
-    (Overlap::CancelOther, "the old one is stopped", "cancel_other"),
-];
-const MISSED: [(Missed, &str, &str); 3] = [
-    (Missed::Latest, "the last one runs, once", "latest"),
-    (Missed::Skip, "they are left out", "skip"),
-    (Missed::All, "all of them run", "all"),
-];
-
-fn overlap(overlap: Overlap) -> (&'static str, &'static str) {
-    OVERLAPS.iter().find(|known| known.0 == overlap).map_or(("", ""), |known| (known.1, known.2))
-}
-
-fn missed(missed: Missed) -> (&'static str, &'static str) {
-    MISSED.iter().find(|known| known.0 == missed).map_or(("", ""), |known| (known.1, known.2))
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {

@@ -13,7 +13,7 @@ use crate::{
     view::{Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{HistoryEntry, Retry, State, Task, Why};
+use punctual_protocol::{HistoryEntry, Retry, Task, Why};
 
 pub(super) fn pages() -> Vec<Page> {
     let mut pages =
@@ -252,11 +252,6 @@ fn again(task: &Task) -> Option<String> {
         fields.insert("retry".to_owned(), serde_json::to_value(retry).ok()?);
     }
     Some(act::with_payload(fields.clone(), task.payload.as_ref()))
-}
-
-/// It will not change by itself any more.
-pub(super) const fn has_ended(state: State) -> bool {
-    matches!(state, State::Succeeded | State::Dead | State::Cancelled | State::Stopped)
 }
 
 /// In words.

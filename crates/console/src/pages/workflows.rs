@@ -4,21 +4,19 @@ mod act;
 mod geometry;
 mod graph;
 mod nodes;
+mod shared;
 
 use crate::{
-    api::segment,
     context::Context,
     fault::Fault,
-    layout::under,
     parts, texts,
     view::{Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{NodeState, NodeStatus, Page as Items, Workflow, WorkflowState};
+use punctual_protocol::{NodeStatus, Page as Items, Workflow};
+use shared::{LIST, STATES, address, call, counts, took, word};
 use std::collections::BTreeMap;
 
-const LIST: &str = "/console/workflows";
-const CHANGE: &str = "change_tasks";
 const ROWS: &str = "100";
 const COLUMNS: usize = 6;
 
@@ -29,52 +27,6 @@ pub(super) fn pages() -> Vec<Page> {
     ];
     pages.extend(act::pages());
     pages
-}
-
-fn address(context: &Context, reference: &str) -> String {
-    context.href(&under(LIST, reference), &[])
-}
-
-fn call(context: &Context, rest: &str) -> String {
-    format!("/v1/workflows/{}{rest}", segment(context.param("workflow")))
-}
-
-const STATES: [(WorkflowState, &str, &str); 6] = [
-    (WorkflowState::Running, "running", "run"),
-    (WorkflowState::Compensating, "compensating", "warn"),
-    (WorkflowState::Succeeded, "succeeded", "good"),
-    (WorkflowState::Failed, "failed", "bad"),
-    (WorkflowState::Compensated, "compensated", "warn"),
-    (WorkflowState::Cancelled, "cancelled", "off"),
-];
-
-fn word(state: WorkflowState) -> (&'static str, &'static str) {
-    STATES.iter().find(|known| known.0 == state).map_or(("", ""), |known| (known.1, known.2))
-}
-
-const NODE_STATES: [(NodeState, &str, &str); 6] = [
-    (NodeState::Blocked, "blocked", "wait"),
-    (NodeState::Running, "running", "run"),
-    (NodeState::Succeeded, "succeeded", "good"),
-    (NodeState::Failed, "failed", "bad"),
-    (NodeState::Skipped, "skipped", "off"),
-    (NodeState::Cancelled, "cancelled", "off"),
-];
-
-fn node_word(state: NodeState) -> (&'static str, &'static str) {
-    NODE_STATES.iter().find(|known| known.0 == state).map_or(("", ""), |known| (known.1, known.2))
-}
-
-/// How many are in which state, in the order of a life.
-fn counts<'a>(nodes: impl Iterator<Item = &'a NodeStatus>) -> Vec<(&'static str, &'static str, i64)> {
-    let mut counts = NODE_STATES.map(|node_state| (node_state.1, node_state.2, 0));
-    for node in nodes {
-        let word = node_word(node.state).0;
-        if let Some(count) = counts.iter_mut().find(|count| count.0 == word) {
-            count.2 += 1;
-        }
-    }
-    counts.into_iter().filter(|count| count.2 > 0).collect()
 }
 
 async fn list(context: &Context) -> Result<View, Fault> {
@@ -138,10 +90,6 @@ fn table(context: &Context, page: &Items<Workflow>) -> Markup {
 fn state_of(workflow: &Workflow) -> Markup {
     let (now, tone) = word(workflow.state);
     html! { (parts::badge(now, tone)) @if let Some(ending) = workflow.ending { " " span.dim { "soon " (word(ending).0) } } }
-}
-
-fn took(from_ms: i64, to_ms: Option<i64>) -> Markup {
-    parts::duration_or_dash(to_ms.map(|to_ms| to_ms - from_ms))
 }
 
 async fn show(context: &Context) -> Result<View, Fault> {

@@ -71,7 +71,7 @@ impl fmt::Display for Cidr {
 impl FromStr for TrustedProxies {
     type Err = String;
 
-    /// Several with commas; empty: nobody.
+    /// Several with commas; empty: none.
     fn from_str(text: &str) -> Result<Self, String> {
         let blocks = text.split(',').map(str::trim).filter(|block| !block.is_empty());
         blocks.map(str::parse).collect::<Result<_, _>>().map(Self)

@@ -3,7 +3,8 @@
 //! that is unavailable does not keep anybody from cancelling a task elsewhere.
 
 use super::{
-    Who, challenged,
+    Who,
+    challenge::challenged,
     needs::{Guard, Need, Recorded},
 };
 use crate::{

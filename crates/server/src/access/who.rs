@@ -1,4 +1,4 @@
-//! Whoever a request is from, and what they may see.
+//! Who sends a request, and what they may see. Must never look up a token: the guard does.
 
 use crate::{app::App, refusal::Refusal};
 use axum::{extract::FromRequestParts, http::request::Parts};
@@ -25,7 +25,7 @@ enum Is {
     /// There are no tokens: they may do everything.
     Anyone,
     /// They have shown no token, and may do what needs none.
-    Nobody,
+    Unidentified,
     Known(Admitted),
 }
 
@@ -34,8 +34,8 @@ impl Who {
         Self { is: Is::Anyone, address }
     }
 
-    pub(crate) const fn nobody(address: Option<IpAddr>) -> Self {
-        Self { is: Is::Nobody, address }
+    pub(crate) const fn unidentified(address: Option<IpAddr>) -> Self {
+        Self { is: Is::Unidentified, address }
     }
 
     pub(crate) const fn known(admitted: Admitted, address: Option<IpAddr>) -> Self {
@@ -51,14 +51,14 @@ impl Who {
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.is {
             Is::Known(admitted) => admitted.identity(),
-            Is::Anyone | Is::Nobody => None,
+            Is::Anyone | Is::Unidentified => None,
         }
     }
 
     fn may(&self, asked: impl FnOnce(&Grant) -> bool) -> bool {
         match &self.is {
             Is::Anyone => true,
-            Is::Nobody => false,
+            Is::Unidentified => false,
             Is::Known(_) => self.grant().is_some_and(asked),
         }
     }
@@ -113,7 +113,7 @@ impl Who {
         match &self.is {
             Is::Known(_) => self.identity().map_or("unknown", |identity| &identity.name),
             Is::Anyone => "local",
-            Is::Nobody => "unknown",
+            Is::Unidentified => "unknown",
         }
     }
 
@@ -146,7 +146,7 @@ impl Who {
         match &self.is {
             Is::Known(admitted) => Some(admitted.clone()),
             Is::Anyone => Some(Admitted::without_token()),
-            Is::Nobody => None,
+            Is::Unidentified => None,
         }
     }
 
@@ -186,7 +186,7 @@ impl<S: Sync> FromRequestParts<S> for Who {
 }
 
 impl Who {
-    /// A request that did not pass the guard is served to nobody.
+    /// A request that did not pass the guard is refused.
     pub(crate) fn of(parts: &Parts) -> Result<Self, Refusal> {
         let unguarded = || Refusal::new(Code::Internal, "the request did not pass the guard");
         parts.extensions.get::<Self>().cloned().ok_or_else(unguarded)

@@ -1,10 +1,11 @@
-//! One connection from its first byte to its last: TLS, requests, and the end that it comes to or is told to.
+//! One connection from its first byte to its last: TLS, requests, and its end, by itself or by order. Must never know a route.
 
 use super::{
-    ListenerContext,
     activity::{ConnectionActivity, Order},
     body::{Request, Sent},
     connections::Pass,
+    context::ListenerContext,
+    handshakes::TlsFailure,
     refuse,
     stream::{ClientStream, Socket, Watched},
 };
@@ -19,28 +20,6 @@ use punctual_protocol::Code;
 use std::{convert::Infallible, net::IpAddr, pin::pin, sync::Arc};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-
-/// Why no connection came of a TLS handshake; a label of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TlsFailure {
-    /// Plain HTTP was spoken.
-    Plain,
-    Timeout,
-    /// What was agreed on, or a certificate, was not good enough for one of the two.
-    Handshake,
-}
-
-impl TlsFailure {
-    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Timeout, Self::Handshake];
-
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Timeout => "timeout",
-            Self::Handshake => "handshake",
-        }
-    }
-}
 
 pub(super) async fn serve(context: Arc<ListenerContext>, stream: TcpStream, peer: IpAddr, pass: Pass) {
     // Nagle's algorithm would hold small answers back by up to 40 ms.

@@ -42,9 +42,9 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mode {
-    /// They ask an engine
+    /// Executors call an engine
     Pull,
-    /// They subscribe to the bus
+    /// Executors subscribe to the bus
     Push,
 }
 
@@ -167,7 +167,7 @@ impl Load {
         hours.div_ceil(self.width_hours(databases)) + 1
     }
 
-    /// As far as the longest delay, so that what lies behind it is little.
+    /// As far as the longest delay, so that few tasks are beyond it.
     fn ahead_hours(&self) -> u64 {
         up(self.delay.longest_s() / HOUR_S).clamp(AHEAD_HOURS, AHEAD_HOURS_MAX)
     }

@@ -1,6 +1,9 @@
 //! What is done with a schedule: pause, resume, run now, backfill, delete. Each asks first, and says what will happen.
 
-use super::{MANAGE, Schedule, address, call, form::rfc3339_of, when};
+use super::{
+    form::rfc3339_of,
+    shared::{LIST, MANAGE, address, call, missed, when},
+};
 use crate::{
     confirm::Confirm,
     context::Context,
@@ -11,7 +14,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{BackfillAnswer, ScheduleRun};
+use punctual_protocol::{BackfillAnswer, Schedule, ScheduleRun};
 use serde_json::{Map, Value, json};
 
 pub(super) fn pages() -> Vec<Page> {
@@ -81,7 +84,7 @@ fn says(context: &Context, action: &str, schedule: &Schedule) -> Markup {
                 @if let Some(at) = schedule.next_run_at_ms { "The first run that is skipped is that of " (parts::time(context, at)) ". " }
                 "Tasks that it has created stay."
             },
-            "resume" => { "It resumes by its plan. Of the runs that it missed within the last " (texts::duration(schedule.missed_window_ms)) ": " strong { (super::missed(schedule.missed).0) } "." },
+            "resume" => { "It resumes by its plan. Of the runs that it missed within the last " (texts::duration(schedule.missed_window_ms)) ": " strong { (missed(schedule.missed).0) } "." },
             "run" => "One task is created and is due at once, in addition to the planned runs. The overlap rule and a pause do not apply.",
             "backfill" => "Creates the runs of a past range as tasks: at most 10,000, at the given rate. A run that exists is not created twice.",
             _ => "The schedule is deleted and runs no more. Its runs that have not fired are cancelled. Its other tasks stay.",
@@ -120,7 +123,7 @@ fn backfill_fields(context: &Context, form: &Form) -> Markup {
 async fn act(context: &Context, action: &'static str, form: &Form) -> Result<Done, Fault> {
     let schedule: Schedule = context.api.get(&call(context, "")).await?;
     match send(context, action, form).await {
-        Ok(said) if action == "delete" => Ok(Done::to(context.href(super::LIST, &[]), said)),
+        Ok(said) if action == "delete" => Ok(Done::to(context.href(LIST, &[]), said)),
         Ok(said) => Ok(Done::to(address(context, &schedule.name), said)),
         Err(fault) if fault.is_sign_in() => Err(fault),
         Err(fault) => Ok(Done::Again(Box::new(question(context, action, &schedule, form, Some(&fault))))),

@@ -2,7 +2,7 @@
 //! scripts run, and by a button where they do not. What the API refuses is at the field that it names. What the form has no field
 //! for stays as it is.
 
-use super::{LIST, MANAGE, MISSED, OVERLAPS, Schedule, address, call, missed, overlap};
+use super::shared::{LIST, MANAGE, MISSED, OVERLAPS, address, call, missed, overlap};
 use crate::{
     context::Context,
     fault::Fault,
@@ -13,7 +13,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{Page as Items, UpcomingRun};
+use punctual_protocol::{Page as Items, Schedule, UpcomingRun};
 use serde_json::{Map, Value, json};
 
 const NEW: &str = "/console/schedules/new";

@@ -1,6 +1,5 @@
 //! What can be done with one task. Each asks first; the API has the last word on whether it still can be done.
 
-use super::has_ended;
 use crate::{
     api::segment,
     confirm::Confirm,
@@ -8,7 +7,7 @@ use crate::{
     fault::Fault,
     form::Form,
     layout::under,
-    parts,
+    parts, texts,
     view::{Done, Page, View},
 };
 use axum::http::Method;
@@ -66,9 +65,9 @@ pub(super) fn buttons(context: &Context, task: &Task) -> Markup {
         ("run-now", "Run now", waits, ""),
         ("change", "Change", waits, ""),
         ("redrive", "Redrive", task.state == State::Dead, "primary"),
-        ("cancel", "Cancel", !has_ended(task.state), "danger"),
+        ("cancel", "Cancel", !texts::has_ended(task.state), "danger"),
         ("bury", "Bury", waits || task.state == State::Ready, "danger"),
-        ("delete", "Delete", has_ended(task.state), "danger"),
+        ("delete", "Delete", texts::has_ended(task.state), "danger"),
     ];
     html! {
         @for (action, label, fits, tone) in all {

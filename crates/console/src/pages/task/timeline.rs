@@ -48,7 +48,7 @@ fn stretches(context: &Context, task: &Task) -> Vec<Stretch> {
     for (nth, entry) in history.iter().enumerate() {
         let next_ms = history.get(nth + 1).map(|history_entry| history_entry.at_ms);
         let is_last = next_ms.is_none();
-        if is_last && super::has_ended(entry.to) {
+        if is_last && texts::has_ended(entry.to) {
             // An end has no length.
             all.push(Stretch { state: entry.to, from_ms: entry.at_ms, to_ms: entry.at_ms, is_ahead: false });
             continue;

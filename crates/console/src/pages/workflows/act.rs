@@ -1,6 +1,6 @@
 //! What is done with a workflow: cancel, retry from what has failed, begin a copy, skip a node. Each asks first.
 
-use super::{CHANGE, Workflow, address, call, counts, node_word, word};
+use super::shared::{CHANGE, LIST, address, call, counts, node_word, word};
 use crate::{
     api::segment,
     confirm::Confirm,
@@ -13,7 +13,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{NodeState, NodeStatus, WorkflowState};
+use punctual_protocol::{NodeState, NodeStatus, Workflow, WorkflowState};
 use serde_json::json;
 
 pub(super) fn pages() -> Vec<Page> {
@@ -46,7 +46,7 @@ fn permission(action: &str) -> &'static str {
 }
 
 pub(super) fn buttons(context: &Context, workflow: &Workflow) -> Markup {
-    let to = |action: &str| context.href(&format!("{}/{action}", under(super::LIST, &workflow.r#ref)), &[]);
+    let to = |action: &str| context.href(&format!("{}/{action}", under(LIST, &workflow.r#ref)), &[]);
     let has_failed = matches!(workflow.state, WorkflowState::Failed | WorkflowState::Cancelled);
     let can_be_retried = has_failed || workflow.set_aside.is_some();
     html! {

@@ -3,13 +3,12 @@
 //! picture, too, wide or long. Drawn by the server; scripts only pan and zoom.
 
 use super::{
-    Workflow, address, counts,
     geometry::{HEIGHT, Point, WIDTH, geometry, path},
-    node_word,
+    shared::{address, counts, node_word},
 };
 use crate::{api::segment, context::Context, parts, texts};
 use maud::{Markup, html};
-use punctual_protocol::NodeStatus;
+use punctual_protocol::{NodeStatus, Workflow};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,

@@ -1,9 +1,12 @@
 //! The nodes of a workflow as a table, a page at a time: what the picture shows, and what it has no room for.
 
-use super::{CHANGE, NODE_STATES, Workflow, graph, node_word, took};
+use super::{
+    graph,
+    shared::{CHANGE, LIST, NODE_STATES, address, node_word, took},
+};
 use crate::{context::Context, layout::under, parts, texts};
 use maud::{Markup, html};
-use punctual_protocol::{NodeState, NodeStatus, WorkflowState};
+use punctual_protocol::{NodeState, NodeStatus, Workflow, WorkflowState};
 use std::collections::BTreeMap;
 
 const ROWS: usize = 100;
@@ -49,10 +52,8 @@ pub(super) fn table(context: &Context, workflow: &Workflow, nodes: &BTreeMap<Str
 
 fn row(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus) -> Markup {
     let (word, tone) = node_word(node.state);
-    let skip = context.href(
-        &format!("{}/nodes/{}/skip", under(super::LIST, &workflow.r#ref), crate::api::segment(name)),
-        &[],
-    );
+    let skip = context
+        .href(&format!("{}/nodes/{}/skip", under(LIST, &workflow.r#ref), crate::api::segment(name)), &[]);
     // Of one that has failed, before it is retried.
     let can_be_skipped = match workflow.state {
         WorkflowState::Running => {
@@ -88,7 +89,7 @@ fn leads(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus) 
                 details id={ "items-" (name) } {
                     summary { (texts::count(items.len() as u64, "item", "items")) }
                     ol.chain start="0" { @for node in items.iter().take(ITEMS) { @let (word, tone) = node_word(node.state);
-                        li { (parts::badge(word, tone)) @if let Some(task) = &node.task_ref { " " (parts::task_link(context, task)) } @if let Some(sub) = &node.workflow_ref { " " a.ref href=(super::address(context, sub)) { (sub) } } @if let Some(error) = &node.error { " " (parts::short(error, 160)) } }
+                        li { (parts::badge(word, tone)) @if let Some(task) = &node.task_ref { " " (parts::task_link(context, task)) } @if let Some(sub) = &node.workflow_ref { " " a.ref href=(address(context, sub)) { (sub) } } @if let Some(error) = &node.error { " " (parts::short(error, 160)) } }
                     } }
                     @if items.len() > ITEMS { p.dim { "The first " (ITEMS) "." } }
                 }
