@@ -2,12 +2,12 @@
 //! numbers appear in their order, and whoever has read up to one has missed nothing.
 
 use super::{
-    MySqlState, MysqlStore,
+    background::to_its_end,
     ids::counted_by,
     session::Known,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{PING, WRITE, silent, watched},
-    to_its_end,
 };
 use crate::{Error, rows};
 use async_trait::async_trait;

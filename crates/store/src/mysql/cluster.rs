@@ -2,10 +2,11 @@
 //! how much is due in the time ahead. Each statement is alone, and says what is to stand afterwards: it can be sent twice.
 
 use super::{
-    MySqlState, MysqlStore, archive, hosted,
+    archive, hosted,
     moving::steps,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::LONG,
 };

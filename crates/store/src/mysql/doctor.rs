@@ -6,7 +6,7 @@ use super::{
     buckets,
     migrate::{self, Schema},
     session::DatabaseAddress,
-    shards::CLUSTER,
+    shards::placement::CLUSTER,
     statements::sql,
     timeouts::{READ, on_its_own},
 };

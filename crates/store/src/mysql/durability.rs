@@ -2,8 +2,8 @@
 //! Only asks: what follows is decided by whoever starts.
 
 use super::{
-    MysqlStore,
     session::DatabaseAddress,
+    state::MysqlStore,
     statements::sql,
     timeouts::{CONNECT, silent},
 };

@@ -2,9 +2,9 @@
 //! made before the others are looked at, each in a statement of its own: of engines that begin at once the last sees the others.
 
 use super::{
-    MySqlState, MysqlStore,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
 };
 use crate::{

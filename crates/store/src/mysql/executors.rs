@@ -2,7 +2,7 @@
 
 use super::{
     connections::Connections,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
     statements::sql,
 };

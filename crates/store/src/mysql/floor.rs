@@ -8,7 +8,7 @@
 
 use super::{
     late_commits::LateCommits,
-    query::wanted,
+    parameters::wanted,
     row,
     statements::{sql, with_numbers},
 };

@@ -5,7 +5,8 @@
 
 use super::{
     alike,
-    query::{self, Hold, wanted},
+    parameters::wanted,
+    query::{self, Hold},
     row,
     statements::{Many, bind, sql},
     trips::{Literal, Trips},

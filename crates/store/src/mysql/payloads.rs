@@ -2,7 +2,7 @@
 //! catalog. Reads and writes no object.
 
 use super::{
-    MysqlStore,
+    state::MysqlStore,
     statements::sql,
     timeouts::{READ, WRITE, within},
 };

@@ -2,13 +2,13 @@
 //! that makes the change; the runs of an advance are in it.
 
 use super::{
-    MySqlState, MysqlStore,
+    background::to_its_end,
     ids::counted_by,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{WRITE, within},
-    to_its_end,
 };
 use crate::{Error, rows, runs};
 use async_trait::async_trait;

@@ -3,13 +3,13 @@
 //! holds to it (`pauses`), and so are labels that a queue declares.
 
 use super::{
-    MySqlState, MysqlStore,
+    background::to_its_end,
     ids::counted_by,
     pauses::{self, PAUSES_REVISION},
     session::Known,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{PING, WRITE, silent, watched},
-    to_its_end,
 };
 use crate::{Error, rows};
 use async_trait::async_trait;

@@ -5,8 +5,11 @@
 
 use super::{
     hosted::{self, Begun, WritePartitions},
-    insert::Context,
-    job::{self, Done, Job, JobContext, Opening},
+    insert::ask::Context,
+    job::{
+        Done, Job, Unfinished,
+        run::{self, JobContext, Opening},
+    },
     ledger::Ledger,
     line::{JobBatch, JobQueue, WriterKind},
     pauses::Pauses,
@@ -94,17 +97,6 @@ impl RetryQueue {
         self.first_at().filter(|first_at| *first_at <= now)?;
         self.0.pop_first().map(|aside| aside.1)
     }
-}
-
-/// A transaction that was not confirmed.
-#[derive(Clone, Debug)]
-pub(crate) struct Unfinished {
-    pub(crate) happened: Happened,
-    pub(crate) source: Arc<Error>,
-    /// What one job asked for may be to blame: the others are run without it.
-    blames_a_job: bool,
-    /// It may be done yet.
-    is_race: bool,
 }
 
 /// Why one run of a transaction ended without a commit.
@@ -405,7 +397,7 @@ impl Writer {
             pauses: &self.pauses,
             rests_on_facts,
         };
-        let done = job::run(conn, &mut shared, jobs).await?;
+        let done = run::run(conn, &mut shared, jobs).await?;
         self.ledger.write_at_last(&mut trips);
         Ok((done, trips))
     }

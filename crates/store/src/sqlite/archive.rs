@@ -10,7 +10,7 @@
 //! Every task is always in the file, in an archive that readers know, or in both. Without archives nothing of this runs;
 //! with them (`meta`) retention deletes nothing.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, row, state::SqliteStore, statements::sql};
 use crate::{ArchiveSource, ArchiveStorage, Error, archived};
 use punctual_contract::Error as CallError;
 use punctual_domain::{

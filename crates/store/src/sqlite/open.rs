@@ -1,7 +1,7 @@
 //! From a path to connections that are fit for use, or to an error that names the path. Never touches a file that
 //! is not ours, and never shares one with another engine.
 
-use super::{Options, statements::sql};
+use super::{options::Options, statements::sql};
 use crate::Error;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, config::DbConfig};
 use std::{

@@ -1,6 +1,6 @@
 //! That the file has long payloads outside of it, and in a place that is its own. Reads and writes no object.
 
-use super::{SqliteStore, archive::AT};
+use super::{archive::AT, state::SqliteStore};
 use crate::{Error, ObjectBlobs};
 
 /// Present in `meta`: long payloads are in a place that was named.

@@ -5,7 +5,7 @@
 //! back is archived again with its next bucket, and its later life counts. How far the archives are is in `gone_to`,
 //! so a crash costs no more than the archive that was being written, and a copy of the last one at most.
 
-use super::session::RowKey;
+use super::row_key::RowKey;
 use crate::{
     archive_storage::{ArchiveSource, ArchiveStorage, Error},
     mysql::{

@@ -4,9 +4,9 @@
 
 mod near;
 
-use super::Row;
+use super::ask::Row;
 use crate::mysql::{
-    place,
+    parameters,
     query::{self, Hold},
     row,
     statements::sql,
@@ -136,8 +136,8 @@ async fn whole(
 /// the same lock, so a row is settled, with its entry in the registry, or revoked.
 async fn revoke(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Result<()> {
     sqlx::query(sql!(insert, lock_dropped)).fetch_optional(&mut *conn).await?;
-    for part in missing.chunks(place::ROWS_MAX) {
-        let wanted = query::wanted(part);
+    for part in missing.chunks(parameters::ROWS_MAX) {
+        let wanted = parameters::wanted(part);
         if sqlx::query(sql!(insert, restore_dropped)).bind(&wanted).execute(&mut *conn).await?.rows_affected()
             > 0
         {

@@ -9,7 +9,7 @@ use crate::{
         ids::counted_by,
         row,
         session::DatabaseAddress,
-        shards::MOVE_TERM,
+        shards::placement::MOVE_TERM,
         statements::sql,
         timeouts::{READ, WRITE, on_its_own, within},
     },

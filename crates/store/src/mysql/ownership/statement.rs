@@ -3,9 +3,9 @@
 
 use crate::{
     mysql::{
+        background::to_its_end,
         connections::Connections,
         timeouts::{OWNERSHIP, twice},
-        to_its_end,
     },
     subject::repeated,
 };

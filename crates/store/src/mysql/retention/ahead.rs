@@ -2,7 +2,7 @@
 //! does not look. Each is entered in `lookup` under the slice of time in which it is over, by the move that finishes it. An entry
 //! is only a hint where to look, and goes with its task. Changes nothing.
 
-use super::{super::row, Over};
+use super::{super::row, over::Over};
 use crate::mysql::{lookup, statements::sql};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _};

@@ -26,7 +26,7 @@ const CIRCLES: [(&str, usize); 20] = [
     ("schedules", 7),
     ("sdk", 9),
     ("server", 47),
-    ("store", 60),
+    ("store", 3),
     ("test-servers", 2),
     ("testkit", 8),
     ("wheel", 2),
