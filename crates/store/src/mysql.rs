@@ -166,10 +166,6 @@ impl MysqlStore {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "units of work that end by themselves, and writers that `close` awaits"
-)]
 #[async_trait]
 impl Store for MysqlStore {
     async fn insert_each(

@@ -1,5 +1,5 @@
 //! Who changed what, in the catalog. Each statement is alone and is sent once. An entry that was perhaps appended is
-//! appended again only by whoever gave it a key, by which it is stored once; else the change that it was for is refused.
+//! appended again only by the caller that gave it a key, by which it is stored once; else the change that it was for is refused.
 
 use super::{
     background::to_its_end,

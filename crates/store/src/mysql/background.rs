@@ -4,6 +4,10 @@ use futures_util::future::BoxFuture;
 use std::{future::Future, sync::Arc};
 use tokio::task::{JoinError, JoinHandle};
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "units of work that end by themselves, and writers that `close` awaits"
+)]
 pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     // In a box: or all that the runtime makes of a task is compiled for each kind of work.
     tokio::spawn(Box::pin(work) as BoxFuture<'static, ()>)

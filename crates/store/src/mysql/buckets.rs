@@ -1,5 +1,5 @@
 //! Keeps the time axis of `task` cut into buckets: makes them ahead of time (`calendar`: wide ones over centuries, which are
-//! cut as they come near, unless so many tasks stand in one that copying them would hold up everybody), and drops whole the
+//! cut as they come near, unless so many tasks are in one that copying them would block all writers), and drops whole the
 //! ones in which all is over. Must never drop a task that is unfinished or whose retention lasts.
 //!
 //! One database at a time, under a lock that belongs to the connection which changes the table. The steps of a drop,
@@ -278,7 +278,7 @@ impl BucketService<'_> {
     }
 
     /// Cuts the last bucket, and those that have come near. One with many tasks stays as wide as it is: they would be
-    /// copied while nobody can write.
+    /// copied while no engine can write.
     async fn make_ahead(&mut self) -> sqlx::Result<()> {
         let rate = self.session.measure(self.now).await?;
         let buckets = self.session.buckets().await?;
@@ -337,7 +337,7 @@ impl BucketService<'_> {
                 self.drop(bucket).await?;
                 return Ok(true);
             }
-            // Once it is swapped out it waits for its archive, and nobody can change its tasks meanwhile.
+            // Once it is swapped out it waits for its archive, and its tasks cannot be changed meanwhile.
             Some(BucketVerdict::AllOver | BucketVerdict::Carry) if !self.takes_archives().await => {
                 self.report.kept += 1;
                 return Ok(true);
@@ -356,7 +356,7 @@ impl BucketService<'_> {
         self.settle().await
     }
 
-    /// Nobody puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket; one
+    /// No caller puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket; one
     /// that comes at the last moment is put back.
     async fn drop(&mut self, bucket: &TimeBucket) -> sqlx::Result<()> {
         if !self.session.has_rows(bucket).await? {
@@ -432,7 +432,7 @@ impl BucketService<'_> {
         let began = Instant::now();
         self.session.change(change).await?;
         if matches!(change, TableChange::Empty) {
-            // Of a table that nobody else writes.
+            // Of a table that no other connection writes.
             return Ok(());
         }
         self.report.longest_change = self.report.longest_change.max(began.elapsed());

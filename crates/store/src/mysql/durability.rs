@@ -1,5 +1,5 @@
-//! Whether the databases keep what they have acknowledged through a crash of their machines, and let anybody write at all.
-//! Only asks: what follows is decided by whoever starts.
+//! Whether the databases keep what they have acknowledged through a crash of their machines, and accept writes at all.
+//! Only asks: what follows is decided by the program that starts.
 
 use super::{
     session::DatabaseAddress,

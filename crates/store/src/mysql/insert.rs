@@ -43,7 +43,7 @@ fn rounds<'a>(rows: &[Row<'a>]) -> Vec<Vec<Row<'a>>> {
     let mut times: HashMap<(&str, i64), usize> = HashMap::new();
     for row in rows {
         let mut round = 0;
-        // The engine's ids differ from each other and from all that stands.
+        // The engine's ids differ from each other and from all that are stored.
         if !row.ask.task.is_anonymous() {
             let times = times.entry((row.ask.namespace(), row.task_id)).or_default();
             round = *times;

@@ -198,7 +198,7 @@ struct Signs {
     now: Millis,
     rows: Rows,
     said: Rows,
-    /// Of attempts that were over before the store was told.
+    /// Of attempts that were over before they were reported to the store.
     fired: Rows,
     moves: Moves,
 }
@@ -282,7 +282,7 @@ pub(crate) async fn request_stop(
     stop(conn, spotted.place, now).await
 }
 
-/// `place`: where it stands now.
+/// `place`: where its row is now.
 pub(crate) async fn stop(conn: &mut MySqlConnection, place: TaskRef, now: Millis) -> sqlx::Result<Applied> {
     let partition = row::partition_no(place.partition);
     let stop = sqlx::query(sql!(lease, request_stop))

@@ -13,8 +13,8 @@
 //! | 8 opened: the account comes | decided | left | open | as 6 |
 //! | 9 old rows deleted, in batches | cleaning | left | open | continues when it is run again |
 //!
-//! Nobody writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
-//! waits for it, and after that the database refuses whoever did not hear of it. A mover that was superseded is refused
+//! No engine writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
+//! waits for it, and after that the database refuses an engine that did not hear of it. A mover that was superseded is refused
 //! by its term.
 
 mod columns;
@@ -46,7 +46,7 @@ use steps::{RelocationStep, Row};
 use tokio::time::{Instant, sleep};
 use work::RowPosition;
 
-/// How long a partition stays closed when nobody says any more that it should, in milliseconds.
+/// How long a partition stays closed when no mover says any more that it should, in milliseconds.
 const CLOSED_MS: i64 = 10_000;
 /// How often that is said.
 const SAID_AGAIN: Duration = Duration::from_secs(2);
@@ -105,7 +105,7 @@ pub struct Moved {
     /// Of these, while it was closed.
     pub copied_closed: u64,
     pub rounds: u32,
-    /// How long nobody could write in the partition.
+    /// How long no engine could write in the partition.
     pub closed_for: Duration,
 }
 
@@ -304,7 +304,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         self.advance_to(row, RelocationStep::Cleaning).await
     }
 
-    /// Answers since when nobody can write.
+    /// Answers since when no engine can write.
     async fn close_and_decide(
         &mut self,
         pair: &mut Pair,

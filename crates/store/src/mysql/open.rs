@@ -26,7 +26,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 const SLOTS: i64 = 64;
 /// Connections to the catalog besides those of its tasks: ids, settings, executors.
 const CATALOG_CONNECTIONS: u32 = 2;
-/// Connections to the catalog for tokens and the audit: a flood of changes by callers holds up nobody's ids.
+/// Connections to the catalog for tokens and the audit: a flood of changes by callers delays no ids.
 const ACCESS_CONNECTIONS: u32 = 2;
 
 impl MysqlStore {

@@ -259,7 +259,7 @@ async fn keep(
 }
 
 /// Those of `held` that are still held, with their term from now on. One that another call has raised meanwhile counts
-/// as lost here; the engine that renews it is told so.
+/// as lost here; the engine that renews it gets that answer.
 async fn lift(
     catalog: &Connections,
     engine: &str,

@@ -1,6 +1,6 @@
-//! Pauses, which every database holds to by itself: whoever hands tasks over share-locks the database's epoch until its
-//! transaction ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing. So it is
-//! with the labels that queues declare, and whoever stores tasks with labels: they have the same epoch.
+//! Pauses, which every database holds to by itself: a transaction that hands tasks over share-locks the database's epoch until it
+//! ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing. So it is
+//! with the labels that queues declare, and a transaction that stores tasks with labels: they have the same epoch.
 //!
 //! | step of a pause, a resume, or another declaration of labels | after a crash |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | 2 in each database, one after the other: the epoch, exclusively (waits for hand-overs under way), and the list | as 1: the rest is spread |
 //! | 3 the answer | it holds everywhere |
 //!
-//! A revision represents one list, and a database only ever turns to a later one: whoever is late with an older list
+//! A revision represents one list, and a database only ever turns to a later one: an engine that is late with an older list
 //! changes nothing. A database that joins, or gets a partition, is spread to before it can hand anything over.
 
 use super::{

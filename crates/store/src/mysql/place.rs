@@ -1,6 +1,6 @@
 //! Finding rows where they are now. A place is tried by its hint first, then by `moved`; rows are named to a
 //! statement as one JSON parameter, so that any number of them is one text and an exact look-up each, however many
-//! others are due at the same instant. Must not change a task, but where it stands.
+//! others are due at the same instant. Must not change a task, only where its row is.
 
 use super::{
     lease_ends,

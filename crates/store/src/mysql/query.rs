@@ -154,7 +154,6 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_domain::time::Millis;
 
     #[test]
     fn a_label_stands_in_the_column_as_it_is_looked_for() {

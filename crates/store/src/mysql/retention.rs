@@ -40,7 +40,7 @@ static SAVE_CURSOR: Many = Many::new(sql!(retention, save_cursor));
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
 /// Where there are archives: what is over and due later than this is moved to the present. What is due earlier is as
-/// well off where it stands.
+/// well off where it is.
 const AHEAD_MS: i64 = 24 * 3_600_000;
 
 pub(crate) async fn retire(

@@ -23,7 +23,7 @@ static INSERT_HOSTED: Many = Many::new(sql!(hosted, insert_initial));
 
 const PARTITIONS: &str = "partitions";
 const PLACEMENT: &str = "placement";
-/// 1: this database was told its first partitions; since then only moves change them.
+/// 1: this database has its first partitions; since then only moves change them.
 const HOSTED: &str = "hosted";
 
 impl MysqlStore {
@@ -234,7 +234,7 @@ async fn fresh(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, draw_number)).fetch_one(conn).await?.try_get(0)
 }
 
-/// What is not set yet is set; what stands wins, and is answered.
+/// What is not set yet is set; what is set wins, and is answered.
 async fn kept(conn: &mut MySqlConnection, name: &'static str, value: i64) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, insert_meta)).bind(name).bind(value).execute(&mut *conn).await?;
     sqlx::query(sql!(shards, read_meta)).bind(name).fetch_one(conn).await?.try_get(0)

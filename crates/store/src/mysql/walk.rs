@@ -116,7 +116,7 @@ impl MySqlWalk {
         Ok(newest)
     }
 
-    /// Tasks with ids in a range, newest first unless the query says otherwise. A label that stands inside another one's value is among them.
+    /// Tasks with ids in a range, newest first unless the query says otherwise. Tasks are among them that have the label inside another label's value.
     pub(super) async fn list(
         &self,
         conn: &mut MySqlConnection,

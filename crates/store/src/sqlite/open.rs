@@ -45,7 +45,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();
 
-/// What is made is read and written by nobody else: tasks hold what callers put into them.
+/// What is made is read and written by no other user: tasks hold what callers put into them.
 const FILE_MODE: u32 = 0o600;
 const OF_OTHERS: u32 = 0o077;
 

@@ -7,7 +7,7 @@ use crate::{Error, ObjectBlobs};
 const PLACE: &str = "payload_place";
 
 impl SqliteStore {
-    /// Takes the place for this store. `is_named`: by somebody, and not made beside the file; the file remembers that, and
+    /// Takes the place for this store. `is_named`: by the settings, and not made beside the file; the file remembers that, and
     /// takes no empty one instead of it later.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl MysqlStore {
         within(READ, read()).await
     }
 
-    /// For whoever opens the store without archives.
+    /// For a program that opens the store without archives.
     ///
     /// # Errors
     /// When a database has archives, or does not answer.

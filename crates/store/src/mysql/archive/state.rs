@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use sqlx::{MySqlConnection, Row as _};
 use std::sync::Arc;
 
-/// The name in `meta` under which the number of a database's archives stands.
+/// The name in `meta` under which the number of a database's archives is kept.
 pub(crate) const PLACE: &str = "archive_place";
 
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 /// Tasks that are always few enough to be carried over.
 const CARRY_FEW: u64 = 100;
-
 /// And what part of a bucket is: carrying one row costs about as much as keeping ten.
 const CARRY_PART: u64 = 10;
 

@@ -13,7 +13,7 @@ use sqlx::{Connection, MySqlConnection, Row, mysql::MySqlRow};
 
 /// Of the account and of the counters: one that no writer has. Only one connection at a time settles.
 const SLOT: i32 = -1;
-/// Whoever loses a deadlock did nothing.
+/// A transaction that loses a deadlock did nothing.
 const TRIES: u32 = 5;
 
 /// On its way through `task_gone`.
@@ -64,7 +64,7 @@ impl Settling {
         let batch =
             |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
-        // First: whoever takes a row back holds it, and no statement that follows sees half of that.
+        // First: an insert that takes a row back holds it, and no statement that follows sees half of that.
         sqlx::query(sql!(insert, lock_dropped)).fetch_optional(&mut *tx).await?;
         if one_is_leaving(&mut tx).await? {
             return tx.rollback().await.map(|()| None);

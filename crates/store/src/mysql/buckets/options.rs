@@ -24,7 +24,7 @@ pub struct BucketOptions {
     pub batch_rows: u32,
     /// Transactions of one run, in each database.
     pub batches_per_run: u32,
-    /// A bucket with more tasks is not cut: they would be copied while nobody can write, 10,000 in less than half a second.
+    /// A bucket with more tasks is not cut: they would be copied while no engine can write, 10,000 in less than half a second.
     pub cut_rows: u32,
 }
 

@@ -1,5 +1,5 @@
 //! The connection that changes a database's buckets, and the statements it needs. It is taken out of the pool and
-//! closed afterwards: its lock must not come back to anybody.
+//! closed afterwards: its lock must not reach another caller.
 
 use super::{
     calendar::{self, Piece, TimeBucket},
@@ -21,7 +21,7 @@ use crate::subject::filled;
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, Row, mysql::MySqlRow};
 
-/// Whoever loses a deadlock did nothing.
+/// A transaction that loses a deadlock did nothing.
 const CARRY_TRIES: u32 = 5;
 
 /// A change of the table's definition: all of them wait for statements under way, and all others wait for them.
@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// Tasks that this database has accepted from callers, and the last measurement of that. One that an older engine made
-    /// counted others too: what it knows of the rate stands, and counting begins anew.
+    /// counted others too: the rate that it measured is kept, and counting begins anew.
     pub(super) async fn rate(&mut self) -> sqlx::Result<(i64, Option<Rate>)> {
         let row = sqlx::query(sql!(buckets, read_rate)).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<Option<i64>, _>(at).map(Option::unwrap_or_default);

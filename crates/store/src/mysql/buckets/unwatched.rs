@@ -1,5 +1,5 @@
 //! The safety net under the leases: a slow walk over everything that may be in flight, in pieces, which gives an entry to
-//! each task whose lease ended a while ago and that nobody has found. Where all is well it finds nothing. An entry is only
+//! each task whose lease ended a while ago and that no look has found. Where all is well it finds nothing. An entry is only
 //! a hint, so the walk needs no locks and may be cut off anywhere. Must not change a task.
 
 use super::{calendar::TimeBucket, look::PIECE_ROWS, row_key::RowKey, session::Session};
@@ -7,7 +7,7 @@ use punctual_domain::time::Millis;
 
 /// Of one run, in each database: half a second of reading at most, and a thousand million rows a day.
 const PIECES_PER_RUN: u32 = 40;
-/// Whoever looks for ended leases has come by in this time.
+/// The look for ended leases has passed in this time.
 const ENDED_BEFORE_MS: i64 = 60_000;
 /// From the end of one walk to the beginning of the next.
 const REST_MS: i64 = 600_000;

@@ -16,18 +16,14 @@ static NOTE: Many = Many::new(sql!(labels, note_chunks));
 
 /// What was entered so long ago is entered again, which says that it is still remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
-
 /// Kinds of queues that a writer remembers; with more, it begins anew.
 const KINDS_MAX: usize = 20_000;
-
 /// Chunks of one of them: ids ascend, so the others are of tasks that were put into the queue later.
 const CHUNKS_MAX: usize = 16;
-
-/// The slot of whoever moves partitions.
+/// The slot of a mover of partitions.
 pub(crate) const OF_MOVED: i32 = -2;
 
 type ByName<T> = HashMap<Box<str>, T>;
-
 type Entered = Vec<(i64, Instant)>;
 
 /// What one writing connection has entered.

@@ -6,19 +6,14 @@ use sqlx::{MySqlConnection, Row as _};
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
-/// What nobody has entered for so long is remembered by no writer, however long it was frozen.
+/// What no writer has entered for so long is remembered by none, however long it was frozen.
 const FORGOTTEN_MS: i64 = 24 * 3_600_000;
-
 /// From one look for rows of chunks that are gone to the next; and its steps: in each a chunk that has tasks is passed, or rows go.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
-
 const PRUNE_STEPS: usize = 200;
-
 const PRUNED_ROWS: u64 = 1_000;
-
 /// After so many chunks with tasks, one after the other, another queue's turn has come: what is old is gone first.
 const PASSED_MAX: usize = 50;
-
 /// Queues of which it is remembered how far they were looked through.
 const PRUNED_QUEUES: usize = 10_000;
 

@@ -13,7 +13,7 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// A wish on its way, with what it was given at the door.
+/// A task to insert on its way, with the ids and the time that it was given.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) id: i64,

@@ -1,4 +1,4 @@
-//! A wish that takes the place of what stands: the move that only an insert makes. Rare, hence one by one.
+//! A task that replaces a stored one: the move that only an insert makes. Rare, hence one by one.
 
 use super::{ask::Row, create::keep_body};
 use crate::{

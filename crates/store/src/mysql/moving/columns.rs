@@ -58,7 +58,6 @@ pub(super) const COLUMNS: [(&str, FailureKind); 39] = {
 };
 
 pub(super) static INSERT: Many = Many::new(sql!(moving, insert_rows));
-
 pub(super) static TAKEN: Many = Many::new(sql!(moving, insert_taken_along));
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use sqlx::{MySqlConnection, Row as _};
 
 /// A durable format: the slices are parts of the terms in `lookup`.
 const SLICE_MS: i64 = 600_000;
-/// What is due this much later, or less, is looked at soon enough where it stands.
+/// What is due this much later, or less, is looked at soon enough where it is.
 const AHEAD_MS: i64 = 60_000;
 /// Slices that one call looks through, mostly one every ten minutes.
 const SLICES: usize = 100;

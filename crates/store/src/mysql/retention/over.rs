@@ -3,7 +3,7 @@
 use punctual_domain::place::{Partition, TaskRef};
 use std::collections::{BTreeSet, HashSet};
 
-/// What one call ends: each task once, whoever found it.
+/// What one call ends: each task once, whichever look found it.
 pub(super) struct Over<'o> {
     pub(super) limit: usize,
     pub(super) places: Vec<TaskRef>,

@@ -13,11 +13,8 @@ use punctual_domain::place::Partition;
 use sqlx::{MySqlConnection, Row as _};
 
 pub(crate) const CLUSTER: &str = "cluster";
-
 pub(super) const SHARD: &str = "shard";
-
 pub(super) const SHARDS: &str = "shards";
-
 /// The last term that a mover got.
 pub(crate) const MOVE_TERM: &str = "move_term";
 
@@ -74,7 +71,7 @@ pub(crate) async fn is_member(address: &DatabaseAddress, cluster: i64, number: u
     }
 }
 
-/// Which placement stands, and how many databases there are. It never grows smaller.
+/// Which placement is current, and how many databases there are. It never grows smaller.
 pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64, usize)> {
     let (mut version, mut members) = (0, 0);
     for rows in sqlx::query(sql!(shards, read_members)).fetch_all(catalog).await? {

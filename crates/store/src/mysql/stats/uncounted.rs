@@ -1,6 +1,6 @@
 //! Adds to the account the bytes of payloads of tasks that stood before it knew bytes: once in each database, by whichever
 //! engine comes first, while engines run. What is missing is the difference between the rows and the account at one instant,
-//! whatever is moved afterwards: whoever moves it enters it. Changes no task.
+//! whatever is moved afterwards: its writer enters it. Changes no task.
 
 use crate::{
     Error,
