@@ -1,5 +1,5 @@
-//! Which chunks of ids have tasks of a queue: what a writer enters, along with the commit of the tasks, and remembers so that it
-//! enters a row once; the tasks that stood before; and the rows of chunks that are gone. Must not remember what is not committed.
+//! Which chunks of ids have tasks of a queue: what a writer enters (`noted`), along with the commit of the tasks, and remembers so
+//! that it enters a row once; the tasks from before an upgrade; and the rows of chunks that are gone (`pruning`). Must not remember what is not committed.
 //!
 //! The steps, and what a crash after each leaves:
 //! 1. Tasks are inserted, replaced or put into another queue, in a transaction of their writer. Nothing: it is undone.
@@ -7,7 +7,7 @@
 //!    COMMIT. Before the COMMIT nothing is left, neither a row nor a task; the writer forgets what it has entered (`clear`), whether it
 //!    was undone or its answer was lost, and enters it again with the next task.
 //! 3. Committed: both are there. The writer remembers the row (`committed`) for ten minutes.
-//! 4. What stood before an upgrade is entered a batch at a time: the rows and how far it has come are one transaction. Below that id
+//! 4. What was stored before an upgrade is entered a batch at a time: the rows and how far it has come are one transaction. Below that id
 //!    searches walk all ids, so that what is not entered yet is found, too.
 //! 5. Of a chunk without tasks the rows are removed a day after they were last entered, which no writer remembers. A row too many
 //!    costs a look at an empty chunk; a row that is missing would hide tasks, so none is removed on a guess.
