@@ -6,6 +6,7 @@ mod access;
 mod alike;
 mod archive;
 mod audit;
+mod background;
 mod buckets;
 mod bulk;
 mod calls;
@@ -33,8 +34,11 @@ mod migrate;
 mod moves;
 mod moving;
 mod namespaces;
+mod open;
+mod options;
 mod overdue;
 mod ownership;
+mod parameters;
 mod parts;
 mod pauses;
 mod payloads;
@@ -51,6 +55,7 @@ mod search;
 mod session;
 mod settings;
 mod shards;
+mod state;
 mod statements;
 mod statements_moves;
 mod stats;
@@ -62,22 +67,18 @@ mod workflows;
 mod writer;
 
 use crate::{Error, archived};
-use archive::Archive;
 use async_trait::async_trait;
+use background::to_its_end;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use calls::{answered, insert, polled_once, push, spread};
-use connections::Connections;
 pub use doctor::{BucketsAhead, ClockReading, MysqlDoctor, MysqlRights, MysqlSettings, MysqlTls};
 pub use durability::Weakness;
-use futures_util::future::BoxFuture;
-use ids::Ids;
-use insert::Context;
-use job::{Caller, Job, JobKind, RefusedJob, Retire};
+use job::{Caller, Job, JobKind, Keeping, RefusedJob, Retire};
 use line::WriterKind;
 pub use migrate::Schema;
 pub use moving::{MoveProgress, MoveStep, Moved};
+pub use options::MysqlOptions;
 pub use ownership::MysqlOwnership;
-use parts::Shard;
 use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
@@ -94,134 +95,18 @@ use punctual_domain::{
     time::Millis,
 };
 pub use repair::ShardRepair;
-use reply::Keeping;
-use routing::{Patience, Routing};
-use session::DatabaseAddress;
-use shards::Cluster;
+use routing::state::Patience;
+pub use state::MysqlStore;
 pub use stats::{ShardCheck, ShardStats};
-use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, task::Poll};
+use std::{sync::Arc, task::Poll};
 use timeouts::LONG;
 pub(crate) use tls::way_out;
-use tokio::{
-    sync::oneshot,
-    task::{JoinError, JoinHandle},
-};
+use tokio::{sync::oneshot, task::JoinError};
 
-/// Rows of a large insert that one job takes, so that urgent work gets between them.
-const CHUNK_ROWS: usize = 500;
 /// Rows that one job of retention takes.
 const RETIRE_CHUNK_ROWS: usize = 500;
-/// Writers with different numbers never touch the same row of the account. The numbers go round.
-const SLOTS: i64 = 64;
-/// Connections to the catalog besides those of its tasks: ids, settings, executors.
-const CATALOG_CONNECTIONS: u32 = 2;
-/// Connections that nothing but ownership uses: a heartbeat never waits behind anything else.
-const OWNERSHIP_CONNECTIONS: u32 = 3;
-/// Connections to the catalog for tokens and the audit: a flood of changes by callers holds up nobody's ids.
-const ACCESS_CONNECTIONS: u32 = 2;
-
-/// How a store is opened. The number of partitions counts only when the cluster is created.
-#[derive(Clone, Debug)]
-pub struct MysqlOptions {
-    /// 1 to 65,535.
-    pub partitions: u16,
-    /// Connections to each database that insert, 1 to 8: more of them only wait for each other. Half as many make moves, and
-    /// twice half as many hand out leases: one of two is for tenants whose leases would wait for another's.
-    pub writers_per_database: u32,
-    /// Connections to each database that read, at least 2.
-    pub readers_per_database: u32,
-}
-
-impl Default for MysqlOptions {
-    fn default() -> Self {
-        Self { partitions: 16, writers_per_database: 2, readers_per_database: 4 }
-    }
-}
-
-/// See `Store` for what it promises. Dropping it finishes what was begun, in the background; `close` waits for that.
-pub struct MysqlStore {
-    inner: Arc<MySqlState>,
-    migrated: Vec<String>,
-    running: parking_lot::Mutex<Vec<JoinHandle<()>>>,
-    archive: Option<Archive>,
-}
-
-struct MySqlState {
-    cluster: Cluster,
-    routing: Arc<Routing>,
-    /// All databases that are named; the cluster may not have the last of them yet.
-    addresses: Vec<DatabaseAddress>,
-    shards: Vec<Shard>,
-    catalog: Connections,
-    access: Connections,
-    context: Arc<Context>,
-    floors: floor::Floors,
-    spread: pauses::Spread,
-    /// By the numbers of databases.
-    pruning: parking_lot::Mutex<BTreeMap<usize, chunks::Pruning>>,
-}
-
-impl fmt::Debug for MysqlStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MysqlStore")
-            .field("partitions", &self.inner.cluster.partitions)
-            .field("databases", &self.inner.members().len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for MysqlStore {
-    fn drop(&mut self) {
-        self.inner.close_lines();
-        self.inner.routing.close();
-    }
-}
 
 impl MysqlStore {
-    /// Opens the databases of a cluster, the catalog first; creates it if they are empty, and brings their schema up
-    /// to date. Databases at the end of the list that the cluster does not have are left alone until they are added:
-    /// then they are used without opening it again. Needs a runtime, and lives in it.
-    ///
-    /// # Errors
-    /// When one cannot be reached, is no database of ours or of another cluster, or is newer than this program.
-    pub fn open<'a>(urls: &'a [String], options: MysqlOptions) -> BoxFuture<'a, Result<Self, Error>> {
-        Box::pin(async move {
-            let (addresses, mut cluster) = shards::found_at(urls, options.partitions).await?;
-            let placement = std::mem::take(&mut cluster.placement);
-            let first = addresses.first().ok_or(Error::NoDatabase)?;
-            let catalog = first.connections(CATALOG_CONNECTIONS);
-            let access_connections = first.connections(ACCESS_CONNECTIONS);
-            let writers = options.writers_per_database.clamp(1, 8);
-            // Each database has the same numbers.
-            let slots = line::writers_in_all(writers);
-            let mut slot =
-                ids::counted(&catalog, "slots", slots).await.map_err(|error| first.failed(error))?;
-            slot -= slots;
-            let ids = Ids::new(catalog.clone());
-            let context = Arc::new(Context { partitions: cluster.partitions, ids, late: Arc::default() });
-            let mut running = Vec::new();
-            let shards =
-                addresses.iter().map(|address| Shard::start(address, &options, slot, &context, &mut running));
-            let shards: Vec<Shard> = shards.collect();
-            let migrated = std::mem::take(&mut cluster.migrated);
-            let routing = Arc::new(Routing::new(cluster.number, placement));
-            let inner = Arc::new(MySqlState {
-                cluster,
-                routing: Arc::clone(&routing),
-                shards,
-                addresses,
-                access: access_connections,
-                catalog,
-                floors: floor::Floors::new(Arc::clone(&context.late)),
-                context,
-                spread: pauses::Spread::default(),
-                pruning: parking_lot::Mutex::default(),
-            });
-            running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
-            Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
-        })
-    }
-
     /// What opening it applied: empty, if the schema was current.
     #[must_use]
     pub fn migrated(&self) -> &[String] {
@@ -278,33 +163,6 @@ impl MysqlStore {
             let followed = self.inner.follow(&mut patience, &closed).await;
             followed.map_err(|error| CallError::did_not_happen(doing, error))?;
         }
-    }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "units of work that end by themselves, and writers that `close` awaits"
-)]
-fn spawn(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    // In a box: or all that the runtime makes of a task is compiled for each kind of work.
-    tokio::spawn(Box::pin(work) as BoxFuture<'static, ()>)
-}
-
-/// Runs work in a task of its own, to its end, whatever becomes of the caller. An error: it panicked.
-fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> impl Future<Output = Result<T, JoinError>> {
-    // The task has no answer of its own, so that the runtime's part is compiled once for all kinds of work.
-    let answer = Arc::new(parking_lot::Mutex::new(None));
-    let kept = Arc::clone(&answer);
-    let task = spawn(async move {
-        let done = work.await;
-        *kept.lock() = Some(done);
-    });
-    async move {
-        task.await?;
-        let done = answer.lock().take();
-        Ok(done.expect("a task that has ended without a panic has left its answer"))
     }
 }
 

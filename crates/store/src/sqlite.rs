@@ -18,6 +18,7 @@ mod ledger;
 mod moves;
 mod namespaces;
 mod open;
+mod options;
 mod payloads;
 mod query;
 mod reply;
@@ -26,6 +27,7 @@ mod row;
 mod schedules;
 mod session;
 mod settings;
+mod state;
 mod statements;
 mod template;
 #[cfg(test)]
@@ -35,13 +37,15 @@ mod wal;
 mod walk;
 mod workflows;
 
-use crate::{ArchiveStorage, Error, archived, turns::Tenant};
+use crate::{Error, archived, turns::Tenant};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
 use insert::InsertContext;
 use lanes::Lane;
 use ledger::Ledger;
+use options::CHUNK_ROWS;
+pub use options::{Activity, Options};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as CallError, Store,
@@ -60,81 +64,20 @@ use punctual_domain::{
 };
 use rusqlite::Connection;
 use session::Session;
+use state::Runs;
+pub use state::SqliteStore;
 use statements::sql;
 use std::{
-    fmt,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
 };
 use template::TemplateFile;
 use threads::Threads;
 
-/// Rows of a large call that one job takes, so that urgent work gets between them: half a millisecond. What is no longer than
-/// this is urgent itself, unless it inserts.
-const CHUNK_ROWS: usize = 10;
 /// How far behind the present a success may come whose time is over at once: longer than any call takes.
 const STOPPED_BEHIND_MS: i64 = 60_000;
 /// Rows that one job of retention takes; deleting costs more than inserting.
 const RETIRE_CHUNK_ROWS: usize = 250;
-
-/// How a store is opened. The number of partitions counts only when the file is made.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// 1 to 65,535.
-    pub partitions: u16,
-    /// Page cache of the writer, in KiB.
-    pub cache_kib: u32,
-    /// Page cache of each reader, in KiB.
-    pub reader_cache_kib: u32,
-    /// Threads that read, at least 1.
-    pub readers: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { partitions: 8, cache_kib: 64 << 10, reader_cache_kib: 16 << 10, readers: 2 }
-    }
-}
-
-/// What the writer has done since it was opened; all zero in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    pub transactions: u64,
-    /// Calls, and chunks of large inserts.
-    pub jobs: u64,
-    /// Length of the write-ahead log, in pages of 4 KiB.
-    pub log_pages: u64,
-}
-
-/// See `Store` for what it promises. Dropping it finishes what was begun and waits for that.
-pub struct SqliteStore {
-    partitions: u16,
-    migrated: Vec<&'static str>,
-    runs: Runs,
-    archive: Option<Arc<ArchiveStorage>>,
-    /// Of a store in memory.
-    template: Option<TemplateFile>,
-    /// Up to where retention has stopped every success, on the engine's clock, milliseconds.
-    stopped_to: AtomicI64,
-}
-
-enum Runs {
-    Inline(Box<Mutex<Session>>),
-    OnThreads(Threads),
-}
-
-impl fmt::Debug for SqliteStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let activity = self.activity();
-        f.debug_struct("SqliteStore")
-            .field("partitions", &self.partitions)
-            .field("activity", &activity)
-            .finish_non_exhaustive()
-    }
-}
 
 impl SqliteStore {
     /// Opens a file, makes it if it is not there, and brings its schema up to date.
@@ -198,14 +141,6 @@ impl SqliteStore {
     #[must_use]
     pub fn migrated(&self) -> &[&'static str] {
         &self.migrated
-    }
-
-    #[must_use]
-    pub fn activity(&self) -> Activity {
-        match &self.runs {
-            Runs::Inline(_) => Activity::default(),
-            Runs::OnThreads(threads) => threads.activity(),
-        }
     }
 
     /// Finishes what was begun, moves the log into the file, and gives the file free. Blocks for as long as that

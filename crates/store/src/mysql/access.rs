@@ -1,13 +1,13 @@
-//! Tokens, in the catalog. A change and its number are one transaction, and whoever saves waits for who saves before: so
-//! numbers appear in their order, and whoever has read up to one has missed nothing.
+//! Tokens, in the catalog. A change and its number are one transaction, and a save waits for the one before: so
+//! numbers appear in their order, and a reader that has read up to one has missed nothing.
 
 use super::{
-    MySqlState, MysqlStore,
+    background::to_its_end,
     ids::counted_by,
     session::Known,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{PING, WRITE, silent, watched},
-    to_its_end,
 };
 use crate::{Error, rows};
 use async_trait::async_trait;
@@ -71,7 +71,7 @@ async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, read_meta)).bind(REVISION).fetch_one(catalog).await?.try_get(0)
 }
 
-/// Read again if somebody saved meanwhile: each statement sees what is committed.
+/// Read again if another caller saved meanwhile: each statement sees what is committed.
 async fn all(inner: Arc<MySqlState>) -> sqlx::Result<Tokens> {
     let mut conn = inner.access.acquire().await?;
     let mut before = revision(&mut conn).await?;

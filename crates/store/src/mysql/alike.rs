@@ -4,7 +4,7 @@
 //! (decision 0050). Must not decide what moves: each row has to be in the state and have the fence that the caller says, or it stays.
 
 use super::{
-    place::{One, Rows, Value},
+    parameters::{One, Rows, Value},
     row, statements_moves,
 };
 use crate::subject::repeated;

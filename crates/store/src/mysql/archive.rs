@@ -2,15 +2,19 @@
 //! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
 //! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
 
-pub(super) mod place;
+mod place;
+pub(super) mod state;
 
-use super::{MySqlState, MysqlStore, query::wanted, row, search, statements::sql};
+use super::{
+    parameters::wanted,
+    row, search,
+    state::{MySqlState, MysqlStore},
+    statements::sql,
+};
 use crate::{
-    archive_storage::{ArchiveStorage, Error},
+    archive_storage::Error,
     archived::{self, fill, missing},
 };
-use hashbrown::HashMap;
-use parking_lot::Mutex;
 use punctual_contract::Error as CallError;
 use punctual_domain::{
     name::Name,
@@ -18,19 +22,8 @@ use punctual_domain::{
     task::Task,
 };
 use sqlx::MySqlConnection;
+use state::Archive;
 use std::sync::Arc;
-
-/// The name in `meta` under which the number of a database's archives stands.
-pub(super) const PLACE: &str = "archive_place";
-
-#[derive(Debug)]
-pub(super) struct Archive {
-    pub(super) archive_storage: Arc<ArchiveStorage>,
-    /// The number of its place.
-    pub(super) place: i64,
-    /// By database, how often archives had been published when they were last listed.
-    seen: Mutex<HashMap<usize, i64>>,
-}
 
 /// What the databases say besides `task`.
 #[derive(Debug, Default)]
@@ -41,10 +34,6 @@ struct Gone {
 }
 
 impl Archive {
-    fn new(archive_storage: Arc<ArchiveStorage>, place: i64) -> Self {
-        Self { archive_storage, place, seen: Mutex::default() }
-    }
-
     /// Fills in what was not found.
     pub(super) async fn read(
         &self,

@@ -1,11 +1,12 @@
 //! Who changed what, in the catalog. Each statement is alone and is sent once. An entry that was perhaps appended is
-//! appended again only by whoever gave it a key, by which it is stored once; else the change that it was for is refused.
+//! appended again only by the caller that gave it a key, by which it is stored once; else the change that it was for is refused.
 
 use super::{
-    MySqlState, MysqlStore, row,
+    background::to_its_end,
+    row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{LONG, WRITE, within},
-    to_its_end,
 };
 use crate::{Error, audit, rows};
 use async_trait::async_trait;

@@ -2,11 +2,13 @@
 //! on a step is compared with it in the statement that makes the change; the failures of an advance are in its transaction.
 
 use super::{
-    MySqlState, MysqlStore, Shard, hosted,
-    ownership::{Statement, apart},
+    hosted,
+    ownership::statement::{Statement, apart},
+    parts::Shard,
     query,
-    routing::Patience,
+    routing::state::Patience,
     row, search,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::LONG,
     walk::MySqlWalk,

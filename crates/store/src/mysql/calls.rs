@@ -2,11 +2,11 @@
 //! sent to a place that its partition has left goes after it. Must not decide anything about a task.
 
 use super::{
-    CHUNK_ROWS, MySqlState,
-    insert::Ask,
+    insert::ask::Ask,
     job::{Caller, Job, JobKind, RefusedJob},
     line::{JobQueue, WriterKind},
-    routing::Patience,
+    routing::state::Patience,
+    state::MySqlState,
 };
 use crate::Error;
 use futures_util::future::join_all;
@@ -27,6 +27,8 @@ use tokio::{
     time::{Duration, Instant, timeout_at},
 };
 
+/// Rows of a large insert that one job takes, so that urgent work gets between them.
+pub(super) const CHUNK_ROWS: usize = 500;
 /// Of a call with several answers, the rest is not waited for when none has come for so long.
 const SILENT_PART: Duration = Duration::from_secs(5);
 

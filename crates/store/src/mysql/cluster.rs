@@ -2,10 +2,11 @@
 //! how much is due in the time ahead. Each statement is alone, and says what is to stand afterwards: it can be sent twice.
 
 use super::{
-    MySqlState, MysqlStore, archive, hosted,
+    archive, hosted,
     moving::steps,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::LONG,
 };
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 /// Of names of engines; longer ones are cut, as they are where engines give heartbeats.
 const ENGINE_MAX: usize = 191;
-/// Engines that are told of at most, and steps of them.
+/// Engines that are reported at most, and steps of them.
 const ENGINES_MAX: i64 = 1_000;
 const SAMPLES_MAX: i64 = 100_000;
 /// Samples that are forgotten at one time.

@@ -1,4 +1,4 @@
-//! Questions to one database for whoever looks whether it is fit: each on a connection of its own, so that one which hangs
+//! Questions to one database for a check of its configuration: each on a connection of its own, so that one which hangs
 //! holds up no other. Answers facts; what is good or wrong about them is judged by the caller, but for what an engine must
 //! refuse, whose sentence is here once. Changes nothing but the row `doctor` in `meta`, by which commits are measured.
 
@@ -6,7 +6,7 @@ use super::{
     buckets,
     migrate::{self, Schema},
     session::DatabaseAddress,
-    shards::CLUSTER,
+    shards::placement::CLUSTER,
     statements::sql,
     timeouts::{READ, on_its_own},
 };
@@ -31,7 +31,7 @@ pub struct MysqlDoctor {
 /// How a connection is protected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MysqlTls {
-    /// None: everybody on the way can listen.
+    /// None: what is sent can be read on the way.
     pub cipher: Option<String>,
     /// Whether the certificate is looked at, and the name in it.
     pub is_verified: bool,

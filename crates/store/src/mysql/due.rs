@@ -2,7 +2,7 @@
 //! range of time that all partitions have been looked through, so that what follows is further on. Partitions are looked at one
 //! after the other: no join ranges over the second column of a key.
 
-use super::{MySqlState, hosted, query::label_text, row, statements::sql};
+use super::{hosted, query::label_text, row, state::MySqlState, statements::sql};
 use crate::{Error, due_range::DueRange};
 use punctual_contract::store::{Along, DuePosition, Page, Query};
 use punctual_domain::{name::Name, place::Partition, state::State, task::Task};

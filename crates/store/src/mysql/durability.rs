@@ -1,9 +1,9 @@
-//! Whether the databases keep what they have acknowledged through a crash of their machines, and let anybody write at all.
-//! Only asks: what follows is decided by whoever starts.
+//! Whether the databases keep what they have acknowledged through a crash of their machines, and accept writes at all.
+//! Only asks: what follows is decided by the program that starts.
 
 use super::{
-    MysqlStore,
     session::DatabaseAddress,
+    state::MysqlStore,
     statements::sql,
     timeouts::{CONNECT, silent},
 };

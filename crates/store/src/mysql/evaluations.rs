@@ -2,9 +2,9 @@
 //! made before the others are looked at, each in a statement of its own: of engines that begin at once the last sees the others.
 
 use super::{
-    MySqlState, MysqlStore,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
 };
 use crate::{
@@ -38,7 +38,7 @@ impl EvaluationStore for MysqlStore {
             let mut all = Vec::with_capacity(subjects.len());
             for some in subjects.chunks(ROWS_MAX) {
                 let kind = i64::from(pass.kind.code());
-                // Whoever marks the same at once, locks in the same order.
+                // Another engine that marks the same at once locks in the same order.
                 let mut wanted: Vec<&Subject> = some.iter().collect();
                 wanted.sort_unstable_by_key(|subject| subject.id);
                 let one = |subject: &&Subject| json!([subject.id, subject.namespace.as_str(), subject.name]);

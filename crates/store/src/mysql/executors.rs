@@ -2,7 +2,7 @@
 
 use super::{
     connections::Connections,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
     statements::sql,
 };
@@ -109,7 +109,7 @@ pub(super) async fn set_wish(
             let stood = rows::desired(&found, 0)?;
             let set = Statement::new(sql!(executors, set_desired_state)).int(i64::from(desired.code()));
             let set = set.text(namespace.as_str()).text(name.as_str()).int(i64::from(stood.code()));
-            // Lost: another's wish was set.
+            // Lost: another desired state was set.
             if set.execute(&catalog).await? > 0 {
                 return Ok(Some(stood));
             }

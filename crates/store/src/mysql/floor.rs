@@ -8,7 +8,7 @@
 
 use super::{
     late_commits::LateCommits,
-    query::wanted,
+    parameters::wanted,
     row,
     statements::{sql, with_numbers},
 };
@@ -45,7 +45,7 @@ const SHORT_MS: i64 = 10_000;
 const BACK_MS: i64 = 2_000;
 /// Every so manieth look trusts in nothing that is less than a minute old: a look a second.
 const LOOKS: u32 = 60;
-/// Nor does one before which nobody has looked for so long. Less than `SOON_MS`: a database that was silent for as long as that has
+/// Nor does one before which no look has been for so long. Less than `SOON_MS`: a database that was silent for as long as that has
 /// answered no look either.
 const STALE_MS: i64 = 3_000;
 /// After a silence rows may appear behind the second floor for so long, until the last transaction that was under way is over.
@@ -81,7 +81,7 @@ struct Watermarks {
     looked_at: Millis,
     /// When a look last trusted in nothing that was less than a minute old.
     wholly_at: Millis,
-    /// The second floor is doubted until then: nobody could look for a while.
+    /// The second floor is doubted until then: no look was possible for a while.
     doubted_until: Millis,
 }
 
@@ -245,7 +245,7 @@ struct Met {
 }
 
 impl Watermarks {
-    /// Nobody has looked for a while: the database was silent, or this engine did not have the partition.
+    /// There was no look for a while: the database was silent, or this engine did not have the partition.
     fn is_stale(&self, present: Millis) -> bool {
         present.since(self.looked_at).abs() > STALE_MS
     }

@@ -1,28 +1,24 @@
 //! Labels that queues declare: which of them each database enters, and the entries of what stood before. What is inserted is
 //! entered where it is inserted (`insert`); who may know what of the declarations, `pauses` says.
 
+pub(super) mod declared;
+
 use super::{
-    MySqlState, MysqlStore, chunks, lookup, query, row,
+    background::to_its_end,
+    chunks, lookup, query, row,
     session::Known,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts,
     timeouts::{PING, READ, WRITE, twice, watched},
-    to_its_end,
 };
 use crate::Error;
 use async_trait::async_trait;
+use declared::{label, labels_of};
 use punctual_contract::{Error as CallError, LabelStore, labels::LabelIndex};
-use punctual_domain::{
-    name::{Name, QueueKey},
-    place::TaskRef,
-    settings::{Scope, Setting},
-    time::Millis,
-};
-use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use punctual_domain::{name::Name, place::TaskRef, time::Millis};
+use sqlx::{Connection as _, MySqlConnection, Row as _};
+use std::sync::Arc;
 use tokio::time::timeout;
 
 #[async_trait]
@@ -53,43 +49,6 @@ impl LabelStore for MysqlStore {
         };
         indexed.map_err(panicked)?.map_err(|error| CallError::may_have_happened(DOING, error))
     }
-}
-
-fn label(row: &MySqlRow) -> sqlx::Result<(QueueKey, String)> {
-    let label = std::str::from_utf8(row.try_get(2)?).map_err(|error| row::odd(2, error))?;
-    Ok((row::queue_key(row, 0, 1)?, label.to_owned()))
-}
-
-/// In a transaction that holds the epoch.
-pub(super) async fn declared(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(QueueKey, String)>> {
-    sqlx::query(sql!(labels, list_declared)).fetch_all(conn).await?.iter().map(label).collect()
-}
-
-/// As it is set, in the catalog.
-pub(super) async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<BTreeSet<(QueueKey, String)>> {
-    let mut all = BTreeSet::new();
-    for rows in sqlx::query(sql!(labels, list_wanted)).fetch_all(catalog).await? {
-        let queue = row::queue_key(&rows, 0, 1)?;
-        let setting = Setting::of_json(&Scope::Queue(queue.clone()), rows.try_get(2)?);
-        let setting = setting.map_err(|error| row::odd(2, error))?;
-        all.extend(setting.indexed_labels().map(|label| (queue.clone(), label.to_owned())));
-    }
-    Ok(all)
-}
-
-/// From the commit on this database enters these. In the transaction that has turned the epoch.
-pub(super) async fn declare(
-    tx: &mut MySqlConnection,
-    wanted: &BTreeSet<(QueueKey, String)>,
-) -> sqlx::Result<()> {
-    let stand: BTreeSet<_> = declared(tx).await?.into_iter().collect();
-    let gone = stand.difference(wanted).map(|difference| (sql!(labels, undeclare_label), difference));
-    let new = wanted.difference(&stand).map(|difference| (sql!(labels, declare_label), difference));
-    for (text, (queue, label)) in gone.chain(new) {
-        let one = sqlx::query(text).bind(queue.namespace.as_str()).bind(queue.queue.as_str());
-        one.bind(label.as_bytes()).execute(&mut *tx).await?;
-    }
-    Ok(())
 }
 
 async fn batch(inner: Arc<MySqlState>, part: usize, limit: usize) -> Result<usize, Error> {
@@ -169,12 +128,6 @@ async fn piece(tx: &mut MySqlConnection, of: &Entering, (from, to): (i64, i64)) 
         }
     }
     entries.add(tx).await
-}
-
-/// The labels of a row; none where it has none.
-pub(super) fn labels_of(row: &MySqlRow, column: usize) -> sqlx::Result<BTreeMap<String, String>> {
-    let Some(text) = row.try_get::<Option<&str>, _>(column)? else { return Ok(BTreeMap::new()) };
-    serde_json::from_str(text).map_err(|error| row::odd(column, error))
 }
 
 /// Whether all tasks of this database that a search could find by a label are entered.

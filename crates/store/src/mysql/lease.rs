@@ -4,8 +4,9 @@ use super::{
     lease_ends::{self, Ends},
     ledger::Ledger,
     moves::{From, Moves},
+    parameters::Rows,
     pauses::Pauses,
-    place::{self, Rows, Spotted},
+    place::{self, Spotted},
     row,
     statements::sql,
     trips::Trips,
@@ -197,7 +198,7 @@ struct Signs {
     now: Millis,
     rows: Rows,
     said: Rows,
-    /// Of attempts that were over before the store was told.
+    /// Of attempts that were over before they were reported to the store.
     fired: Rows,
     moves: Moves,
 }
@@ -281,7 +282,7 @@ pub(crate) async fn request_stop(
     stop(conn, spotted.place, now).await
 }
 
-/// `place`: where it stands now.
+/// `place`: where its row is now.
 pub(crate) async fn stop(conn: &mut MySqlConnection, place: TaskRef, now: Millis) -> sqlx::Result<Applied> {
     let partition = row::partition_no(place.partition);
     let stop = sqlx::query(sql!(lease, request_stop))

@@ -5,7 +5,8 @@
 
 use super::{
     alike,
-    query::{self, Hold, wanted},
+    parameters::wanted,
+    query::{self, Hold},
     row,
     statements::{Many, bind, sql},
     trips::{Literal, Trips},
@@ -29,7 +30,7 @@ const ENTRIES_MAX: usize = 1_000;
 const PAGE: i64 = 100;
 const LOOKS_MAX: usize = 20_000;
 
-/// A lease, as a batch has it: its end, where the task stands, and the fence that was given.
+/// A lease, as a batch has it: its end, where the row of the task is, and the fence that was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LeaseEnd {
     until: Millis,
@@ -87,7 +88,7 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Re
     Ok(())
 }
 
-/// In a transaction that moves tasks in time: whoever looks for ended leases finds those in flight where they stand now.
+/// In a transaction that moves tasks in time: a look for ended leases finds those in flight where they are now.
 /// The entries of the places that they left lead to nothing from here on. How many there were.
 pub(crate) async fn watch(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<usize> {
     let mut ends = Ends::default();

@@ -2,7 +2,7 @@
 //! sums, in one fixed order. Must never be written in another transaction than the rows it counts.
 
 use super::{
-    chunks::Noted,
+    chunks::noted::Noted,
     statements::{Many, bind, sql},
     trips::{Literal, Trips},
 };

@@ -4,11 +4,13 @@
 //! and if one row is otherwise, the transaction is undone and begun again with a lock.
 
 use super::{
-    alike, labels,
+    alike,
+    labels::declared::labels_of,
     ledger::Ledger,
     lookup,
+    parameters::{One, ROWS_MAX, Rows},
     pauses::Pauses,
-    place::{self, One, Rows, Spotted},
+    place::{self, Spotted},
     retention::ahead,
     row,
     statements::sql,
@@ -273,7 +275,7 @@ impl Moves {
         let of_task = labels.fetch_one(&mut *conn).await?;
         let names = [&*spot.namespace, queue.as_str(), of_task.try_get(1)?];
         ledger.chunks.enter(names, spot.place.id);
-        let labels = labels::labels_of(&of_task, 0)?;
+        let labels = labels_of(&of_task, 0)?;
         if labels.is_empty() {
             return Ok(());
         }
@@ -337,7 +339,7 @@ impl Moves {
         conn: &mut MySqlConnection,
         event: Event,
     ) -> sqlx::Result<()> {
-        let is_long = |rows: &Rows| rows.size() > JSON_LEN_MAX || rows.len() >= place::ROWS_MAX;
+        let is_long = |rows: &Rows| rows.size() > JSON_LEN_MAX || rows.len() >= ROWS_MAX;
         if self.rows.get(&event).is_some_and(is_long)
             && let Some(rows) = self.rows.remove(&event)
         {

@@ -13,25 +13,26 @@
 //! | 8 opened: the account comes | decided | left | open | as 6 |
 //! | 9 old rows deleted, in batches | cleaning | left | open | continues when it is run again |
 //!
-//! Nobody writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
-//! waits for it, and after that the database refuses whoever did not hear of it. A mover that was superseded is refused
+//! No engine writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
+//! waits for it, and after that the database refuses an engine that did not hear of it. A mover that was superseded is refused
 //! by its term.
 
+mod columns;
 mod copy;
 mod replies;
 mod side;
 pub(super) mod steps;
 mod work;
 
-pub(crate) use steps::{guard, mend};
-
 use super::{
-    MySqlState, MysqlStore,
     hosted::HostedState,
-    pauses, repair, row,
+    pauses,
+    repair::tidy::tidy_copy,
+    row,
     session::{DatabaseAddress, Known},
-    shards,
-    statements::{Many, sql},
+    shards::placement,
+    state::{MySqlState, MysqlStore},
+    statements::sql,
     timeouts::{elsewhere, lasting},
 };
 use crate::Error;
@@ -45,7 +46,7 @@ use steps::{RelocationStep, Row};
 use tokio::time::{Instant, sleep};
 use work::RowPosition;
 
-/// How long a partition stays closed when nobody says any more that it should, in milliseconds.
+/// How long a partition stays closed when no mover says any more that it should, in milliseconds.
 const CLOSED_MS: i64 = 10_000;
 /// How often that is said.
 const SAID_AGAIN: Duration = Duration::from_secs(2);
@@ -58,63 +59,6 @@ const ROUNDS_MAX: u32 = 8;
 const FEW_ROWS: u64 = 500;
 /// Rows of one deletion.
 const DELETED_ROWS: i64 = 500;
-
-/// What a column of `task` is copied as.
-#[derive(Clone, Copy, Debug)]
-enum FailureKind {
-    Int,
-    Text,
-    Bytes,
-}
-
-/// The columns of `task`, in the order in which they are read and written.
-const COLUMNS: [(&str, FailureKind); 39] = {
-    use FailureKind::{Bytes, Int, Text};
-    [
-        ("partition_no", Int),
-        ("due_at", Int),
-        ("id", Int),
-        ("namespace", Text),
-        ("task_id", Int),
-        ("task_version", Int),
-        ("queue", Text),
-        ("kind", Text),
-        ("priority", Int),
-        ("state", Int),
-        ("fence", Int),
-        ("attempt", Int),
-        ("max_attempts", Int),
-        ("execute_at", Int),
-        ("fired_at", Int),
-        ("created_at", Int),
-        ("updated_at", Int),
-        ("keep_until", Int),
-        ("place_due_at", Int),
-        ("timeout_ms", Int),
-        ("deadline_ms", Int),
-        ("lease_executor", Text),
-        ("lease_since", Int),
-        ("lease_until", Int),
-        ("cancel_requested", Int),
-        ("retry", Text),
-        ("labels", Text),
-        ("traceparent", Text),
-        ("demands", Text),
-        ("progress", Text),
-        ("log", Text),
-        ("result_code", Int),
-        ("result_msg", Text),
-        ("result_is_json", Int),
-        ("result_body", Bytes),
-        ("last_error", Text),
-        ("payload_is_json", Int),
-        ("payload", Bytes),
-        ("history", Text),
-    ]
-};
-
-static INSERT: Many = Many::new(sql!(moving, insert_rows));
-static TAKEN: Many = Many::new(sql!(moving, insert_taken_along));
 
 /// Where a mover is. After each it may be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +105,7 @@ pub struct Moved {
     /// Of these, while it was closed.
     pub copied_closed: u64,
     pub rounds: u32,
-    /// How long nobody could write in the partition.
+    /// How long no engine could write in the partition.
     pub closed_for: Duration,
 }
 
@@ -247,11 +191,11 @@ impl<'i, 'p> Mover<'i, 'p> {
     }
 
     async fn go(mut self, to: usize) -> Result<Option<Moved>, Error> {
-        let (version, members) = shards::version(&mut self.catalog).await?;
+        let (version, members) = placement::version(&mut self.catalog).await?;
         if to >= members || to >= self.inner.addresses.len() {
             return Err(Error::NoShard { shard: to, members });
         }
-        let placement = shards::read(&mut self.catalog, version, members).await?;
+        let placement = placement::read(&mut self.catalog, version, members).await?;
         let from = placement.ok_or(Error::NoCluster)?.shard_of(self.partition);
         let mut row = match self.existing().await? {
             Some(row) if row.to != to || row.step == RelocationStep::Undoing => {
@@ -360,7 +304,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         self.advance_to(row, RelocationStep::Cleaning).await
     }
 
-    /// Answers since when nobody can write.
+    /// Answers since when no engine can write.
     async fn close_and_decide(
         &mut self,
         pair: &mut Pair,
@@ -388,7 +332,7 @@ impl<'i, 'p> Mover<'i, 'p> {
             before = copied;
         }
         let (conn, term) = (&mut pair.to.conn, pair.term);
-        repair::tidy_copy(conn, self.partition, term).await?;
+        tidy_copy(conn, self.partition, term).await?;
         self.say(MoveStep::Tidied)
     }
 
@@ -515,43 +459,4 @@ pub(super) async fn alone(address: &DatabaseAddress) -> Result<Known, Error> {
     }
     known.close().await;
     Err(Error::MoverBusy)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_columns_of_a_task_are_summed_and_copied() {
-        let migration = include_str!("../../../../migrations/mysql/0001_tasks.sql");
-        let table = migration.split_once("EXISTS task (").unwrap().1.split_once("PRIMARY KEY").unwrap().0;
-        // Of 0004_control. What 0005_room adds says nothing, and each row has its own.
-        let added = ["demands", "log"];
-        let columns: Vec<&str> = table
-            .lines()
-            .map(str::trim)
-            .filter(|text| !text.is_empty() && !text.starts_with("--"))
-            .map(|text| text.split(' ').next().unwrap())
-            .chain(added)
-            .collect();
-        assert_eq!(columns.len(), COLUMNS.len());
-        assert!(columns.iter().all(|column| COLUMNS.iter().any(|known| known.0 == *column)));
-        let listed = COLUMNS.map(|column| column.0).join(", ");
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words(sql!(moving, insert_rows)).contains(&format!("( {listed} )")));
-        let read = COLUMNS.map(|column| format!("task.{}", column.0)).join(", ");
-        assert!(words(sql!(moving, read_rows)).contains(&format!("SELECT {read}, body.payload")));
-        let sum = |text: &str| {
-            words(text.split_once("CONV(LEFT(SHA2(").unwrap().1.split_once("AS UNSIGNED").unwrap().0)
-        };
-        let (of_piece, of_row) = (sum(sql!(moving, sum_piece)), sum(sql!(moving, list_row_sums)));
-        assert_eq!(of_piece, of_row);
-        for (column, _) in COLUMNS.iter().skip(1) {
-            let is_there = |text: &str| {
-                text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
-                    .any(|part| part == *column)
-            };
-            assert!(is_there(&of_piece), "{column}");
-        }
-    }
 }

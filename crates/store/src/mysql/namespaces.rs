@@ -2,16 +2,16 @@
 //! range of each partition; and of single finished tasks. What is between its bucket and the account (`buckets::dropped`) is left to who settles it there.
 
 use super::{
-    CHUNK_ROWS, MysqlStore,
-    calls::{answered, push, spread},
+    calls::{CHUNK_ROWS, answered, push, spread},
     executors,
     job::{Job, JobKind, RefusedJob},
     lease,
     ledger::Ledger,
     line::WriterKind,
     moves::long_bytes,
-    place::{self, Rows},
-    row,
+    parameters::Rows,
+    place, row,
+    state::MysqlStore,
     statements::sql,
     workflows,
 };

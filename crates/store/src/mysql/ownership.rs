@@ -3,11 +3,9 @@
 //! open transactions: every statement is a decision of its own. Must not decide anything about a task.
 
 mod limiter;
-mod statement;
+pub(super) mod statement;
 
-pub(crate) use statement::{Statement, apart, is_lock};
-
-use super::{MysqlStore, OWNERSHIP_CONNECTIONS, connections::Connections, statements::sql};
+use super::{connections::Connections, state::MysqlStore, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Happened, Ownership,
@@ -15,12 +13,14 @@ use punctual_contract::{
 };
 use punctual_domain::{place::Partition, time::Millis};
 use sqlx::{Row, mysql::MySqlRow};
-use statement::LONGEST;
+use statement::{LONGEST, Statement, apart};
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
 
+/// Connections that nothing but ownership uses: a heartbeat never waits behind anything else.
+const OWNERSHIP_CONNECTIONS: u32 = 3;
 /// Far more changes of owner than there can have been, and far below what `tokens` bears.
 const TERM_MAX: i64 = 1 << 46;
 
@@ -259,7 +259,7 @@ async fn keep(
 }
 
 /// Those of `held` that are still held, with their term from now on. One that another call has raised meanwhile counts
-/// as lost here; the engine that renews it is told so.
+/// as lost here; the engine that renews it gets that answer.
 async fn lift(
     catalog: &Connections,
     engine: &str,

@@ -1,6 +1,6 @@
-//! Pauses, which every database holds to by itself: whoever hands tasks over share-locks the database's epoch until its
-//! transaction ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing. So it is
-//! with the labels that queues declare, and whoever stores tasks with labels: they have the same epoch.
+//! Pauses, which every database holds to by itself: a transaction that hands tasks over share-locks the database's epoch until it
+//! ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing. So it is
+//! with the labels that queues declare, and a transaction that stores tasks with labels: they have the same epoch.
 //!
 //! | step of a pause, a resume, or another declaration of labels | after a crash |
 //! |---|---|
@@ -8,14 +8,14 @@
 //! | 2 in each database, one after the other: the epoch, exclusively (waits for hand-overs under way), and the list | as 1: the rest is spread |
 //! | 3 the answer | it holds everywhere |
 //!
-//! A revision represents one list, and a database only ever turns to a later one: whoever is late with an older list
+//! A revision represents one list, and a database only ever turns to a later one: an engine that is late with an older list
 //! changes nothing. A database that joins, or gets a partition, is spread to before it can hand anything over.
 
 use super::{
     connections::Connections,
-    labels,
+    labels::declared,
     session::DatabaseAddress,
-    shards,
+    shards::placement,
     statements::{Many, bind, sql},
     timeouts::{READ, within},
 };
@@ -53,7 +53,7 @@ impl Pauses {
             let rows = sqlx::query(sql!(settings, list_paused)).fetch_all(&mut *conn).await?;
             self.queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
             self.labels.clear();
-            for (queue, label) in labels::declared(conn).await? {
+            for (queue, label) in declared::declared(conn).await? {
                 self.labels.entry(queue).or_default().push(label);
             }
             self.epoch = Some(epoch);
@@ -90,7 +90,7 @@ impl Spread {
             let mut conn = catalog.acquire().await?;
             let revision = sqlx::query(sql!(shards, read_meta)).bind(PAUSES_REVISION);
             let revision: i64 = revision.fetch_one(&mut *conn).await?.try_get(0)?;
-            Ok::<_, sqlx::Error>((revision, shards::version(&mut conn).await?.1))
+            Ok::<_, sqlx::Error>((revision, placement::version(&mut conn).await?.1))
         };
         let existing = within(READ, look).await?;
         if *self.0.lock() != Some(existing) {
@@ -139,10 +139,10 @@ struct DesiredPauses {
 async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<DesiredPauses> {
     let mut tx = catalog.begin().await?;
     let revision = sqlx::query(sql!(settings, lock_pauses_revision)).fetch_one(&mut *tx).await?.try_get(0)?;
-    let members = shards::version(&mut tx).await?.1;
+    let members = placement::version(&mut tx).await?.1;
     let rows = sqlx::query(sql!(settings, list_wanted_pauses)).fetch_all(&mut *tx).await?;
     let queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
-    let labels = labels::wanted(&mut tx).await?;
+    let labels = declared::wanted(&mut tx).await?;
     tx.rollback().await?;
     Ok(DesiredPauses { revision, members, queues, labels })
 }
@@ -161,7 +161,7 @@ async fn turn(address: &DatabaseAddress, wanted: &DesiredPauses) -> sqlx::Result
             }
             sqlx::query_with(text, values).execute(&mut *tx).await?;
         }
-        labels::declare(&mut tx, &wanted.labels).await?;
+        declared::declare(&mut tx, &wanted.labels).await?;
     }
     tx.commit().await?;
     drop(conn.close().await);

@@ -2,7 +2,7 @@
 //! catalog. Reads and writes no object.
 
 use super::{
-    MysqlStore,
+    state::MysqlStore,
     statements::sql,
     timeouts::{READ, WRITE, within},
 };
@@ -27,7 +27,7 @@ impl MysqlStore {
         let known = within(READ, read).await?;
         let number = self.number().await?;
         let owned = place.owned_by(number, known.is_some(), AT).await?;
-        // Whoever dies before this has only taken the place.
+        // An engine that dies before this has only taken the place.
         let keep = async {
             let mut conn = catalog.acquire().await?;
             sqlx::query(sql!(shards, insert_meta)).bind(PLACE).bind(number).execute(&mut *conn).await

@@ -1,7 +1,7 @@
 //! The reads of one database. Each statement runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{row, statements::sql, walk::MySqlWalk};
-use punctual_contract::store::{Books, PendingBytes, Query, Tally};
+use super::{parameters::wanted, row, statements::sql};
+use punctual_contract::store::{Books, PendingBytes, Tally};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
@@ -9,7 +9,7 @@ use punctual_domain::{
     task::Task,
 };
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 /// Places of one statement: its JSON stays under 64 KiB.
 const READ_ROWS_MAX: usize = 1_000;
@@ -41,17 +41,6 @@ pub(crate) async fn read(
         }
     }
     Ok(found)
-}
-
-/// Places as one parameter: `[[number, partition, due_at, id], ...]`.
-pub(crate) fn wanted(places: &[TaskRef]) -> String {
-    let mut json = String::with_capacity(places.len() * 40 + 2);
-    for (nth, place) in places.iter().enumerate() {
-        let comma = if nth == 0 { '[' } else { ',' };
-        let _ = write!(json, "{comma}[{nth},{},{},{}]", place.partition.0, place.due_at.0, place.id);
-    }
-    json.push_str(if places.is_empty() { "[]" } else { "]" });
-    json
 }
 
 pub(crate) async fn versions(
@@ -96,50 +85,6 @@ pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::R
     sqlx::query(sql!(query, find_newest_below)).bind(id).fetch_one(conn).await?.try_get(0)
 }
 
-/// Tasks with ids in a range, newest first unless the query says otherwise. A label that stands inside another one's value is among them.
-pub(crate) async fn list(
-    conn: &mut MySqlConnection,
-    query: &Query,
-    walk: &MySqlWalk,
-    ids: std::ops::RangeInclusive<i64>,
-    limit: usize,
-) -> sqlx::Result<Vec<Task>> {
-    let (namespace, queue) = (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref());
-    let (queue, kind) = (queue.map(Name::as_str), query.kind.as_ref().map(Name::as_str));
-    let state = query.state.map(|state| i32::from(state.code()));
-    let (after, before) = (query.due_after.map(|at| at.0), query.due_before.map(|at| at.0));
-    let label = query.label.as_ref().map(label_text);
-    let updated = query.updated_from.map(|at| at.0);
-    let search = match walk {
-        MySqlWalk::Ids if query.oldest_first => sqlx::query(sql!(query, list_rising)),
-        MySqlWalk::Ids | MySqlWalk::Chunks(_) => sqlx::query(sql!(query, list)),
-        MySqlWalk::Term(term, _) => sqlx::query(sql!(query, list_by_term)).bind(*term),
-    };
-    let search = search
-        .bind(ids.end().saturating_add(1))
-        .bind(ids.start())
-        .bind(namespace)
-        .bind(namespace)
-        .bind(queue)
-        .bind(queue)
-        .bind(state)
-        .bind(state)
-        .bind(kind)
-        .bind(kind)
-        .bind(after)
-        .bind(after)
-        .bind(before)
-        .bind(before)
-        .bind(label.as_deref())
-        .bind(label.as_deref())
-        .bind(updated)
-        .bind(updated)
-        .bind(query.error.as_deref())
-        .bind(query.error.as_deref())
-        .bind(rows(limit));
-    tasks(&search.fetch_all(conn).await?)
-}
-
 /// A label in its current state in the column.
 pub(crate) fn label_text(label: &(String, String)) -> String {
     let one = BTreeMap::from([(&label.0, &label.1)]);
@@ -147,11 +92,11 @@ pub(crate) fn label_text(label: &(String, String)) -> String {
     json.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default().to_owned()
 }
 
-fn tasks(rows: &[MySqlRow]) -> sqlx::Result<Vec<Task>> {
+pub(super) fn tasks(rows: &[MySqlRow]) -> sqlx::Result<Vec<Task>> {
     rows.iter().map(row::whole_task).collect()
 }
 
-fn rows(limit: usize) -> i64 {
+pub(super) fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
@@ -209,14 +154,6 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_domain::time::Millis;
-
-    #[test]
-    fn places_are_one_parameter() {
-        let place = |id| TaskRef { partition: Partition(3), due_at: Millis(9), id };
-        assert_eq!(wanted(&[]), "[]");
-        assert_eq!(wanted(&[place(1), place(-2)]), "[[0,3,9,1],[1,3,9,-2]]");
-    }
 
     #[test]
     fn a_label_stands_in_the_column_as_it_is_looked_for() {

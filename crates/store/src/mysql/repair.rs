@@ -1,29 +1,25 @@
 //! Settles what a check finds: entries that lead to no task, copies that a move left over, an account that does not
 //! agree with its rows. What tasks are looked up by is entered once more, by the engines. In bounded batches; never touches a task that is where it belongs.
 
+pub(super) mod account;
+pub(super) mod tidy;
+
 use super::{
-    MySqlState, MysqlStore,
-    hosted::{self, HostedState, WritePartitions},
-    ledger::ADD_TO_BOOKS,
-    moving::{self, guard},
-    query::wanted,
-    row, shards,
-    statements::{bind, sql},
+    hosted, moving, row,
+    shards::placement,
+    state::{MySqlState, MysqlStore},
+    statements::sql,
     stats::{self, Accounts, uncounted},
     timeouts::lasting,
 };
 use crate::Error;
-use punctual_contract::store::Books;
-use punctual_domain::{
-    name::QueueKey,
-    place::{Partition, TaskRef},
-    state::State as TaskState,
-    time::Millis,
-};
-use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
-use std::collections::{BTreeMap, BTreeSet};
+use account::{add, differences};
+use punctual_domain::place::Partition;
+use sqlx::{Connection as _, MySqlConnection};
+use std::collections::BTreeSet;
+use tidy::{Hold, tidy};
 
-/// Entries of one page, and rows of one deletion.
+/// Rows of one deletion.
 const PAGE: i64 = 1_000;
 
 /// What was done in one database, or would be.
@@ -67,7 +63,7 @@ impl MysqlStore {
 
 async fn all(inner: &MySqlState, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
     let mut catalog = moving::alone(inner.address(0)?).await?;
-    let (_, members) = shards::version(&mut catalog.conn).await?;
+    let (_, members) = placement::version(&mut catalog.conn).await?;
     let moving = moving::underway(inner).await?;
     let mut all = Vec::new();
     for shard_no in 0..members {
@@ -141,97 +137,6 @@ async fn strangers(
     Ok(())
 }
 
-/// In the name of what entries are deleted.
-#[derive(Clone, Copy, Debug)]
-enum Hold {
-    /// Of a mover that copies, with its term.
-    Copy(i64),
-    Open,
-    DryRun,
-}
-
-/// Before the last round of copying: entries that lead to nothing at the new place. Whichever of them belongs to a task
-/// that only stands elsewhere now comes again with its row.
-pub(super) async fn tidy_copy(
-    conn: &mut MySqlConnection,
-    partition: Partition,
-    term: i64,
-) -> Result<(), Error> {
-    tidy(conn, partition, Hold::Copy(term)).await.map(drop)
-}
-
-/// How many entries of the registry, moved places and long payloads there are without a task. An entry that is alone
-/// stays alone: an insert of the same id finds it, and a task is never without its entry.
-async fn tidy(conn: &mut MySqlConnection, partition: Partition, hold: Hold) -> Result<[u64; 3], Error> {
-    let number = row::partition_no(partition);
-    let (mut found, mut after) = ([0; 3], (String::new(), i64::MIN, i64::MIN));
-    loop {
-        let page = sqlx::query(sql!(doctor, list_entries)).bind(number).bind(&after.0);
-        let page = page.bind(number).bind(&after.0).bind(after.1);
-        let page = page.bind(number).bind(&after.0).bind(after.1).bind(after.2).bind(PAGE);
-        let page = page.fetch_all(&mut *conn).await?;
-        let mut alone = Vec::new();
-        for row in &page {
-            if row.try_get::<i64, _>(4)? == 1 {
-                alone.push(row.try_get(3)?);
-            }
-        }
-        found[0] += forget(conn, partition, &alone, hold, sql!(moving, delete_entries)).await?;
-        let Some(last) = page.last() else { break };
-        after = (last.try_get(0)?, last.try_get(1)?, last.try_get(2)?);
-    }
-    let tables = [
-        (sql!(doctor, list_moved_places), sql!(moving, delete_moved_places)),
-        (sql!(doctor, list_bodies), sql!(moving, delete_bodies)),
-    ];
-    for (found, (text, gone)) in found.iter_mut().skip(1).zip(tables) {
-        let mut after = i64::MIN;
-        loop {
-            let page = sqlx::query(text).bind(number).bind(after).bind(PAGE).fetch_all(&mut *conn).await?;
-            let mut alone = Vec::new();
-            for row in &page {
-                if row.try_get::<i64, _>(1)? == 1 {
-                    alone.push(row.try_get(0)?);
-                }
-            }
-            *found += forget(conn, partition, &alone, hold, gone).await?;
-            let Some(last) = page.last() else { break };
-            after = last.try_get(0)?;
-        }
-    }
-    Ok(found)
-}
-
-async fn forget(
-    conn: &mut MySqlConnection,
-    partition: Partition,
-    ids: &[i64],
-    hold: Hold,
-    text: &'static str,
-) -> Result<u64, Error> {
-    let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
-    if ids.is_empty() || matches!(hold, Hold::DryRun) {
-        return Ok(count);
-    }
-    let places: Vec<TaskRef> =
-        ids.iter().map(|id| TaskRef { partition, due_at: Millis::ZERO, id: *id }).collect();
-    let is_mine = match hold {
-        Hold::Copy(term) => {
-            sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
-            guard(conn, partition, HostedState::Arriving, term).await?
-        }
-        _ => {
-            let wanted = WritePartitions { these: [partition].into(), ..WritePartitions::default() };
-            !hosted::begin(conn, &wanted, None).await?.open.is_empty()
-        }
-    };
-    if is_mine {
-        sqlx::query(text).bind(wanted(&places)).execute(&mut *conn).await?;
-    }
-    sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
-    if is_mine { Ok(count) } else { Err(Error::NewerTerm { partition: partition.0 }) }
-}
-
 /// The difference between the account and the rows at one instant is added to the account: whatever is moved since then
 /// is added besides.
 async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<(), Error> {
@@ -264,54 +169,4 @@ async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     }
     tx.commit().await?;
     Ok(true)
-}
-
-/// Adds bytes of payloads that wait to the account.
-pub(super) async fn add_bytes(
-    conn: &mut MySqlConnection,
-    bytes: BTreeMap<QueueKey, i64>,
-) -> Result<(), Error> {
-    let code = i32::from(TaskState::Scheduled.code());
-    let difference = |(queue, bytes)| Difference { queue, code, tasks: 0, bytes };
-    add(conn, &bytes.into_iter().map(difference).collect::<Vec<_>>()).await
-}
-
-async fn add(conn: &mut MySqlConnection, differences: &[Difference]) -> Result<(), Error> {
-    for (part, text) in ADD_TO_BOOKS.parts(differences) {
-        let mut values = MySqlArguments::default();
-        for difference in part {
-            let (namespace, queue) = (difference.queue.namespace.as_str(), difference.queue.queue.as_str());
-            bind!(values, SLOT, namespace, queue, difference.code, difference.tasks, difference.bytes);
-        }
-        sqlx::query_with(text, values).execute(&mut *conn).await?;
-    }
-    Ok(())
-}
-
-/// Of the account: as movers.
-const SLOT: i32 = -2;
-
-/// How many more there are than the account says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Difference {
-    queue: QueueKey,
-    code: i32,
-    tasks: i64,
-    /// Of payloads that wait. They are the queue's, whatever the state.
-    bytes: i64,
-}
-
-fn differences(books: &Books, counted: &Books) -> Vec<Difference> {
-    let mut sums = BTreeMap::<(QueueKey, i32), (i64, i64)>::new();
-    let waiting = i32::from(TaskState::Scheduled.code());
-    for (all, sign) in [(books, -1), (counted, 1)] {
-        for tally in &all.tallies {
-            sums.entry((tally.queue.clone(), tally.state.code().into())).or_default().0 += sign * tally.tasks;
-        }
-        for pending_bytes in &all.pending_bytes {
-            sums.entry((pending_bytes.queue.clone(), waiting)).or_default().1 += sign * pending_bytes.bytes;
-        }
-    }
-    let differs = sums.into_iter().filter(|differ| differ.1 != (0, 0));
-    differs.map(|((queue, code), (tasks, bytes))| Difference { queue, code, tasks, bytes }).collect()
 }

@@ -1,12 +1,21 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{MysqlStore, job::JobKind, line::WriterKind, search, statements::sql};
+use super::{
+    job::{JobKind, Keeping},
+    line::WriterKind,
+    state::MysqlStore,
+    statements::sql,
+};
 use crate::rows;
 use punctual_contract::{
     Error as CallError,
     store::{Reply, ReplyKey, Reservation, Reserved},
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{
+    name::Name,
+    place::{Partition, partition_of},
+    time::Millis,
+};
 use sqlx::MySqlConnection;
 
 impl MysqlStore {
@@ -16,18 +25,19 @@ impl MysqlStore {
         key: &ReplyKey,
         keeping: impl Fn() -> Keeping,
     ) -> Result<Reserved, CallError> {
-        let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
+        let partition = partition_of_reply(key, self.inner.cluster.partitions);
         let kept = || Box::new((partition, key.clone(), keeping()));
         self.one((doing, WriterKind::Moves), partition, |caller| JobKind::Keep(kept(), caller)).await
     }
 }
 
-/// What is done under a key.
-#[derive(Debug)]
-pub(crate) enum Keeping {
-    Reserve(Reservation, Millis),
-    Release(String),
-    Save(Reply),
+/// Where a reply is kept: all replies of a namespace together.
+pub(super) fn partition_of_reply(key: &ReplyKey, partitions: u16) -> Partition {
+    partition_of_replies(&key.namespace, partitions)
+}
+
+pub(super) fn partition_of_replies(namespace: &Name, partitions: u16) -> Partition {
+    partition_of(namespace, 0, partitions)
 }
 
 pub(crate) async fn keep(

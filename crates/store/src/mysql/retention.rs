@@ -8,20 +8,23 @@
 //! its bucket is exported. Only what is over long before its time (cancelled, mostly) is moved to the present, so that it
 //! does not wait for a bucket that is years away.
 
+mod over;
 mod spans;
 mod walk;
 
 pub(crate) mod ahead;
 
 use super::{
-    archive::PLACE,
+    archive::state::PLACE,
     job::Retire,
     ledger::Ledger,
     moves::{From, Moves},
-    place::{self, Rows, Spotted},
+    parameters::Rows,
+    place::{self, Spotted},
     row,
     statements::{Many, bind, sql},
 };
+use over::Over;
 use punctual_contract::store::Retired;
 use punctual_domain::{
     history::Note,
@@ -37,7 +40,7 @@ static SAVE_CURSOR: Many = Many::new(sql!(retention, save_cursor));
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
 /// Where there are archives: what is over and due later than this is moved to the present. What is due earlier is as
-/// well off where it stands.
+/// well off where it is.
 const AHEAD_MS: i64 = 24 * 3_600_000;
 
 pub(crate) async fn retire(
@@ -76,34 +79,6 @@ pub(crate) async fn retire(
         delete(conn, ledger, &rows.over).await?;
     }
     Ok(retired)
-}
-
-/// What one call ends: each task once, whoever found it.
-struct Over<'o> {
-    limit: usize,
-    places: Vec<TaskRef>,
-    ids: HashSet<i64>,
-    /// What else is met are copies, or is about to leave: not here to be retired.
-    open: &'o BTreeSet<Partition>,
-}
-
-impl Over<'_> {
-    fn left(&self) -> usize {
-        self.limit - self.places.len().min(self.limit)
-    }
-
-    /// False: there is no room for it, and it has to be found again.
-    fn add(&mut self, place: TaskRef) -> bool {
-        if !self.open.contains(&place.partition) || self.ids.contains(&place.id) {
-            return true;
-        }
-        if self.left() == 0 {
-            return false;
-        }
-        self.ids.insert(place.id);
-        self.places.push(place);
-        true
-    }
 }
 
 /// What became of what is over, and what is to be done with those that are over for good; they are locked.

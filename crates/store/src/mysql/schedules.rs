@@ -2,13 +2,13 @@
 //! that makes the change; the runs of an advance are in it.
 
 use super::{
-    MySqlState, MysqlStore,
+    background::to_its_end,
     ids::counted_by,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{WRITE, within},
-    to_its_end,
 };
 use crate::{Error, rows, runs};
 use async_trait::async_trait;
@@ -323,7 +323,7 @@ async fn save(
 
 async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sqlx::Result<Vec<Applied>> {
     let mut wanted: Vec<(i64, i64)> = all.iter().map(|advance| (advance.id, advance.step)).collect();
-    // Whoever moves the same at once, locks in the same order.
+    // Another engine that moves the same at once locks in the same order.
     wanted.sort_unstable();
     let existing = sqlx::query(sql!(schedules, lock_steps)).bind(runs::text(&wanted));
     let existing = existing.fetch_all(&mut *tx).await?;

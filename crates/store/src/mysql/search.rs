@@ -2,16 +2,17 @@
 //! Must only ever run in a task of its own, because a read that is dropped in the middle spoils its connection.
 
 use super::{
-    MySqlState, MysqlStore, Shard, buckets,
-    connections::Lent,
-    due, hosted, lease_ends, overdue,
+    background::to_its_end,
+    buckets, due, hosted, lease_ends, overdue,
+    parts::Shard,
     query::{self, Hold},
     reply,
-    routing::Patience,
-    scan as scans, shards,
+    routing::state::Patience,
+    scan as scans,
+    shards::placement,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{READ, WorkTimeout, within},
-    to_its_end,
     walk::{self, MySqlWalk},
     writer,
 };
@@ -31,7 +32,6 @@ use punctual_domain::{
 };
 use sqlx::{MySqlConnection, mysql::MySqlRow};
 use std::{cmp::Reverse, collections::BTreeSet, future::Future, sync::Arc};
-use tokio::sync::SemaphorePermit;
 
 /// `ER_TABLE_DEF_CHANGED`
 const TABLE_CHANGED: u16 = 1412;
@@ -79,23 +79,6 @@ impl MysqlStore {
                 Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
             }
         })
-    }
-}
-
-impl Shard {
-    async fn reader(&self) -> sqlx::Result<Lent> {
-        self.readers.acquire().await
-    }
-
-    /// With its address: of several databases it has to be said which.
-    pub(super) fn failed(&self, source: sqlx::Error) -> Error {
-        self.readers.address().failed(source)
-    }
-
-    /// For a read that may take long.
-    pub(super) async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, Lent)> {
-        let permit = self.long.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
-        Ok((permit, self.readers.acquire().await?))
     }
 }
 
@@ -301,9 +284,9 @@ where
     let mut tries = 0;
     loop {
         tries += 1;
-        let before = shards::version(&mut *inner.catalog.acquire().await?).await?;
+        let before = placement::version(&mut *inner.catalog.acquire().await?).await?;
         let page = search().await?;
-        let after = shards::version(&mut *inner.catalog.acquire().await?).await?;
+        let after = placement::version(&mut *inner.catalog.acquire().await?).await?;
         if before == after || tries == SEARCHES_MAX {
             return Ok(page);
         }
@@ -320,7 +303,7 @@ async fn oldest_first(inner: &MySqlState, query: &Query) -> Result<Page, Error> 
     let mut tasks = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
-        tasks.extend(query::list(&mut conn, query, &MySqlWalk::Ids, oldest..=ceiling, limit).await?);
+        tasks.extend(MySqlWalk::Ids.list(&mut conn, query, oldest..=ceiling, limit).await?);
     }
     tasks.sort_by_key(|task| task.place.id);
     tasks.dedup_by_key(|task| task.place.id);
@@ -363,7 +346,7 @@ async fn list_once(inner: &MySqlState, query: &Query) -> Result<Page, Error> {
         let (mut found, room) = (Vec::new(), limit - tasks.len());
         for shard in inner.members() {
             let (_permit, mut conn) = shard.long_reader().await?;
-            found.extend(query::list(&mut conn, query, &walk, ids.clone(), room).await?);
+            found.extend(walk.list(&mut conn, query, ids.clone(), room).await?);
         }
         found.sort_by_key(|task| Reverse(task.place.id));
         found.dedup_by_key(|task| task.place.id);
@@ -432,21 +415,12 @@ async fn snapshot(conn: &mut MySqlConnection) -> sqlx::Result<(Vec<MySqlRow>, Ve
     Ok((rows, buckets::unsettled(conn).await?))
 }
 
-/// Where a reply is kept: all replies of a namespace together.
-pub(super) fn partition_of_reply(key: &ReplyKey, partitions: u16) -> Partition {
-    partition_of_replies(&key.namespace, partitions)
-}
-
-pub(super) fn partition_of_replies(namespace: &Name, partitions: u16) -> Partition {
-    partition_of(namespace, 0, partitions)
-}
-
 pub(super) async fn load_reply(
     inner: Arc<MySqlState>,
     key: ReplyKey,
     now: Millis,
 ) -> Result<Option<Reply>, Error> {
-    let partition = partition_of_reply(&key, inner.cluster.partitions);
+    let partition = reply::partition_of_reply(&key, inner.cluster.partitions);
     let mut patience = Patience::new();
     loop {
         let mut conn = inner.shard_of(partition)?.reader().await?;

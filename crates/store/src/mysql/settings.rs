@@ -1,15 +1,15 @@
 //! What was set for queues, namespaces and everything, with its history: in the catalog. A change, its line of history and
-//! its number are one transaction; whoever saves waits for who saves before. A pause is answered when every database
+//! its number are one transaction; a save waits for the one before. A pause is answered when every database
 //! holds to it (`pauses`), and so are labels that a queue declares.
 
 use super::{
-    MySqlState, MysqlStore,
+    background::to_its_end,
     ids::counted_by,
     pauses::{self, PAUSES_REVISION},
     session::Known,
+    state::{MySqlState, MysqlStore},
     statements::sql,
     timeouts::{PING, WRITE, silent, watched},
-    to_its_end,
 };
 use crate::{Error, rows};
 use async_trait::async_trait;
@@ -62,7 +62,7 @@ async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, read_meta)).bind(REVISION).fetch_one(catalog).await?.try_get(0)
 }
 
-/// Read again if somebody saved meanwhile: each statement sees what is committed.
+/// Read again if another caller saved meanwhile: each statement sees what is committed.
 async fn all(inner: Arc<MySqlState>) -> sqlx::Result<Settings> {
     let mut conn = inner.catalog.acquire().await?;
     let mut before = revision(&mut conn).await?;
@@ -98,7 +98,7 @@ async fn save(inner: Arc<MySqlState>, save: SaveSetting, now: Millis) -> Result<
     Ok(saved)
 }
 
-/// One transaction. True besides: a pause, or labels that are declared, begin, end, or were begun by whoever may not have
+/// One transaction. True besides: a pause, or labels that are declared, begin, end, or were begun by an engine that may not have
 /// brought them everywhere. The error says whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,

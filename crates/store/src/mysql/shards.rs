@@ -2,30 +2,28 @@
 //! which database has which partition. A database of another cluster, or in another place of the list, is refused; one
 //! that the cluster does not have yet is left alone until it is added.
 
+pub(super) mod placement;
+
 use super::{
-    MysqlOptions, MysqlStore,
-    archive::{self, PLACE},
+    archive::state::{PLACE, place_of},
     migrate::{self, Locked},
+    options::MysqlOptions,
     pauses, row,
     session::DatabaseAddress,
+    state::MysqlStore,
     statements::{Many, bind, sql},
-    timeouts::{READ, elsewhere, lasting, on_its_own},
+    timeouts::{elsewhere, lasting},
 };
 use crate::Error;
-use punctual_domain::place::Partition;
+use placement::{CLUSTER, Cluster, MOVE_TERM, Placement, SHARD, SHARDS, read, version};
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
 
 static INSERT_PLACEMENT: Many = Many::new(sql!(shards, insert_placement));
 static INSERT_HOSTED: Many = Many::new(sql!(hosted, insert_initial));
 
 const PARTITIONS: &str = "partitions";
-pub(super) const CLUSTER: &str = "cluster";
-const SHARD: &str = "shard";
-const SHARDS: &str = "shards";
 const PLACEMENT: &str = "placement";
-/// The last term that a mover got.
-pub(crate) const MOVE_TERM: &str = "move_term";
-/// 1: this database was told its first partitions; since then only moves change them.
+/// 1: this database has its first partitions; since then only moves change them.
 const HOSTED: &str = "hosted";
 
 impl MysqlStore {
@@ -61,45 +59,12 @@ impl MysqlStore {
     }
 }
 
-/// What the catalog said when the store was opened.
-#[derive(Debug)]
-pub(crate) struct Cluster {
-    pub(crate) partitions: u16,
-    /// The random number that all databases of the cluster share.
-    pub(crate) number: i64,
-    pub(crate) placement: Placement,
-    pub(crate) migrated: Vec<String>,
-}
-
 impl MysqlStore {
     /// What tells this cluster from every other: the number that was drawn when it was founded, and where its catalog is.
     #[must_use]
     pub fn cluster(&self) -> (i64, String) {
         let at = self.inner.addresses.first().map_or_else(String::new, ToString::to_string);
         (self.inner.cluster.number, at)
-    }
-}
-
-/// Which database has which partition, as the catalog said at some time.
-#[derive(Debug, Default)]
-pub(crate) struct Placement {
-    pub(crate) version: i64,
-    /// Databases that the cluster has: the first so many of the list.
-    pub(crate) members: usize,
-    /// The number of the database, by the number of the partition.
-    shard_of: Vec<usize>,
-}
-
-impl Placement {
-    /// A partition that the cluster does not have is looked for where it could be, and nothing is found.
-    pub(crate) fn shard_of(&self, partition: Partition) -> usize {
-        self.shard_of.get(usize::from(partition.0)).copied().unwrap_or_default()
-    }
-
-    /// Of one database.
-    pub(crate) fn partitions(&self, shard_no: usize) -> impl Iterator<Item = Partition> {
-        let all = self.shard_of.iter().zip(0_u16..);
-        all.filter(move |pair| *pair.0 == shard_no).map(|pair| Partition(pair.1))
     }
 }
 
@@ -137,7 +102,7 @@ pub(crate) async fn add(addresses: &[DatabaseAddress]) -> Result<(usize, usize),
             return Err(Error::DatabaseCount { named: addresses.len(), known: had });
         }
         let cluster = member(catalog, first, None, 0).await?;
-        let archives = archive::place::of(catalog).await.map_err(failed)?;
+        let archives = place_of(catalog).await.map_err(failed)?;
         for (address, number) in others.iter().zip(1..).skip(had - 1) {
             let conn = join(joined, address, cluster, number).await?.0;
             kept(conn, HOSTED, 1).await.map_err(|error| address.failed(error))?;
@@ -241,26 +206,6 @@ async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize
     tx.commit().await
 }
 
-/// Whether a database is what the list says, before it is used for the first time. Changes nothing.
-pub(crate) async fn is_member(address: &DatabaseAddress, cluster: i64, number: usize) -> Result<(), Error> {
-    let look = on_its_own(READ, address, async |conn| {
-        let mut found = [None; 2];
-        for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
-            let read = sqlx::query(sql!(shards, read_meta)).bind(name).fetch_optional(&mut *conn).await?;
-            *value = read.map(|row| row.try_get::<i64, _>(0)).transpose()?;
-        }
-        Ok::<_, sqlx::Error>(found)
-    });
-    match look.await.map_err(|error| address.failed(error))? {
-        [Some(of), Some(nth)] if of == cluster && usize::try_from(nth) == Ok(number) => Ok(()),
-        [Some(of), Some(found)] if of == cluster => {
-            let named = i64::try_from(number).unwrap_or(i64::MAX);
-            Err(Error::WrongPlace { at: address.to_string(), found, named })
-        }
-        _ => Err(Error::OtherCluster { at: address.to_string() }),
-    }
-}
-
 /// Makes a new database a member of a cluster, or looks whether it is one. Answers the number of the cluster.
 async fn member(
     conn: &mut MySqlConnection,
@@ -289,7 +234,7 @@ async fn fresh(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, draw_number)).fetch_one(conn).await?.try_get(0)
 }
 
-/// What is not set yet is set; what stands wins, and is answered.
+/// What is not set yet is set; what is set wins, and is answered.
 async fn kept(conn: &mut MySqlConnection, name: &'static str, value: i64) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, insert_meta)).bind(name).bind(value).execute(&mut *conn).await?;
     sqlx::query(sql!(shards, read_meta)).bind(name).fetch_one(conn).await?.try_get(0)
@@ -338,34 +283,4 @@ async fn whole_placement(
         None => "a partition is missing, or in a database that there is not".to_owned(),
     };
     Err(Error::Placement { at: address.to_string(), problem })
-}
-
-/// Which placement stands, and how many databases there are. It never grows smaller.
-pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64, usize)> {
-    let (mut version, mut members) = (0, 0);
-    for rows in sqlx::query(sql!(shards, read_members)).fetch_all(catalog).await? {
-        match rows.try_get(0)? {
-            SHARDS => members = row::small(&rows, 1)?,
-            _ => version = rows.try_get(1)?,
-        }
-    }
-    Ok((version, members))
-}
-
-/// The placement, which is no older than the version that was read before. None: it is not whole.
-pub(crate) async fn read(
-    catalog: &mut MySqlConnection,
-    version: i64,
-    members: usize,
-) -> sqlx::Result<Option<Placement>> {
-    let rows = sqlx::query(sql!(shards, list_placement)).fetch_all(catalog).await?;
-    let mut shard_of = Vec::with_capacity(rows.len());
-    for (nth, row) in rows.iter().enumerate() {
-        let shard: usize = row::small(row, 1)?;
-        if row::small::<usize>(row, 0)? != nth || shard >= members {
-            return Ok(None);
-        }
-        shard_of.push(shard);
-    }
-    Ok(Some(Placement { version, members, shard_of }))
 }

@@ -4,7 +4,13 @@
 pub(super) mod uncounted;
 
 use super::{
-    MySqlState, MysqlStore, Shard, buckets, hosted, moving, query::Sum, row, statements::sql, timeouts::LONG,
+    buckets, hosted, moving,
+    parts::Shard,
+    query::Sum,
+    row,
+    state::{MySqlState, MysqlStore},
+    statements::sql,
+    timeouts::LONG,
 };
 use crate::Error;
 use punctual_contract::{Error as CallError, store::Books};

@@ -2,7 +2,11 @@
 //! with COMMIT, as text. Each trip wakes two processes, which under a light load is most of what a task costs. Must hold
 //! nothing that a later statement of the same transaction reads.
 
-use super::{alike, place, query::wanted, statements::sql};
+use super::{
+    alike,
+    parameters::{ROWS_MAX, wanted},
+    statements::sql,
+};
 use crate::subject;
 use punctual_domain::place::TaskRef;
 use sqlx::mysql::MySqlRow;
@@ -46,14 +50,14 @@ impl FirstLook {
     /// None: they are too many for one statement.
     pub(crate) fn new(text: &'static str, mut places: Vec<TaskRef>) -> Option<Self> {
         places.sort_unstable();
-        let is_one = !places.is_empty() && places.len() <= place::ROWS_MAX;
+        let is_one = !places.is_empty() && places.len() <= ROWS_MAX;
         is_one.then_some(Self { text, places, condition: None, rows: Vec::new() })
     }
 
     /// The same for grants, without locks: half the cost, where the places can be said cheaply. None: perhaps not.
     pub(crate) fn unlocked(mut places: Vec<TaskRef>) -> Option<Self> {
         places.sort_unstable();
-        if places.len() > place::ROWS_MAX {
+        if places.len() > ROWS_MAX {
             return None;
         }
         let condition = alike::condition(&places)?;

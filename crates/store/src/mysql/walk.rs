@@ -2,11 +2,16 @@
 //! entered under a label.
 //! Either way a position is an id, so that a walk may change from one to the other between two pages.
 
-use super::{Shard, chunks as entered, labels, lookup, statements::sql};
+use super::{
+    chunks as entered, labels, lookup,
+    parts::Shard,
+    query::{self, label_text},
+    statements::sql,
+};
 use crate::{Error, chunks};
-use punctual_contract::store::Along;
-use punctual_domain::name::Name;
-use sqlx::Row as _;
+use punctual_contract::store::{Along, Query};
+use punctual_domain::{name::Name, task::Task};
+use sqlx::{MySqlConnection, Row as _};
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
 /// Most ids that one look may pass over, and most entries: each is found by several keys.
@@ -109,6 +114,50 @@ impl MySqlWalk {
             newest = newest.max(newest_here.await.map_err(|error| shard.failed(error))?);
         }
         Ok(newest)
+    }
+
+    /// Tasks with ids in a range, newest first unless the query says otherwise. Tasks are among them that have the label inside another label's value.
+    pub(super) async fn list(
+        &self,
+        conn: &mut MySqlConnection,
+        query: &Query,
+        ids: RangeInclusive<i64>,
+        limit: usize,
+    ) -> sqlx::Result<Vec<Task>> {
+        let (namespace, queue) = (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref());
+        let (queue, kind) = (queue.map(Name::as_str), query.kind.as_ref().map(Name::as_str));
+        let state = query.state.map(|state| i32::from(state.code()));
+        let (after, before) = (query.due_after.map(|at| at.0), query.due_before.map(|at| at.0));
+        let label = query.label.as_ref().map(label_text);
+        let updated = query.updated_from.map(|at| at.0);
+        let search = match self {
+            Self::Ids if query.oldest_first => sqlx::query(sql!(query, list_rising)),
+            Self::Ids | Self::Chunks(_) => sqlx::query(sql!(query, list)),
+            Self::Term(term, _) => sqlx::query(sql!(query, list_by_term)).bind(*term),
+        };
+        let search = search
+            .bind(ids.end().saturating_add(1))
+            .bind(ids.start())
+            .bind(namespace)
+            .bind(namespace)
+            .bind(queue)
+            .bind(queue)
+            .bind(state)
+            .bind(state)
+            .bind(kind)
+            .bind(kind)
+            .bind(after)
+            .bind(after)
+            .bind(before)
+            .bind(before)
+            .bind(label.as_deref())
+            .bind(label.as_deref())
+            .bind(updated)
+            .bind(updated)
+            .bind(query.error.as_deref())
+            .bind(query.error.as_deref())
+            .bind(query::rows(limit));
+        query::tasks(&search.fetch_all(conn).await?)
     }
 
     /// How far down one look goes that begins with an id.

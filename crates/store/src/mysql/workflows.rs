@@ -2,11 +2,11 @@
 //! statement that makes it; its rows are in its transaction.
 
 use super::{
-    MySqlState, MysqlStore,
     connections::Connections,
     ids::counted_by,
-    ownership::{Statement, apart},
+    ownership::statement::{Statement, apart},
     row,
+    state::{MySqlState, MysqlStore},
     statements::sql,
 };
 use crate::{rows, runs, workflows as texts};

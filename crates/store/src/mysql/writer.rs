@@ -1,12 +1,15 @@
-//! One connection that writes. What waits for it together is committed together; a job that cannot be done is told
-//! so, takes no other down with it, and keeps none waiting: the batch is halved until it is alone, and while it waits to be
+//! One connection that writes. What waits for it together is committed together; a job that cannot be done is refused,
+//! takes no other down with it, and keeps none waiting: the batch is halved until it is alone, and while it waits to be
 //! tried again the others continue. One whose partition is not here goes back to its caller. Runs in a task of its own:
-//! whoever hangs up drops an answer, not the work.
+//! a caller that hangs up drops an answer, not the work.
 
 use super::{
     hosted::{self, Begun, WritePartitions},
-    insert::Context,
-    job::{self, Done, Job, JobContext, Opening},
+    insert::ask::Context,
+    job::{
+        Done, Job, Unfinished,
+        run::{self, JobContext, Opening},
+    },
     ledger::Ledger,
     line::{JobBatch, JobQueue, WriterKind},
     pauses::Pauses,
@@ -32,7 +35,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 const TRIES_TOGETHER: u32 = 3;
 /// And of a job that is alone. After the first few it is set aside, and others come in between.
 const TRIES_MAX: u32 = 8;
-/// A lost race is run again after this, longer each time: whoever won it is done by then.
+/// A lost race is run again after this, longer each time: the winner is done by then.
 const AGAIN_AFTER: Duration = Duration::from_millis(2);
 /// A writer that has nothing to do asks whether its connection lives: one that a firewall forgot is replaced before a
 /// task waits for it, and the server, which closes what is silent for 3 s (`set_writer_timeout` in session.sql), learns of it in time.
@@ -94,17 +97,6 @@ impl RetryQueue {
         self.first_at().filter(|first_at| *first_at <= now)?;
         self.0.pop_first().map(|aside| aside.1)
     }
-}
-
-/// A transaction that was not confirmed.
-#[derive(Clone, Debug)]
-pub(crate) struct Unfinished {
-    pub(crate) happened: Happened,
-    pub(crate) source: Arc<Error>,
-    /// What one job asked for may be to blame: the others are run without it.
-    blames_a_job: bool,
-    /// It may be done yet.
-    is_race: bool,
 }
 
 /// Why one run of a transaction ended without a commit.
@@ -313,7 +305,7 @@ impl Writer {
             };
             match failed {
                 Failed::Raced(_) if tries < tries_max => sleep(pause(tries)).await,
-                // Broken or silent, and no commit was sent: it did not happen, whoever sent what before. Once more, on a
+                // Broken or silent, and no commit was sent: it did not happen, whatever was sent before. Once more, on a
                 // new connection. A commit without an answer is never sent again: it may have happened.
                 Failed::Gone(_) if !was_gone => was_gone = true,
                 Failed::Elsewhere(closed) => break Err(NotConfirmed::Elsewhere(closed)),
@@ -405,7 +397,7 @@ impl Writer {
             pauses: &self.pauses,
             rests_on_facts,
         };
-        let done = job::run(conn, &mut shared, jobs).await?;
+        let done = run::run(conn, &mut shared, jobs).await?;
         self.ledger.write_at_last(&mut trips);
         Ok((done, trips))
     }
@@ -490,7 +482,7 @@ async fn control(conn: &mut MySqlConnection, control: &'static str) -> sqlx::Res
 }
 
 /// Deadlock, lock timeout, or a row that another engine inserted between the look and the insert. The first two are
-/// the usual end of a race; the third is decided anew by what stands now.
+/// the usual end of a race; the third is decided anew by what is stored now.
 fn was_raced(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(1213 | 1205 | 1062))
 }

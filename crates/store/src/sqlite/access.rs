@@ -1,6 +1,6 @@
 //! Tokens. A change and its number are one transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::rows;
 use async_trait::async_trait;
 use punctual_contract::{

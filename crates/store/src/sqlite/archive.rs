@@ -10,7 +10,7 @@
 //! Every task is always in the file, in an archive that readers know, or in both. Without archives nothing of this runs;
 //! with them (`meta`) retention deletes nothing.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, row, state::SqliteStore, statements::sql};
 use crate::{ArchiveSource, ArchiveStorage, Error, archived};
 use punctual_contract::Error as CallError;
 use punctual_domain::{
@@ -87,7 +87,7 @@ impl SqliteStore {
         Ok(self)
     }
 
-    /// For whoever opens the store without archives.
+    /// For a program that opens the store without archives.
     ///
     /// # Errors
     /// When the file has archives, or does not answer.
@@ -109,7 +109,7 @@ impl SqliteStore {
         self.reading("read a setting", Lane::Urgent, work).await.map_err(Error::Call)
     }
 
-    /// What stands wins, and is answered.
+    /// What is stored wins, and is answered.
     pub(super) async fn keep(&self, key: &'static str, value: i64) -> Result<i64, Error> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             conn.prepare_cached(sql!(ledger, insert_meta))?.execute(params![key, value])?;

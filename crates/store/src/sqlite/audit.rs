@@ -1,6 +1,6 @@
 //! Who changed what. Appended before the change, completed after it.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::{audit, rows};
 use async_trait::async_trait;
 use punctual_contract::{

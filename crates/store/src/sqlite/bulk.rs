@@ -1,7 +1,7 @@
 //! Bulk operations, what failed of them, and which tasks a filter finds. A change and the step that it was decided on are
 //! compared in the statement that makes it; the failures of an advance are in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk::SqliteWalk};
+use super::{lanes::Lane, ledger::Ledger, row, state::SqliteStore, statements::sql, walk::SqliteWalk};
 use crate::{rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{

@@ -1,7 +1,7 @@
 //! What an operator asks of the cluster, which is one engine here: events, samples, the size of the file, and how much is due
 //! in the time ahead.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::rows;
 use async_trait::async_trait;
 use punctual_contract::{

@@ -1,6 +1,6 @@
 //! Marks of evaluations. A file belongs to one process: all engines but the one that asks are dead.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, row, state::SqliteStore, statements::sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, EvaluationStore,

@@ -1,7 +1,7 @@
 //! Labels that queues declare, and the entries of what stood before. What is inserted, replaced or deleted is entered and
 //! taken out by the triggers of `task`, in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql, walk};
+use super::{lanes::Lane, ledger::Ledger, row, state::SqliteStore, statements::sql, walk};
 use async_trait::async_trait;
 use punctual_contract::{Error as CallError, LabelStore, labels::LabelIndex};
 use punctual_domain::{name::QueueKey, settings::Setting};

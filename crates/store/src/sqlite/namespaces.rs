@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids; and of single finished tasks.
 
-use super::{SqliteStore, lanes::Lane, lease, ledger::Ledger, row, statements::sql, workflows};
+use super::{lanes::Lane, lease, ledger::Ledger, row, state::SqliteStore, statements::sql, workflows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,

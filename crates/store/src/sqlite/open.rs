@@ -1,7 +1,7 @@
 //! From a path to connections that are fit for use, or to an error that names the path. Never touches a file that
 //! is not ours, and never shares one with another engine.
 
-use super::{Options, statements::sql};
+use super::{options::Options, statements::sql};
 use crate::Error;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, config::DbConfig};
 use std::{
@@ -45,7 +45,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();
 
-/// What is made is read and written by nobody else: tasks hold what callers put into them.
+/// What is made is read and written by no other user: tasks hold what callers put into them.
 const FILE_MODE: u32 = 0o600;
 const OF_OTHERS: u32 = 0o077;
 

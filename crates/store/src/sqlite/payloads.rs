@@ -1,13 +1,13 @@
 //! That the file has long payloads outside of it, and in a place that is its own. Reads and writes no object.
 
-use super::{SqliteStore, archive::AT};
+use super::{archive::AT, state::SqliteStore};
 use crate::{Error, ObjectBlobs};
 
 /// Present in `meta`: long payloads are in a place that was named.
 const PLACE: &str = "payload_place";
 
 impl SqliteStore {
-    /// Takes the place for this store. `is_named`: by somebody, and not made beside the file; the file remembers that, and
+    /// Takes the place for this store. `is_named`: by the settings, and not made beside the file; the file remembers that, and
     /// takes no empty one instead of it later.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! Schedules and their runs. A change and the step that it was decided on are compared in the statement that makes it;
 //! the runs of an advance are in its transaction.
 
-use super::{SqliteStore, chunks, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{
+    chunks, lanes::Lane, ledger::Ledger, options::CHUNK_ROWS, row, state::SqliteStore, statements::sql,
+};
 use crate::{rows, runs};
 use async_trait::async_trait;
 use punctual_contract::{
@@ -96,7 +98,7 @@ impl ScheduleStore for SqliteStore {
                     .map(|each_advance| advance(conn, each_advance, now))
                     .collect::<rusqlite::Result<Vec<_>>>()
             };
-            answers.extend(self.writing("move schedules on", super::CHUNK_ROWS, work).await?);
+            answers.extend(self.writing("move schedules on", CHUNK_ROWS, work).await?);
         }
         Ok(answers)
     }
@@ -117,7 +119,7 @@ impl ScheduleStore for SqliteStore {
                 }
                 Ok(())
             };
-            self.writing("settle runs", super::CHUNK_ROWS, work).await?;
+            self.writing("settle runs", CHUNK_ROWS, work).await?;
         }
         Ok(())
     }
@@ -146,7 +148,7 @@ impl ScheduleStore for SqliteStore {
                 }
                 Ok(())
             };
-            self.writing("put runs off", super::CHUNK_ROWS, work).await?;
+            self.writing("put runs off", CHUNK_ROWS, work).await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What was set for queues, namespaces and everything, with its history. A change, its line of history and its number are
 //! one transaction; a pause is looked up by every hand-over in the transaction that makes it.
 
-use super::{SqliteStore, labels, lanes::Lane, ledger::Ledger, statements::sql};
+use super::{labels, lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::rows;
 use async_trait::async_trait;
 use punctual_contract::{

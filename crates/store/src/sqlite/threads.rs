@@ -2,10 +2,10 @@
 //! connection. They end when the lanes are closed and empty; nothing that was taken is left undone.
 
 use super::{
-    Activity, Options,
     lanes::{Lane, LaneLimits, SqliteLanes},
     ledger::Ledger,
     open::{self, Opened},
+    options::{Activity, CHUNK_ROWS, Options},
     session::{self, Failed, Session, Unfinished},
     wal::{self, Watch},
 };
@@ -29,7 +29,7 @@ use tokio::{sync::oneshot, time::Instant};
 /// Urgent ones wait for at most one chunk of the rest (`CHUNK_ROWS`), and are not committed with it. (A bound of 100 bulk
 /// rows beside urgent ones, backlog or not, was tried: inserts fell behind at 10,000 tasks/s.)
 const BATCH: LaneLimits =
-    LaneLimits { urgent: 1_000, bulk: 500, yield_after: super::CHUNK_ROWS, backlog: 500 / super::CHUNK_ROWS };
+    LaneLimits { urgent: 1_000, bulk: 500, yield_after: CHUNK_ROWS, backlog: 500 / CHUNK_ROWS };
 
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);

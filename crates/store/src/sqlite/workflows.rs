@@ -1,7 +1,7 @@
 //! Workflows and the rows of their nodes. A change and the step that it was decided on are compared in the statement that makes
 //! it; its rows are in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements::sql};
+use super::{lanes::Lane, ledger::Ledger, row, state::SqliteStore, statements::sql};
 use crate::{rows, runs, workflows as texts};
 use async_trait::async_trait;
 use punctual_contract::{

@@ -1,24 +1,19 @@
 //! That the databases have archives, and in a place that is theirs: it is in `meta` of each. From then on no engine deletes
 //! there what is not archived, also one that was started before; and none works on them with another place, or with none.
 
-use super::{Archive, PLACE};
+use super::state::{Archive, PLACE, place_of};
 use crate::{
     ArchiveStorage, Error,
     mysql::{
-        MysqlStore, Shard,
-        shards::CLUSTER,
+        parts::Shard,
+        shards::placement::CLUSTER,
+        state::MysqlStore,
         statements::sql,
         timeouts::{READ, WRITE, within},
     },
 };
-use sqlx::{MySqlConnection, Row as _};
+use sqlx::Row as _;
 use std::sync::Arc;
-
-/// The number of a database's archives, which is that of its store; None: it has none.
-pub(in crate::mysql) async fn of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
-    let found = sqlx::query(sql!(shards, read_meta)).bind(PLACE).fetch_optional(conn).await?;
-    found.map(|row| row.try_get(0)).transpose()
-}
 
 impl MysqlStore {
     /// Tasks are archived before they are dropped with their buckets, and archived tasks can be read. All databases
@@ -50,7 +45,7 @@ impl MysqlStore {
     }
 
     /// What all databases of this store share, and no other has.
-    pub(in crate::mysql) async fn number(&self) -> sqlx::Result<i64> {
+    pub(crate) async fn number(&self) -> sqlx::Result<i64> {
         let read = async || {
             let mut conn = self.inner.catalog.acquire().await?;
             sqlx::query(sql!(shards, read_meta)).bind(CLUSTER).fetch_one(&mut *conn).await?.try_get(0)
@@ -58,7 +53,7 @@ impl MysqlStore {
         within(READ, read()).await
     }
 
-    /// For whoever opens the store without archives.
+    /// For a program that opens the store without archives.
     ///
     /// # Errors
     /// When a database has archives, or does not answer.
@@ -73,7 +68,7 @@ impl MysqlStore {
 }
 
 async fn known(nth: usize, shard: &Shard) -> Result<Option<i64>, Error> {
-    let read = async { of(&mut *shard.readers.acquire().await?).await };
+    let read = async { place_of(&mut *shard.readers.acquire().await?).await };
     within(READ, read).await.map_err(|error| failed(nth, error))
 }
 

@@ -6,7 +6,7 @@ use super::{
     BucketService,
     calendar::TimeBucket,
     look::{Looks, PIECE_ROWS},
-    session::RowKey,
+    row_key::RowKey,
 };
 use punctual_domain::time::Millis;
 

@@ -1,8 +1,8 @@
 //! Settles what a dropped bucket leaves: account, registry, moved places, long payloads. In batches, each one
 //! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
 
-use super::session::{RowKey, Session};
-use crate::mysql::{hosted, ledger::Ledger, ownership::is_lock, statements::sql};
+use super::row_key::RowKey;
+use crate::mysql::{hosted, ledger::Ledger, ownership::statement::is_lock, statements::sql};
 use punctual_contract::store::Tally;
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -13,7 +13,7 @@ use sqlx::{Connection, MySqlConnection, Row, mysql::MySqlRow};
 
 /// Of the account and of the counters: one that no writer has. Only one connection at a time settles.
 const SLOT: i32 = -1;
-/// Whoever loses a deadlock did nothing.
+/// A transaction that loses a deadlock did nothing.
 const TRIES: u32 = 5;
 
 /// On its way through `task_gone`.
@@ -25,27 +25,31 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    pub(super) async fn go_on(session: &mut Session, batch_rows: u32, now: Millis) -> sqlx::Result<Self> {
-        let done_to = done_to(&mut session.conn).await?;
+    pub(super) async fn go_on(
+        conn: &mut MySqlConnection,
+        batch_rows: u32,
+        now: Millis,
+    ) -> sqlx::Result<Self> {
+        let done_to = done_to(conn).await?;
         Ok(Self { done_to, batch_rows: batch_rows.max(1), now })
     }
 
-    pub(super) async fn is_left(&self, session: &mut Session) -> sqlx::Result<bool> {
+    pub(super) async fn is_left(&self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
         let left = self.done_to.bind_after(sqlx::query(sql!(dropped_buckets, has_unsettled)));
-        Ok(left.fetch_optional(&mut session.conn).await?.is_some())
+        Ok(left.fetch_optional(conn).await?.is_some())
     }
 
     /// How many tasks were forgotten. None: nothing was done, because a partition is about to leave.
-    pub(super) async fn batch(&mut self, session: &mut Session) -> sqlx::Result<Option<u64>> {
+    pub(super) async fn batch(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<Option<u64>> {
         let step = self
             .done_to
             .bind_after(sqlx::query(sql!(dropped_buckets, find_batch_end)))
             .bind(self.batch_rows - 1);
-        let upto = step.fetch_optional(&mut session.conn).await?;
+        let upto = step.fetch_optional(&mut *conn).await?;
         let upto = upto.as_ref().map_or(Ok(RowKey::END), RowKey::from_row)?;
         let mut tries = 1;
         let forgotten = loop {
-            match self.transaction(&mut session.conn, upto).await {
+            match self.transaction(conn, upto).await {
                 Err(error) if tries < TRIES && is_lock(&error) => tries += 1,
                 other => break other?,
             }
@@ -60,7 +64,7 @@ impl Settling {
         let batch =
             |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
-        // First: whoever takes a row back holds it, and no statement that follows sees half of that.
+        // First: an insert that takes a row back holds it, and no statement that follows sees half of that.
         sqlx::query(sql!(insert, lock_dropped)).fetch_optional(&mut *tx).await?;
         if one_is_leaving(&mut tx).await? {
             return tx.rollback().await.map(|()| None);

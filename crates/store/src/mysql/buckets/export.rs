@@ -1,11 +1,11 @@
 //! Archives the rows of a bucket that was swapped out, before any of them is settled: an archive has them, durably and
-//! read back, or they stay. Nobody changes them meanwhile, and readers find them in `task_gone`.
+//! read back, or they stay. They are not changed meanwhile, and readers find them in `task_gone`.
 //!
 //! All that is finished is archived, whatever its time: a later run, with a later `now`, forgets more of it. What is put
 //! back is archived again with its next bucket, and its later life counts. How far the archives are is in `gone_to`,
 //! so a crash costs no more than the archive that was being written, and a copy of the last one at most.
 
-use super::session::RowKey;
+use super::row_key::RowKey;
 use crate::{
     archive_storage::{ArchiveSource, ArchiveStorage, Error},
     mysql::{

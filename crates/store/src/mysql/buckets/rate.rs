@@ -1,7 +1,6 @@
 //! How fast tasks come into a database, measured by its own counter, and how wide buckets may be for that. What was measured is
-//! kept in the database, so that it survives whoever measured. Pure but for reading and writing it.
+//! kept in the database, so that it survives the engine that measured. Pure: must not read or write a database.
 
-use super::session::Session;
 use punctual_domain::time::Millis;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -25,7 +24,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// None: it is too soon.
-    fn after(self, now: Millis, accepted: i64) -> Option<Self> {
+    pub(super) fn after(self, now: Millis, accepted: i64) -> Option<Self> {
         let elapsed_ms = now.0.saturating_sub(self.at);
         if elapsed_ms < WINDOW_MS {
             return None;
@@ -61,25 +60,6 @@ impl Rate {
 fn share(number: i64, part: i64, whole: i64) -> i64 {
     let share = i128::from(number) * i128::from(part) / i128::from(whole.max(1));
     i64::try_from(share).unwrap_or(i64::MAX)
-}
-
-/// Measures again, if it is time; in the run that has the lock.
-pub(super) async fn measure(session: &mut Session, now: Millis) -> sqlx::Result<Rate> {
-    let (accepted, last) = session.rate().await?;
-    let Some(last) = last else {
-        let first = Rate { at: now.0, accepted, ..Rate::default() };
-        session.keep_rate(first).await?;
-        return Ok(first);
-    };
-    // Time that was set back measures nothing.
-    let last = if last.at > now.0 { Rate { at: now.0, accepted, ..last } } else { last };
-    match last.after(now, accepted) {
-        Some(rate) => {
-            session.keep_rate(rate).await?;
-            Ok(rate)
-        }
-        None => Ok(last),
-    }
 }
 
 #[cfg(test)]

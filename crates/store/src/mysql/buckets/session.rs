@@ -1,29 +1,37 @@
 //! The connection that changes a database's buckets, and the statements it needs. It is taken out of the pool and
-//! closed afterwards: its lock must not come back to anybody.
+//! closed afterwards: its lock must not reach another caller.
 
 use super::{
-    TableChange,
     calendar::{self, Piece, TimeBucket},
+    contents::BucketContents,
     dropped, export,
-    look::BucketContents,
     rate::Rate,
+    row_key::{RowKey, Statement},
 };
 use crate::mysql::{
-    connections::Connections, lease_ends, ownership::is_lock, place, query::wanted, row, session::Known,
+    connections::Connections,
+    lease_ends,
+    ownership::statement::is_lock,
+    parameters::{ROWS_MAX, wanted},
+    place, row,
+    session::Known,
     statements::sql,
 };
 use crate::subject::filled;
-use punctual_domain::{place::TaskRef, task::Task, time::Millis};
-use sqlx::{
-    AssertSqlSafe, Connection, MySql, MySqlConnection, Row,
-    mysql::{MySqlArguments, MySqlRow},
-    query::Query,
-};
+use punctual_domain::{place::TaskRef, time::Millis};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, Row, mysql::MySqlRow};
 
-/// Whoever loses a deadlock did nothing.
+/// A transaction that loses a deadlock did nothing.
 const CARRY_TRIES: u32 = 5;
 
-type Statement = Query<'static, MySql, MySqlArguments>;
+/// A change of the table's definition: all of them wait for statements under way, and all others wait for them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TableChange<'a> {
+    Cut(&'a str, &'a [Piece]),
+    Swap(&'a str),
+    Drop(&'a str),
+    Empty,
+}
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -69,7 +77,7 @@ impl Session {
     }
 
     /// Tasks that this database has accepted from callers, and the last measurement of that. One that an older engine made
-    /// counted others too: what it knows of the rate stands, and counting begins anew.
+    /// counted others too: the rate that it measured is kept, and counting begins anew.
     pub(super) async fn rate(&mut self) -> sqlx::Result<(i64, Option<Rate>)> {
         let row = sqlx::query(sql!(buckets, read_rate)).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<Option<i64>, _>(at).map(Option::unwrap_or_default);
@@ -78,6 +86,25 @@ impl Session {
         let counted = row.try_get::<Option<i64>, _>(2)?.unwrap_or(accepted);
         let rate = Rate { at: number(1)?, accepted: counted, peak: number(3)?, mean: number(4)? };
         Ok((accepted, last.map(|_| rate)))
+    }
+
+    /// Measures again, if it is time; in the run that has the lock.
+    pub(super) async fn measure(&mut self, now: Millis) -> sqlx::Result<Rate> {
+        let (accepted, last) = self.rate().await?;
+        let Some(last) = last else {
+            let first = Rate { at: now.0, accepted, ..Rate::default() };
+            self.keep_rate(first).await?;
+            return Ok(first);
+        };
+        // Time that was set back measures nothing.
+        let last = if last.at > now.0 { Rate { at: now.0, accepted, ..last } } else { last };
+        match last.after(now, accepted) {
+            Some(rate) => {
+                self.keep_rate(rate).await?;
+                Ok(rate)
+            }
+            None => Ok(last),
+        }
     }
 
     /// Writes only what is new.
@@ -183,7 +210,7 @@ impl Session {
     async fn carry_once(&mut self, places: &[TaskRef], to: Millis) -> sqlx::Result<usize> {
         let mut tx = self.conn.begin().await?;
         let mut locked = Vec::with_capacity(places.len());
-        for part in places.chunks(place::ROWS_MAX) {
+        for part in places.chunks(ROWS_MAX) {
             for rows in sqlx::query(sql!(moves, lock_places)).bind(wanted(part)).fetch_all(&mut *tx).await? {
                 locked.extend(part.get(row::small::<usize>(&rows, 0)?));
             }
@@ -264,48 +291,6 @@ fn place_of(row: &MySqlRow) -> sqlx::Result<TaskRef> {
 
 fn within(bucket: &TimeBucket, statement: Statement) -> Statement {
     statement.bind(bucket.begins_at).bind(bucket.ends_at.unwrap_or(i64::MAX))
-}
-
-/// A position in the order of the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RowKey {
-    partition_no: i32,
-    due_at: i64,
-    id: i64,
-}
-
-impl RowKey {
-    /// Before every row.
-    pub(super) const START: Self = Self { partition_no: -1, due_at: 0, id: 0 };
-    /// After every row.
-    pub(super) const END: Self = Self { partition_no: i32::MAX, due_at: i64::MAX, id: i64::MAX };
-
-    pub(super) fn from_row(row: &MySqlRow) -> sqlx::Result<Self> {
-        Ok(Self { partition_no: row.try_get(0)?, due_at: row.try_get(1)?, id: row.try_get(2)? })
-    }
-
-    pub(super) fn at(place: TaskRef) -> Self {
-        Self { partition_no: i32::from(place.partition.0), due_at: place.due_at.0, id: place.id }
-    }
-
-    pub(super) fn of(task: &Task) -> Self {
-        Self { partition_no: i32::from(task.place.partition.0), due_at: task.due_at.0, id: task.place.id }
-    }
-
-    pub(super) fn bind(self, statement: Statement) -> Statement {
-        statement.bind(self.partition_no).bind(self.due_at).bind(self.id)
-    }
-
-    /// Six values, of three ranges of the key: what comes after it.
-    pub(super) fn bind_after(self, statement: Statement) -> Statement {
-        let one = statement.bind(self.partition_no);
-        self.bind(one.bind(self.partition_no).bind(self.due_at))
-    }
-
-    /// The same six: what comes before it, and itself.
-    pub(super) fn bind_upto(self, statement: Statement) -> Statement {
-        self.bind_after(statement)
-    }
 }
 
 #[cfg(test)]

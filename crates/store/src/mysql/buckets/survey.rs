@@ -1,11 +1,12 @@
 //! What a run would do with the old buckets, and why some stay. Looks at every row of them, in pieces; changes nothing.
 
 use super::{
-    BucketOptions,
     calendar::TimeBucket,
-    hours,
-    look::{BucketContents, BucketVerdict, PIECE_ROWS},
-    session::{RowKey, Session},
+    contents::{BucketContents, BucketVerdict},
+    look::PIECE_ROWS,
+    options::{BucketOptions, hours},
+    row_key::RowKey,
+    session::Session,
 };
 use crate::mysql::connections::Connections;
 use punctual_domain::time::Millis;

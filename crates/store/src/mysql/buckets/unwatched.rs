@@ -1,18 +1,13 @@
 //! The safety net under the leases: a slow walk over everything that may be in flight, in pieces, which gives an entry to
-//! each task whose lease ended a while ago and that nobody has found. Where all is well it finds nothing. An entry is only
+//! each task whose lease ended a while ago and that no look has found. Where all is well it finds nothing. An entry is only
 //! a hint, so the walk needs no locks and may be cut off anywhere. Must not change a task.
 
-use super::{
-    BucketService,
-    calendar::TimeBucket,
-    look::PIECE_ROWS,
-    session::{RowKey, Session},
-};
+use super::{calendar::TimeBucket, look::PIECE_ROWS, row_key::RowKey, session::Session};
 use punctual_domain::time::Millis;
 
 /// Of one run, in each database: half a second of reading at most, and a thousand million rows a day.
 const PIECES_PER_RUN: u32 = 40;
-/// Whoever looks for ended leases has come by in this time.
+/// The look for ended leases has passed in this time.
 const ENDED_BEFORE_MS: i64 = 60_000;
 /// From the end of one walk to the beginning of the next.
 const REST_MS: i64 = 600_000;
@@ -34,30 +29,35 @@ impl Default for Walk {
     }
 }
 
-impl BucketService<'_> {
-    /// Goes on with the walk for a while.
-    pub(super) async fn walk(&mut self, walk: &mut Walk) -> sqlx::Result<()> {
-        if self.now < walk.rests_until {
+impl Walk {
+    /// Continues the walk for a while, and counts the leases that got an entry.
+    pub(super) async fn go_on(
+        &mut self,
+        session: &mut Session,
+        now: Millis,
+        rewatched: &mut u64,
+    ) -> sqlx::Result<()> {
+        if now < self.rests_until {
             return Ok(());
         }
         let mut pieces = PIECES_PER_RUN;
-        for bucket in self.session.buckets().await? {
+        for bucket in session.buckets().await? {
             // Nothing is in flight before its time, but for what is leased a moment ahead of it.
-            if bucket.begins_at < walk.begins_at || bucket.begins_at > self.now.plus(REST_MS).0 {
+            if bucket.begins_at < self.begins_at || bucket.begins_at > now.plus(REST_MS).0 {
                 continue;
             }
-            if bucket.begins_at > walk.begins_at {
-                *walk = Walk { begins_at: bucket.begins_at, ..Walk::default() };
+            if bucket.begins_at > self.begins_at {
+                *self = Self { begins_at: bucket.begins_at, ..Self::default() };
             }
-            while walk.at < RowKey::END {
+            while self.at < RowKey::END {
                 if pieces == 0 {
                     return Ok(());
                 }
                 pieces -= 1;
-                self.report.rewatched += piece(&mut self.session, &bucket, &mut walk.at, self.now).await?;
+                *rewatched += piece(session, &bucket, &mut self.at, now).await?;
             }
         }
-        *walk = Walk { rests_until: self.now.plus(REST_MS), ..Walk::default() };
+        *self = Self { rests_until: now.plus(REST_MS), ..Self::default() };
         Ok(())
     }
 }

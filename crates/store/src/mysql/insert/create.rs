@@ -1,6 +1,6 @@
 //! Rows of new tasks: the registry first, because its unique key is what decides between two engines.
 
-use super::{Ask, Row};
+use super::ask::{Ask, Row};
 use crate::{
     extras,
     mysql::{
@@ -11,14 +11,11 @@ use crate::{
         statements::{Many, bind, sql},
     },
 };
-use punctual_contract::store::Inserted;
 use punctual_domain::{
-    history::{self, Entry, Note},
-    insert::{Decision, OnConflict},
+    history::{self, Note},
     place::TaskRef,
     retry::RetryPolicy,
     state::State,
-    task::Task,
     time::Millis,
 };
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
@@ -141,43 +138,4 @@ fn first_line(ask: &Ask) -> String {
     let note = Note { by: (*ask.by).to_owned(), due_at: Some(ask.due_at()), ..Note::default() };
     let line = history::line(ask.now, None, &note);
     format!("{}{},0{}", line.head, State::Scheduled.code(), line.tail)
-}
-
-/// The new row as a read would answer it, without the read.
-pub(super) fn reported(ask: Ask, id: i64, task_id: i64) -> Inserted {
-    let (now, due_at) = (ask.now, ask.due_at());
-    let entry = Entry {
-        at: now,
-        event: None,
-        from: None,
-        to: State::Scheduled,
-        attempt: 0,
-        by: (*ask.by).to_owned(),
-        due_at: Some(due_at),
-        reason: None,
-        error: None,
-    };
-    let task = Task {
-        place: TaskRef { partition: ask.partition, due_at, id },
-        ask: punctual_domain::task::NewTask {
-            task_id: Some(task_id),
-            on_conflict: OnConflict::default(),
-            ..ask.task
-        },
-        state: State::Scheduled,
-        fence: 1,
-        attempt: 0,
-        due_at,
-        fired_at: None,
-        created_at: now,
-        updated_at: now,
-        keep_until: None,
-        lease: None,
-        progress: None,
-        log: None,
-        result: None,
-        last_error: None,
-        history: vec![entry],
-    };
-    Inserted { decision: Decision::Create, task }
 }

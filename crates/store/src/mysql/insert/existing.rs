@@ -1,12 +1,12 @@
-//! What stands already under the ids that callers give, locked. Most ids are new, and those of a batch often follow each
+//! What is already stored under the ids that callers give, locked. Most ids are new, and those of a batch often follow each
 //! other: then one look at the range in which they lie says that none of them is there. Must not decide what becomes of
 //! a task.
 
 mod near;
 
-use super::Row;
+use super::ask::Row;
 use crate::mysql::{
-    place,
+    parameters,
     query::{self, Hold},
     row,
     statements::sql,
@@ -132,12 +132,12 @@ async fn whole(
     found.collect()
 }
 
-/// Rows of a bucket that was dropped and waits: for its archive, which may be unavailable, or to be settled. Whoever settles holds
+/// Rows of a bucket that was dropped and waits: for its archive, which may be unavailable, or to be settled. A run that settles them holds
 /// the same lock, so a row is settled, with its entry in the registry, or revoked.
 async fn revoke(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Result<()> {
     sqlx::query(sql!(insert, lock_dropped)).fetch_optional(&mut *conn).await?;
-    for part in missing.chunks(place::ROWS_MAX) {
-        let wanted = query::wanted(part);
+    for part in missing.chunks(parameters::ROWS_MAX) {
+        let wanted = parameters::wanted(part);
         if sqlx::query(sql!(insert, restore_dropped)).bind(&wanted).execute(&mut *conn).await?.rows_affected()
             > 0
         {

@@ -1,7 +1,10 @@
 //! Ids that the engine gives to tasks without one. A caller may have taken one of them long ago, in any version: it
 //! is passed over. The next that fits lies in the same partition, because the task is on its way to its writer.
 
-use super::{Context, Row, between::between, given_task_id};
+use super::{
+    ask::{Context, Row, given_task_id},
+    between::between,
+};
 use punctual_domain::place::{Partition, partition_of};
 use sqlx::MySqlConnection;
 use std::collections::{BTreeMap, HashSet};

@@ -1,11 +1,12 @@
-//! A wish that takes the place of what stands: the move that only an insert makes. Rare, hence one by one.
+//! A task that replaces a stored one: the move that only an insert makes. Rare, hence one by one.
 
-use super::{Row, create::keep_body};
+use super::{ask::Row, create::keep_body};
 use crate::{
     extras,
     mysql::{
         ledger::Ledger,
         lookup::{self, Entries},
+        parameters::wanted,
         pauses::Pauses,
         query::{self, Hold},
         row,
@@ -50,7 +51,7 @@ async fn one(conn: &mut MySqlConnection, ledger: &mut Ledger, row: &Row<'_>, old
     let partition = row::partition_no(place.partition);
     if row.ask.due_at() != old.due_at {
         let now_at = TaskRef { due_at: row.ask.due_at(), ..place };
-        sqlx::query(sql!(moves, save_places)).bind(query::wanted(&[now_at])).execute(&mut *conn).await?;
+        sqlx::query(sql!(moves, save_places)).bind(wanted(&[now_at])).execute(&mut *conn).await?;
     }
     if row::inline(&new.payload).is_none() {
         keep_body(conn, place, &new.payload.bytes).await?;

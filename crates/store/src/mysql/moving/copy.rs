@@ -3,19 +3,19 @@
 //! when the original is closed. Registry, moved places and long payloads go with the rows they belong to.
 
 use super::{
-    COLUMNS, FailureKind, INSERT,
+    columns::{COLUMNS, FailureKind, INSERT},
     side::Side,
     work::{Piece, RowPosition, Short, Sum, difference},
 };
 use crate::{
     Error, chunks,
     mysql::{
-        chunks::{Note, OF_MOVED, write},
+        chunks::noted::{Note, OF_MOVED, write},
         hosted::HostedState,
-        labels,
+        labels::declared::{declared, labels_of},
         lease_ends::{self, Ends},
         lookup,
-        query::wanted,
+        parameters::wanted,
         row,
         statements::{bind, sql},
     },
@@ -209,7 +209,7 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
     sqlx::query(sql!(moving, delete_lookups)).bind(wanted(came)).execute(&mut *conn).await?;
     // Held: what is declared meanwhile begins with the tasks that are here then.
     sqlx::query(sql!(settings, hold_pause_epoch)).fetch_one(&mut *conn).await?;
-    let declared = labels::declared(conn).await?;
+    let declared = declared(conn).await?;
     let column = |name: &str| COLUMNS.iter().position(|column| column.0 == name).unwrap_or(COLUMNS.len());
     let (state, labels) = (column("state"), column("labels"));
     let (mut entries, mut notes) = (lookup::Entries::default(), Vec::new());
@@ -227,7 +227,7 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
         let keys: Vec<String> =
             declared.iter().filter(|pair| is_of_queue(&pair.0)).map(|pair| pair.1.clone()).collect();
         if !keys.is_empty() {
-            entries.labels(*place, namespace, &keys, &labels::labels_of(row, labels)?);
+            entries.labels(*place, namespace, &keys, &labels_of(row, labels)?);
         }
     }
     entries.add(conn).await?;

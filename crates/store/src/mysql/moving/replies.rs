@@ -4,7 +4,7 @@
 use super::{copy::Pair, side::Side};
 use crate::{
     Error,
-    mysql::{hosted::HostedState, search::partition_of_replies, statements::sql},
+    mysql::{hosted::HostedState, reply::partition_of_replies, statements::sql},
 };
 use punctual_domain::{name::Name, place::Partition};
 use sqlx::{MySqlConnection, Row as _};

@@ -2,6 +2,7 @@
 //! or dropped there. All work of a mover in a database runs on the connection that has the lock, so that it ends with it.
 
 use super::{
+    columns::TAKEN,
     steps::{self, Row},
     work::{Piece, Sum},
 };
@@ -9,6 +10,7 @@ use crate::{
     Error,
     mysql::{
         hosted::HostedState,
+        ownership::statement::is_lock,
         row,
         session::{DatabaseAddress, Known},
         statements::{bind, sql},
@@ -79,7 +81,7 @@ impl Side {
         match closed {
             Ok(done) if done.rows_affected() == 1 => Ok(true),
             Ok(_) => Err(Error::NewerTerm { partition: self.partition.0 }),
-            Err(error) if crate::mysql::ownership::is_lock(&error) => Ok(false),
+            Err(error) if is_lock(&error) => Ok(false),
             Err(error) => Err(self.address.failed(error)),
         }
     }
@@ -115,7 +117,7 @@ impl Side {
         let mut tx = self.begin(state, term).await?;
         sqlx::query(sql!(moving, delete_taken_along)).bind(partition).execute(&mut *tx).await?;
         let rows: Vec<_> = account.iter().collect();
-        for (part, text) in super::TAKEN.parts(&rows) {
+        for (part, text) in TAKEN.parts(&rows) {
             let mut values = MySqlArguments::default();
             for ((namespace, queue, state), (tasks, bytes)) in part {
                 bind!(values, partition, namespace.as_str(), queue.as_str(), *state, *tasks, *bytes);

@@ -1,5 +1,5 @@
 //! The record of moves in the catalog, and the marks of partitions in both databases: one guarded statement or one short
-//! transaction for each step, so that whoever comes late finds that others continued. Terms only grow.
+//! transaction for each step, so that a late engine finds that others continued. Terms only grow.
 
 use crate::{
     Error,
@@ -9,7 +9,7 @@ use crate::{
         ids::counted_by,
         row,
         session::DatabaseAddress,
-        shards::MOVE_TERM,
+        shards::placement::MOVE_TERM,
         statements::sql,
         timeouts::{READ, WRITE, on_its_own, within},
     },
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     pub(crate) to: usize,
     pub(crate) step: RelocationStep,
     pub(crate) term: i64,
-    /// Nobody keeps it closed any longer.
+    /// No mover keeps it closed any longer.
     pub(crate) is_overdue: bool,
 }
 
@@ -213,7 +213,7 @@ pub(crate) async fn guard(
 ///
 /// | the catalog says | what is done |
 /// |---|---|
-/// | closing, and nobody kept it closed | back to copying, under a new term; then open at the old place |
+/// | closing, and no mover kept it closed | back to copying, under a new term; then open at the old place |
 /// | copying, with the old place closed by an earlier mover | open at the old place |
 /// | decided | it takes effect |
 pub(crate) async fn mend(catalog: &Connections, addresses: &[DatabaseAddress]) -> Result<(), Error> {

@@ -3,9 +3,9 @@
 
 use crate::{
     mysql::{
+        background::to_its_end,
         connections::Connections,
         timeouts::{OWNERSHIP, twice},
-        to_its_end,
     },
     subject::repeated,
 };
@@ -68,7 +68,7 @@ impl Statement {
     }
 
     /// How many rows it found, changed or not. Sent twice where the first went to a connection that has fallen silent:
-    /// every statement here says what is to stand afterwards, whatever stands now.
+    /// every statement here says what is to stand afterwards, whatever is stored now.
     pub(crate) async fn execute(&self, on: &Connections) -> Result<u64, sqlx::Error> {
         let mut tries = 1;
         loop {

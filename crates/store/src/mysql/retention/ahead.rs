@@ -2,14 +2,14 @@
 //! does not look. Each is entered in `lookup` under the slice of time in which it is over, by the move that finishes it. An entry
 //! is only a hint where to look, and goes with its task. Changes nothing.
 
-use super::{super::row, Over};
+use super::{super::row, over::Over};
 use crate::mysql::{lookup, statements::sql};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _};
 
 /// A durable format: the slices are parts of the terms in `lookup`.
 const SLICE_MS: i64 = 600_000;
-/// What is due this much later, or less, is looked at soon enough where it stands.
+/// What is due this much later, or less, is looked at soon enough where it is.
 const AHEAD_MS: i64 = 60_000;
 /// Slices that one call looks through, mostly one every ten minutes.
 const SLICES: usize = 100;

@@ -4,7 +4,7 @@
 //! is still to come is not looked at (`ahead` knows what is finished there). Changes no task. Spans are only boundaries: any
 //! set of them is right, and the walk finds what they miss.
 
-use super::{super::row, Over};
+use super::{super::row, over::Over};
 use crate::mysql::statements::{Many, bind, sql};
 use punctual_domain::{
     place::{Partition, TaskRef},

@@ -3,7 +3,7 @@
 //! another time, partitions that came from elsewhere), so the rows that it looks at are few, and their number depends on
 //! nothing. Changes nothing.
 
-use super::{super::row, Over};
+use super::{super::row, over::Over};
 use crate::mysql::statements::sql;
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};

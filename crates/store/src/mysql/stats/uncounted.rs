@@ -1,13 +1,15 @@
 //! Adds to the account the bytes of payloads of tasks that stood before it knew bytes: once in each database, by whichever
 //! engine comes first, while engines run. What is missing is the difference between the rows and the account at one instant,
-//! whatever is moved afterwards: whoever moves it enters it. Changes no task.
+//! whatever is moved afterwards: its writer enters it. Changes no task.
 
 use crate::{
     Error,
     mysql::{
-        MySqlState, MysqlStore, buckets, hosted,
+        buckets, hosted,
         query::Sum,
-        repair, row,
+        repair::account,
+        row,
+        state::{MySqlState, MysqlStore},
         statements::sql,
         timeouts::{READ, lasting, within},
     },
@@ -66,7 +68,7 @@ pub(super) async fn is_marked(conn: &mut MySqlConnection) -> sqlx::Result<bool> 
 }
 
 /// To be called in the transaction that adds them. False: another has added them.
-pub(in crate::mysql) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+pub(crate) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(sqlx::query(sql!(ledger, delete_uncounted)).execute(conn).await?.rows_affected() > 0)
 }
 
@@ -82,7 +84,7 @@ async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Erro
         return Ok(false);
     }
     let bytes: i64 = missing.values().sum();
-    repair::add_bytes(&mut tx, missing).await?;
+    account::add_bytes(&mut tx, missing).await?;
     tx.commit().await?;
     tracing::info!(shard_no, bytes, "payloads from before the upgrade are in the account");
     Ok(true)

@@ -25,7 +25,7 @@ const CIRCLES: [(&str, usize); 19] = [
     ("protocol", 3),
     ("schedules", 7),
     ("sdk", 9),
-    ("store", 60),
+    ("store", 3),
     ("test-servers", 2),
     ("testkit", 8),
     ("wheel", 2),

@@ -1,7 +1,7 @@
 //! Ids of callers that follow each other, as numbers of orders or invoices do: that none of them is there is said by one
 //! look at their range, which costs a tenth of a look at each. Says nothing of those that may be there.
 
-use crate::mysql::insert::{Row, between::between};
+use crate::mysql::insert::{ask::Row, between::between};
 use sqlx::MySqlConnection;
 use std::collections::HashSet;
 
