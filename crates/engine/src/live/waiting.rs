@@ -250,8 +250,8 @@ impl Table {
         }
     }
 
-    /// A caller takes a task out before its instant. What it had of a lease is lost here: who withdraws the task takes the lease
-    /// back, also one that the store is about to make.
+    /// A caller takes a task out before it fires. The table forgets its lease: the caller returns the lease,
+    /// even one that the store is about to make.
     pub(crate) fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawal {
         let Some((nth, slot)) = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
         else {

@@ -1,5 +1,6 @@
-//! Leases made durable: the databases are asked side by side, each in its time, and what one of them does not lease is offered again, or
-//! set aside until it answers. Must not choose which tasks go: they were admitted before.
+//! Makes leases durable: the databases are asked concurrently, each with a time limit. Tasks that a database
+//! does not lease are offered again, or set aside until it answers. Must not choose tasks: they were admitted
+//! before.
 
 use super::{
     caller::LeaseCaller,
@@ -35,11 +36,11 @@ use tokio::{
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
-/// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
-/// owner may have marked it as ready. Less than the owner waits, because clocks differ.
+/// For this long after it fired, a task of another engine's partition is stored as it was when it was
+/// offered. Later, its owner may have marked it as ready. Less than the owner waits, because clocks differ.
 const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
 
-/// Why a lease is given back whose place the limiter has lost.
+/// The reason for returning a lease whose slot the limiter has lost.
 const SLOT_LOST: &str = "slot_lost";
 
 /// Makes leases durable. Tasks of a queue that is scanned are leased each in a transaction of its own: one that fails keeps no
@@ -66,8 +67,8 @@ pub(super) async fn dispatch(
     Ok(leased)
 }
 
-/// At each part of the store by itself. What a part has leased is handed over although others fail or
-/// are silent. The caller is sent what comes after that while it waits for more. What is leased after the caller has gone is given back.
+/// Leases at each database separately. Leases of one are handed over although others fail or are silent.
+/// Later leases are sent to the caller while it waits for more. If the caller is gone, they are returned.
 async fn dispatch_together(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -77,7 +78,7 @@ async fn dispatch_together(
 ) -> Result<Vec<Assignment>, Error> {
     if core.store.parts() == 1 {
         let leased = match dispatch_in(core, 0, request, entries, slots_since).await {
-            // As with several: what is behind those that were set aside has its turn.
+            // As with several databases: tasks behind those that were set aside have their turn.
             Err(_) if without_store::is_allowed(core, &request.queue) => Vec::new(),
             leased => leased?,
         };
@@ -104,14 +105,14 @@ async fn dispatch_together(
         asked.push(granted);
     }
     let (mut leased, mut end) = (Vec::new(), Instant::now() + patience);
-    // A part that fails has set its own aside: the caller has what the others gave, or waits on.
+    // A failing database has set its tasks aside: the caller gets what the others leased, or waits on.
     while let Ok(Some(answer)) = timeout_at(end, asked.next()).await {
         leased.extend(answer.ok().and_then(Result::ok).into_iter().flatten());
         if !leased.is_empty() {
             end = end.min(Instant::now() + OTHERS_AFTER);
         }
     }
-    // What was answered at the last instant; later answers go after the caller.
+    // Answers of the last instant; later ones are sent after the caller's answer.
     for mut answer in asked {
         answer.close();
         leased.extend(answer.try_recv().ok().and_then(Result::ok).into_iter().flatten());
