@@ -121,8 +121,9 @@ async fn dispatch_together(
     Ok(long_payloads::fetch(core, leased).await)
 }
 
-/// Of one part. On an error the entries are offered again, or set aside where others may continue without it. If the lease was
-/// made after all, the store refuses the next one, and this one is given back (`unknown`).
+/// Leases at one database. On an error the entries are offered again, or set aside if others can proceed
+/// without them. If the lease was made nevertheless, the store refuses the next one, and this one is returned
+/// (`unknown`).
 async fn dispatch_in(
     core: &Arc<Core>,
     part: usize,
@@ -136,7 +137,7 @@ async fn dispatch_in(
     }
     let now = core.now();
     let _nobody_else_offers_them = core.live.grants(&entries);
-    // The rows of a queue that is scanned are always looked at.
+    // The rows of a scanned queue are always read.
     let is_scanned = core.settings.is_scanned(&request.queue);
     let known =
         |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
@@ -172,8 +173,8 @@ async fn dispatch_in(
     Ok(keep_those_with_places(core, &request.queue, leased, since).await)
 }
 
-/// The store has these leases. A lease that took long may have lost its place meanwhile, with all that the limiter had: no executor
-/// has it then.
+/// The store has these leases. A slow lease may have lost its slot, if the limiter lost its data: then no
+/// executor gets the task.
 async fn keep_those_with_places(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -213,7 +214,8 @@ async fn failed(
     if error.happened == Happened::No {
         admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
     }
-    // Others may continue: those of other databases, and those that are handed over without theirs. Who waits for them learns of no error.
+    // Others can proceed: tasks of other databases, and those handed over without theirs. Callers that wait
+    // for them get no error.
     if core.store.parts() > 1 || without_store::is_allowed(core, &request.queue) {
         core.parts.failed(part);
         if !entries.is_empty() {
@@ -228,8 +230,8 @@ async fn failed(
     }
 }
 
-/// Their queue is paused, which this engine does not know yet: they stand where they stood, and no executor is woken for
-/// them.
+/// Their queue is paused, which this engine does not know yet: they keep their places, and no executor is
+/// woken for them.
 fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: &[HotEntry]) {
     if paused.is_empty() {
         return;
@@ -238,7 +240,8 @@ fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: &[HotEntry]) {
     line::serve(core, paused);
 }
 
-/// The store may have it as ready, or soon: it fired a while ago, at another engine or before this one marked it.
+/// The store may have it as ready, or soon will: it fired a while ago, at another engine or before this one
+/// marked it.
 fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
     let is_own = core.holdings.tenure(entry.place.partition).is_some();
     let is_unpersisted = || core.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();
