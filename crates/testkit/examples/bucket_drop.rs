@@ -1,6 +1,6 @@
-//! How long a bucket's tasks are locked away when it is dropped, and what comes before and after: `cargo run -p
-//! punctual-testkit --example bucket_drop -- [tasks]`, on a private MariaDB. Rows are made by the server, a thousandth of
-//! them unfinished.
+//! How long a bucket's tasks are locked while it is dropped, and the times before and after: `cargo run -p
+//! punctual-testkit --example bucket_drop -- [tasks]`, on a private MariaDB. The server makes the rows, a
+//! thousandth of them unfinished.
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
 use punctual_domain::time::Millis;

@@ -1,5 +1,5 @@
-//! Back ends that wrap others: what each method of the contract is called, once, and the three ways in which a decorator
-//! passes a call on. Decides nothing: what a decorator adds is its own.
+//! Back ends that wrap others: the name of each method of the contract, once, and the three ways in which a
+//! decorator forwards a call. Decides nothing: a decorator's own behaviour is defined by itself.
 
 /// `methods_of!(Trait HOW TYPE { … })` implements the trait for a decorator, HOW being one of:
 ///

@@ -1,5 +1,5 @@
-//! The hot set of several engines, in memory. A model of what `RedisHot` promises, held to the same suite; a product's engine
-//! without Redis has its store and its own table.
+//! The hot set of several engines, in memory. A model of `RedisHot`'s promises, checked by the same suite; a
+//! product's engine without Redis uses its store and its own table.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;

@@ -1,5 +1,5 @@
-//! Owners of partitions, in memory. Stricter than it need be: a lease that has ended is not renewed, and who takes it
-//! again gets a new term.
+//! Owners of partitions, in memory. Stricter than necessary: an expired lease is not renewed, and an engine
+//! that acquires it again gets a new term.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ pub struct MemoryOwnership {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// Until when each engine counts as alive, and what it says.
+    /// Until when each engine counts as alive, and its report.
     alive: BTreeMap<String, (Millis, Says)>,
     leases: BTreeMap<Partition, Lease>,
 }

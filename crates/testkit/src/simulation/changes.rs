@@ -1,7 +1,7 @@
-//! Changes of schedules against a model: documents are stored, patched, paused, resumed, deleted, run and backfilled while planners
-//! and whoever changes them die or fall asleep at any call, and the clock steps. The model knows which documents stood when, and
-//! which instants an executor was handed. No instant runs twice; of an instant that all documents have, the history says why it
-//! did not run.
+//! Changes of schedules against a model. Documents are stored, patched, paused, resumed, deleted, run and
+//! backfilled, while planners and callers die or sleep at any call, and the clock steps. The model knows
+//! which documents existed when, and which instants executors got. No instant runs twice; for an instant that
+//! all documents have, the history says why it did not run.
 
 use super::{
     mortal::LifeEnd,
@@ -68,7 +68,7 @@ struct ChangeStage {
     /// They plan, and they carry out changes.
     nodes: Nodes<Planner>,
     standing: Vec<Option<Lived>>,
-    /// All that ever stood, and since when.
+    /// Everything that ever existed, and since when.
     seen: Vec<(i64, Millis)>,
     /// How often a planned instant of a schedule was handed over.
     handed: BTreeMap<(i64, i64), usize>,
@@ -162,7 +162,7 @@ impl ChangeStage {
         self.store.schedule(&key(nth)).await.map_err(|error| error.to_string())
     }
 
-    /// The model learns what stands: also of a change whose caller has died.
+    /// The model reads the stored schedules, including changes whose caller died.
     async fn learn(&mut self) -> Result<(), String> {
         for nth in 0..SCHEDULES {
             let found = self.stored(nth).await?;
@@ -305,7 +305,7 @@ impl ChangeStage {
         self.learn().await
     }
 
-    /// All wake up, nothing is paused any more, and in two quiet minutes what is owed runs.
+    /// All nodes wake up, all pauses end, and in two quiet minutes the owed runs are made.
     async fn finish(&mut self) -> Result<(), String> {
         for nth in 0..NODES {
             self.nodes.go_on(nth).await;
@@ -384,7 +384,7 @@ fn rests(lived: &Lived, at: i64) -> bool {
     spans.any(|((from, _), until)| at >= from.0 - 20 * MINUTE_MS && at <= until.saturating_add(3_000))
 }
 
-/// One life of several schedules. How many changes were asked for.
+/// One life of several schedules. Returns how many changes were requested.
 ///
 /// # Errors
 /// The first promise that was broken, and the step that broke it.

@@ -13,7 +13,7 @@ use punctual_domain::{
 };
 use std::time::Duration;
 
-/// Turns after which what is not finished is lost.
+/// Runs after which an unfinished task counts as lost.
 const TURNS_TO_FINISH: usize = 2_000;
 
 impl World {
@@ -100,7 +100,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets everything finish: what does not is lost.
+    /// Lets everything finish: an unfinished task is lost.
     pub(super) async fn finish(&mut self) -> Result<(), String> {
         self.heal().await?;
         for _ in 0..TURNS_TO_FINISH {
@@ -124,7 +124,7 @@ impl World {
         Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
     }
 
-    /// Nothing is held for tasks that are finished.
+    /// No slot is held for finished tasks.
     async fn check_nothing_left(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             self.wait(Duration::from_secs(5)).await;

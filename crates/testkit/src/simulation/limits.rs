@@ -1,5 +1,5 @@
-//! Limits in the world: a queue that has them, a limiter that can lose what it granted, and what must hold after every
-//! step and when all is quiet. Must not ask the engine what it believes: the store says what is in flight.
+//! Limits in the world: a limited queue, a limiter that can lose its grants, and the conditions after every
+//! step and when all is quiet. Must not ask the engine: the store says what is in flight.
 
 use super::world::{Faults, World, queue};
 use crate::decorators::{methods_of, names::*};
@@ -129,7 +129,7 @@ impl World {
         Ok(())
     }
 
-    /// After quiescence nothing is in flight and nobody holds a slot.
+    /// After everything has finished, nothing is in flight and no slot is held.
     pub(super) async fn check_no_slot_is_left(&mut self) -> Result<(), String> {
         if !self.is_limited() {
             return Ok(());

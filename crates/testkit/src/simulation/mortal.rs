@@ -1,5 +1,6 @@
-//! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
-//! that call never happens, or happens when the process continues. So an engine can be cut between any two of its steps.
+//! Back ends as one engine sees them, up to the call at which its process dies or pauses: later calls never
+//! happen, or happen when the process continues. So an engine can be interrupted between any two of its
+//! steps.
 
 use crate::decorators::{methods_of, names::*};
 use async_trait::async_trait;
@@ -73,7 +74,7 @@ impl Life {
         *phase
     }
 
-    /// `call` is a future that has not begun: what is never polled never happens.
+    /// `call` is a future that has not begun: if it is never polled, it never happens.
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
         loop {
             let changed = self.changed.notified();

@@ -1,6 +1,6 @@
-//! Random interleavings of engines that are granted places, commit leases or crash before it, finish, forget to give up
-//! what they held, reconcile, and lose the limiter. After each step the limiter has exactly the members that the model has,
-//! no more is in flight than the limits allow, and when all is quiet nothing is held.
+//! Random interleavings of engines that get grants, commit leases or crash before, finish, forget to release
+//! slots, reconcile, and lose the limiter. After each step the limiter has exactly the model's members, no
+//! more is in flight than the limits allow, and when all is quiet no slot is held.
 
 use super::{key, limit, make_whole, place, queue};
 use proptest::{
@@ -60,7 +60,7 @@ fn scopes(id: i64) -> Vec<Scope> {
     limits(id).into_iter().map(|limit| limit.scope).collect()
 }
 
-/// What the store knows, what engines have in their hands, and who should be a member.
+/// The store's knowledge, the engines' grants, and the expected members.
 #[derive(Default)]
 struct Model {
     fences: BTreeMap<i64, i64>,

@@ -1,4 +1,4 @@
-//! What each change does to a task beside its state.
+//! The effects of each change besides the state.
 
 use super::{
     sample::{KEEP, LATER, NEXT, NOW, apply, ask, dispatch, full, grant, insert, moved, read, result, step},
@@ -105,7 +105,7 @@ pub async fn a_finished_task_says_how_long_it_is_kept(store: Arc<dyn Store>) {
     }
 }
 
-/// What was leased ahead of its instant has that in its row, until somebody knows better.
+/// The row of a preleased task has its due time as the firing time, until a report corrects it.
 pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>) {
     let ways = [
         Change::Succeed { result: result(Content::default()), keep_until: KEEP },
@@ -134,7 +134,8 @@ pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>)
     assert_eq!(read(&*store, retried.place).await.fired_at, None, "it has yet to fire again");
 }
 
-/// In one call: of some it is known, of others the row has it; as one row, as few and as many.
+/// In one call: for some the firing time is known, for others the row has it; for one row, for few and for
+/// many.
 pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip([1_i64, 5, 40, 300]) {
         for (turn, late) in (0..).zip([|nth: i64| nth * 53 % 89, |_| 4]) {

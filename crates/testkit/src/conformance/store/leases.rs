@@ -1,4 +1,4 @@
-//! Who has a task, for how long, and what they may still do when that is over.
+//! Leases: who has a task, for how long, and what the former holder may still do.
 
 use super::{
     sample::{
