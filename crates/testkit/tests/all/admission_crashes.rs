@@ -1,7 +1,7 @@
-//! An engine dies after each step of an admission to a limited queue, and another one continues: the table "Limited queues" of
-//! `docs/consistency-tests.md`, a case a row, on the embedded back ends and on real MySQL and Redis. An embedded engine parks in its own
-//! memory, where nothing comes between; what does with Redis is tried with a stand-in, too. Each time the limits hold, all tasks
-//! finish, and no slot is held at the end.
+//! An engine dies after each step of an admission to a limited queue, and another one continues: the table
+//! "Limited queues" of `docs/consistency-tests.md`, a case per row, on the embedded back ends and on real
+//! MySQL and Redis. An embedded engine parks in its own memory, in one step; the steps with Redis are also
+//! tested with a stand-in. Each time the limits hold, all tasks finish, and no slot is held at the end.
 
 use crate::{
     crash_points::{Embedded, Ground, OnServers, Stand, WallClock, queue, succeeded},

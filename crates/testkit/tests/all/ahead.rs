@@ -1,6 +1,6 @@
-//! Leases that are made ahead of their instant (`engine::pipeline::ahead`): what is withdrawn or changed between the lease
-//! and the instant, who has it afterwards, and engines that die between any two of its steps. On the embedded back ends
-//! and on real MySQL and Redis.
+//! Preleases (`engine::pipeline::ahead`): tasks that are withdrawn or changed between the lease and the due
+//! time, the holders afterwards, and engines that die between any two steps. On the embedded back ends and on
+//! real MySQL and Redis.
 
 mod counted;
 mod elsewhere;

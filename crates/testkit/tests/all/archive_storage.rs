@@ -1,5 +1,5 @@
-//! Archive storage: what is archived comes back as it was, whoever wrote it and whatever happened meanwhile; what is
-//! damaged or unknown is refused and never passed over.
+//! Archive storage: archived tasks are read unchanged, whichever engine wrote them and whatever happened
+//! meanwhile; damaged or unknown data is refused and never skipped.
 
 mod again;
 mod any_task;

@@ -1,5 +1,5 @@
-//! The lateness of a task is counted once, at its first firing, however it comes to fire twice. On the embedded back ends
-//! and on real MySQL and Redis; the engine is turned manually.
+//! The lateness of a task is counted once, at its first firing, for any cause of a second one. On the
+//! embedded back ends and on real MySQL and Redis; the engine is run manually.
 
 use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, rig};
 use punctual_domain::state::State;

@@ -1,4 +1,4 @@
-//! What is counted for pages: beside a caller that asks, once for all who ask, and as old as the caller takes it.
+//! Counts for pages: computed beside the caller, once for all callers, and as old as the caller accepts.
 
 use crate::access::site::{AccessSite, get};
 use async_trait::async_trait;

@@ -1,6 +1,7 @@
-//! One database of two away, cut or silent, while load runs: the other's tasks are all handed out meanwhile, none is dead
-//! that no executor had, its leases end and its overdue rows are swept; and connections that are killed around changes:
-//! never is "nothing was done" said of what was done. On a private MariaDB, the second database behind a proxy, and Redis.
+//! One database of two is unavailable, cut off or silent under load: the other's tasks are all handed out
+//! meanwhile, none is dead without an attempt, its leases end and its overdue rows are swept. And connections
+//! that are killed around changes: "nothing was done" is never answered after a change. On a private MariaDB,
+//! the second database behind a proxy, and Redis.
 
 mod changes;
 mod limited;

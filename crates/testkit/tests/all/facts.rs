@@ -1,6 +1,6 @@
-//! What an engine knows of a task goes to the store with the call: what came with its entry, what it has handed over, what it has
-//! read for the next attempt. What may have changed meanwhile is not said, and then the row is looked at. On the embedded back
-//! ends and on real MySQL and Redis.
+//! An engine's facts about a task are sent to the store with the call: from its entry, its hand-over, or its
+//! read for the next attempt. Facts that may have changed are omitted, and then the row is read. On the
+//! embedded back ends and on real MySQL and Redis.
 
 use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, queue, rig, succeeded};
 use punctual_contract::{

@@ -1,6 +1,7 @@
-//! Engines read from one store ahead of the instants of its tasks, into a hot set or, embedded, into their own table, while inserts
-//! around the edge of what is read commit late: before, during and behind their scans. Nothing is missed: every task is there
-//! before it is due, and the sweep, which repairs what was missed, finds nothing. Seeded; a failing seed is printed.
+//! Engines read tasks from one store before they are due, into a hot set or, embedded, into their own table,
+//! while inserts around the edge of the read range commit late: before, during and behind their scans.
+//! Nothing is missed: every task is loaded before it is due, and the sweep, which repairs losses, finds
+//! nothing. Seeded; a failing seed is printed.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,

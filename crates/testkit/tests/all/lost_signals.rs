@@ -1,5 +1,5 @@
-//! The connection on which an engine hears the others goes silent, and nobody is told: a caller that waits there for a task gets it
-//! by the safety net, and the engine finds out that it is deaf.
+//! The connection on which an engine receives signals becomes silent without an error: a caller that waits
+//! there for a task gets it by the safety net, and the engine detects that it is deaf.
 #![expect(
     clippy::disallowed_methods,
     reason = "a way to a server of its own, which ends with its connections"

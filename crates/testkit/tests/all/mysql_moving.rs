@@ -1,5 +1,6 @@
-//! Partitions that change their database while tasks flow: each task exactly once and findable, accounts sound on both
-//! sides, whatever happens to the mover between two steps, and whoever slept meanwhile.
+//! Partitions that change their database while tasks flow: each task exactly once and findable, accounts
+//! correct on both sides, whatever happens to the mover between two steps, and whichever engine slept
+//! meanwhile.
 
 mod crashing;
 mod following;

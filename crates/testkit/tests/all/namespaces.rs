@@ -1,5 +1,5 @@
-//! The deletion of a namespace by engines at work: one dies in the middle and another continues, embedded and on real MySQL and
-//! Redis; and a database that is unavailable keeps only what is in it.
+//! The deletion of a namespace by working engines: one dies in the middle and another continues, embedded and
+//! on real MySQL and Redis; and an unavailable database keeps only its own contents.
 
 use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, WallClock, rig};
 use punctual_bus::MemoryBus;

@@ -1,4 +1,4 @@
-//! Parts of an engine that panic or stand still: they are started again and alarmed about; an engine that cannot fire
+//! Components of an engine that panic or hang: they are restarted, with an alert; an engine that cannot fire
 //! leaves its partitions to one that can.
 
 use crate::engine::{WallClock, queue};

@@ -1,5 +1,6 @@
-//! A pause that really pauses: nothing starts after its answer, also at an engine that has not learned of it, and whatever
-//! becomes of whoever paused between two of its steps. On the embedded store, and on two MariaDB databases.
+//! A pause that really pauses: nothing starts after its answer, even at an engine that does not know it yet,
+//! and whatever happens to the pausing engine between two of its steps. On the embedded store, and on two
+//! MariaDB databases.
 
 use crate::engine::{WallClock, queue};
 use punctual_contract::{

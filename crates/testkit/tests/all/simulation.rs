@@ -1,4 +1,4 @@
-//! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
+//! Seeded lives of engines. A failing seed prints its operations; kept ones are below as named lists.
 
 use punctual_testkit::simulation::{
     Due, Faults, Hands, Op, ReadyOrder, Setup, run, run_changes, run_schedules, run_workflows, seeded,

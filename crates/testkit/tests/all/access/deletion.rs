@@ -1,5 +1,5 @@
-//! The deletion of a namespace over the API: what it takes along and what it leaves, what is refused meanwhile, and that any
-//! engine continues wherever another has died.
+//! The deletion of a namespace over the API: what it deletes and what it leaves, what is refused meanwhile,
+//! and that any engine continues wherever another has died.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};

@@ -1,7 +1,7 @@
-//! Isolation, from the document that the server serves: for every operation in it, as every role, what is another's answers
-//! as what there is not, to the letter. An operation, a parameter or a body that this test does not know how to fill in fails
-//! it: whoever adds one says here what of another's could be named in it. Seen to fail: by operations that it did not
-//! know.
+//! Isolation, derived from the document that the server serves: for every operation in it and every role,
+//! another tenant's object is answered exactly like a missing one. An operation, a parameter or a body that
+//! this test cannot fill in fails it: add how it could name another tenant's object. Seen to fail: by unknown
+//! operations.
 
 use super::{
     site::{AccessCall, AccessSite, Answer, ask, get, post},

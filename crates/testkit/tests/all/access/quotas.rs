@@ -1,6 +1,6 @@
-//! Quotas of a namespace and of everything, each over the API on both kinds of store: what is beyond it is told so, with when
-//! to come again; what is not, continues. Seen to fail: with bytes of payloads that are not bounded; with slots of everything that
-//! are not held.
+//! Quotas of a namespace and of the installation, each over the API on both kinds of store: calls beyond the
+//! quota get an error with a retry time; others continue. Seen to fail: with unbounded payload bytes; with
+//! installation slots that are not held.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::patience::until;

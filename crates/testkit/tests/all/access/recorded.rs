@@ -1,5 +1,5 @@
-//! Where each call is written down, and what is said of what it changed: every row of the table, once with an audit that works and
-//! once with one that cannot be written.
+//! The audit entry of each call, and its description of the change: every row of the table, once with a
+//! working audit and once with one that cannot be written.
 
 use super::{
     site::{AccessCall, AccessSite, ask, get, post},

@@ -1,5 +1,6 @@
-//! What stood before a change, as the audit has it: what the change itself took the place of, also where another one came
-//! between the caller's look and the change. Seen to fail, each: with what the caller had looked at.
+//! The state before a change in the audit: the one that the change itself replaced, even if another change
+//! came between the caller's read and the change. Seen to fail, each: with the state that the caller had
+//! read.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_contract::{schedules::ScheduleKey, workflows::WorkflowId};

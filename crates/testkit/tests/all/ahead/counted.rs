@@ -1,5 +1,4 @@
-//! What is counted of leases that are made ahead of their instant: how late they fired, and how often they end with
-//! nobody known to have had the task.
+//! Counts of preleases: how late they fired, and how often they ended without a known holder of the task.
 
 use super::{TRIES, got, leased, leased_ahead, warm_up};
 use crate::crash_points::{CrashPointsRig, Ground, WallClock, queue, rig, succeeded};

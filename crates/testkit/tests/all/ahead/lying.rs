@@ -1,4 +1,5 @@
-//! What fires while all executors are busy, and waits in the line of its queue until one of them comes back.
+//! Tasks that fire while all executors are busy, and wait in the line of their queue until an executor
+//! returns.
 
 use super::*;
 use punctual_contract::{Hot as _, hot::Keeps};

@@ -1,4 +1,5 @@
-//! The id of a task that is over comes again while its bucket is on its way into the archives, and their place is unavailable.
+//! The id of an ended task is inserted again while its bucket is being archived, and the archive storage is
+//! unavailable.
 
 use super::{
     damage::files,

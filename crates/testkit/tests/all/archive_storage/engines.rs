@@ -1,5 +1,5 @@
-//! Archives under an engine at work: tasks run, days pass, retention and the housekeeping of buckets do theirs; then the
-//! archived ones are read through the engine, and what was left over still runs.
+//! Archives under a working engine: tasks run, days pass, retention and the housekeeping of buckets run; then
+//! archived tasks are read through the engine, and the remaining tasks still run.
 
 use super::{
     mysql::{DAY, NOW, OPTIONS, THEN, opened},

@@ -1,4 +1,5 @@
-//! Open pages. Time is tokio's, which stands still while no caller waits. Seen to fail: with a stream that sends what has not changed.
+//! Open pages. Time is tokio's, which stands still while no caller waits. Seen to fail: with a stream that
+//! sends unchanged data.
 
 use super::browser::Browser;
 use crate::access::site::{ADMIN, AccessSite, ask};

@@ -1,6 +1,6 @@
-//! Limits and caps while one database of two is unavailable: places of the other's attempts are freed and given, those of the one that
-//! is unavailable stay as they are, a limiter that was lost waits for all leases, and caps go by what was counted last. Turned by
-//! hand on an embedded store that says to have two parts, and on two real databases.
+//! Limits and caps while one database of two is unavailable: slots of the other's attempts are freed and
+//! given, those of the unavailable one are unchanged, a lost limiter waits for all leases, and caps use the
+//! last count. Run manually on an embedded store that reports two databases, and on two real ones.
 
 use super::site::ShardedSite;
 use crate::{engine::queue, limits::set_queue};

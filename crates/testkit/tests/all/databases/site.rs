@@ -1,5 +1,5 @@
-//! Two databases of one server, each behind a proxy of its own, engines on them, and executors that report each outcome until it
-//! is known. Writes down what came when.
+//! Two databases of one server, each behind its own proxy, engines on them, and executors that report each
+//! outcome until it is acknowledged. Records all deliveries with their times.
 #![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
 
 use crate::engine::{WallClock, queue};

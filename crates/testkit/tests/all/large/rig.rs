@@ -1,5 +1,5 @@
-//! An engine with the API in front, a store of either kind, and objects in memory that can be taken away. Time stands still
-//! until a test moves it.
+//! An engine with the API in front, a store of either kind, and objects in memory that can be made
+//! unavailable. Only the test moves the clock.
 
 use super::kept::Kept;
 use axum::{Router, body::Body, http::Request};

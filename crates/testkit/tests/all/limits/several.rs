@@ -1,8 +1,8 @@
-//! One call for several queues, and executors that take only some kinds: never more than was asked for, none of the queues always
-//! behind the others, and whoever goes loses nothing; on the embedded back ends and on real MySQL and Redis.
-//!
-//! Seen to fail: with queues in the order in which they are named; with more than `max`; with a wake that does not lead to its queue;
-//! with leases that nobody gives back; with a filter that keeps everything.
+//! One call for several queues, and executors that accept only some kinds: never more tasks than requested,
+//! none of the queues always behind the others, and a caller that goes away loses nothing; on the embedded
+//! back ends and on real MySQL and Redis. Seen to fail: with queues in the order of their names; with more
+//! than `max`; with a wake-up that does not lead to its queue; with leases that are not returned; with a
+//! filter that keeps everything.
 
 use super::*;
 use punctual_engine::{Only, Running};

@@ -1,7 +1,7 @@
-//! Work that has connections of its own for as long as it lasts (a mover, a migration, housekeeping of buckets, a repair):
-//! when they fall silent it ends with an error that says so, while they are silent still, and the locks that it had are
-//! free; a statement that the server is at work on may take as long as it likes. Without a limit each of these waited until
-//! somebody killed it.
+//! Work with connections of its own for its whole time (a mover, a migration, housekeeping of buckets, a
+//! repair): when they become silent it ends with a clear error, while they are still silent, and its locks
+//! are free; a statement that the server is executing may take any time. Without a limit each of these waited
+//! until an operator killed it.
 
 use super::{NOW, ask, fresh, name, sql, unseen::Holder};
 use punctual_contract::Store;

@@ -1,4 +1,4 @@
-//! What a look at a partition from its beginning finds, where it does not read what was finished before.
+//! The results of a look at a partition from its beginning, if it skips what was finished before.
 
 use super::{NOW, ask, fresh, open, sql};
 use punctual_contract::{Store, store::Scan};

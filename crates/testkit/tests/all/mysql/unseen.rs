@@ -1,5 +1,5 @@
-//! Moves of rows that were not looked at, or not with locks: what the guard of the move makes of it where they stand
-//! otherwise than they are thought to.
+//! Moves of rows that were not read, or not with locks: how the guard of the move handles rows that differ
+//! from the expected state.
 
 use super::{NOW, ask, fresh, name, open, sql};
 use punctual_contract::{

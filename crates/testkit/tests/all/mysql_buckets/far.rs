@@ -1,5 +1,5 @@
-//! What is due in a long time: housekeeping continues, the number of buckets stays small, and no change of the table copies
-//! more than a bounded number of rows.
+//! Tasks due in the far future: housekeeping continues, the number of buckets stays small, and no change of
+//! the table copies more than a bounded number of rows.
 
 use super::{BOOKS, DAY, NOW, OPTIONS, Shard, TODAY};
 use punctual_contract::{

@@ -1,5 +1,5 @@
-//! Buckets are as wide as the rate lets them be, by the database's own counter; those that have begun, or in which many stand,
-//! stay. Tried: a width that is always what was asked for.
+//! Buckets are as wide as the rate allows, by the database's own counter; those that have begun, or that have
+//! many tasks, are kept. Tried: a width that is always the configured one.
 
 use super::{DAY, NOW, OPTIONS, Shard, TODAY};
 use punctual_contract::ClusterStore as _;

@@ -1,4 +1,4 @@
-//! What flows while a partition moves, and what goes with it.
+//! Tasks that flow while a partition moves, and the data that moves with it.
 
 use super::*;
 use crate::statements;

@@ -1,5 +1,5 @@
-//! What tasks are looked up by goes with their partition, however far either database has come with its index; and who has
-//! learned of no declaration keeps to it all the same.
+//! The indexes of tasks move with their partition, however far either database has got with its index; an
+//! engine that does not know a declaration follows it nevertheless.
 
 use super::*;
 use punctual_contract::{

@@ -1,5 +1,5 @@
-//! A Redis that is too small for what is pending: what is due soon goes in, the rest waits in the store, and what does
-//! not fit when it is due fires from there.
+//! A Redis that is too small for the pending tasks: tasks due soon are loaded, the others wait in the store,
+//! and those that do not fit when due fire from there.
 
 use super::site::OutagesSite;
 

@@ -1,5 +1,6 @@
-//! Connections that fall silent without being closed, as behind a firewall that forgot them, and hosts that vanish: firing
-//! continues while the fault lasts, every acknowledged task comes, none is completed twice.
+//! Connections that become silent without being closed, as behind a firewall that lost its state, and hosts
+//! that vanish: firing continues during the fault, every acknowledged task is delivered, none is completed
+//! twice.
 
 use super::site::OutagesSite;
 use punctual_testkit::servers::{Proxy, Way};

@@ -1,5 +1,5 @@
-//! Servers of a test's own, engines on them, and executors that never give up. Writes down what came when, and says at
-//! the end whether all is as it was promised.
+//! Servers of one test, engines on them, and executors that never give up. Records all deliveries with their
+//! times, and checks the promises at the end.
 #![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
 
 use crate::engine::{WallClock, queue};

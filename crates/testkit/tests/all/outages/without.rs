@@ -1,5 +1,5 @@
-//! No Redis is set at all: one engine and three on the databases alone. Each task comes once, wherever it is asked for; it is
-//! tried again, cancelled and limited as with Redis.
+//! No Redis is configured: one engine and three on the databases alone. Each task is delivered once, at any
+//! engine; it is retried, cancelled and limited as with Redis.
 
 use super::site::{Crew, OutagesSite, PARTITIONS, until};
 use crate::{engine::queue, limits::set_queue};

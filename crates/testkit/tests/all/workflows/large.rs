@@ -1,4 +1,4 @@
-//! Workflows whose results are long together: what is read, kept in memory and told of one is bounded by bytes.
+//! Workflows whose results are long together: reads, memory and answers of one are bounded by bytes.
 
 use super::rig::{WorkflowsRig, document, node, on_both, with_payload};
 use punctual_domain::{

@@ -1,4 +1,4 @@
-//! Leases that were asked for ahead of their instants, or by calls whose answers were lost, beside hand-overs without the database.
+//! Preleases that were requested, and calls whose answers were lost, beside hand-overs without the database.
 
 use super::{LONG_MS, SHORT_MS, hands_over, owns_all, ready_rig, request, rig};
 use crate::{

@@ -1,5 +1,6 @@
-//! Inserts of tasks that executors have got while the database was unavailable, before it has learned of their leases (A2): an attempt that is
-//! under way is answered, and not replaced. A pause keeps nothing of what has begun from the database.
+//! Inserts of tasks that executors got during an outage of the database, before it knows their leases (A2): a
+//! running attempt is the answer, and is not replaced. A pause does not keep started attempts from being
+//! written to the database.
 
 use super::{ForLaterRig, LONG_MS, hands_over, ready_rig, request};
 use crate::{

@@ -1,6 +1,7 @@
-//! An engine whose database comes and goes, that dies at any step and begins anew, and executors that report, fall silent or fail: by
-//! seeds. No attempt is handed over twice, no outcome is accepted twice, nothing runs again that had reported, what is cancelled is with
-//! nobody, and everything ends. One engine, its journal on a disk, the embedded store; time is moved manually.
+//! An engine whose database fails and returns, that dies at any step and restarts, and executors that report,
+//! become silent or fail: by seeds. No attempt is handed over twice, no outcome is accepted twice, no
+//! reported task runs again, no executor has a cancelled task, and everything ends. One engine, its journal
+//! on a disk, the embedded store; the clock is moved manually.
 
 use super::{SHORT_MS, hands_over, queue, succeeded};
 use crate::{

@@ -1,5 +1,5 @@
-//! Tasks that callers withdraw or bury around a hand-over without the database: each is told what is so, and nobody gets what was
-//! withdrawn.
+//! Tasks that callers withdraw or bury around a hand-over without the database: each caller gets the true
+//! state, and no executor gets a withdrawn task.
 
 use super::{ForLaterRig, LONG_MS, hands_over, owns_all, ready_rig, request, rig};
 use crate::{
