@@ -1,12 +1,12 @@
 //! The databases of the store ("parts"), which fail independently. They are asked concurrently, and no caller
-//! waits for one that does not answer. Tasks of a failing database that were about to be handed over are set
-//! aside until it answers, so that they do not block others. Tasks that are set aside need not survive: if
-//! this engine dies, the next owner of the partition reads them from the store and offers them again. Must
-//! not decide anything about a task.
+//! waits for one that does not answer. Tasks of a failing database that were about to be handed over are
+//! deferred until it answers, so that they do not block others. Deferred tasks need not survive: if this
+//! engine dies, the next owner of the partition reads them from the store and offers them again. Must not
+//! decide anything about a task.
 //!
 //! A store of one database is a special case. Loops are not blocked by it, and what they began continues by
 //! itself. But no other database could answer meanwhile. So it is never doubted (`is_doubtful`), none of its
-//! tasks are set aside here, and a caller waits as long as the store does.
+//! tasks are deferred here, and a caller waits as long as the store does.
 
 mod pace;
 pub(crate) mod state;
@@ -33,7 +33,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// Between two looks at tasks that are set aside.
+/// Between two looks at deferred tasks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 /// Work of a database that takes longer continues by itself, and the caller continues with the others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// A database that is at the same work for this long counts as failing.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// Most tasks that are set aside here, about 30 MiB; the rest is left to the refill.
+/// Most tasks that are deferred here, about 30 MiB; the rest is left to the refill.
 const ASIDE_MAX: usize = 100_000;
 
 /// A loop's work at one part: no second one is begun before it has ended.
@@ -221,7 +221,7 @@ pub(crate) fn is_doubtful(core: &Core, part: usize) -> bool {
     core.parts.doubtful(core.store.parts()).contains(&part)
 }
 
-/// Keeps tasks of databases that answer, and sets the others aside.
+/// Keeps tasks of databases that answer, and defers the others.
 pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let doubtful = core.parts.doubtful(core.store.parts());
     if doubtful.is_empty() {
@@ -246,8 +246,8 @@ fn take_aside(core: &Core, part: usize) -> Vec<HotEntry> {
     core.live.lock().take_aside(|entry| core.store.part_of(entry.place.partition) == part)
 }
 
-/// Asks a database for leases, and measures how long it takes. Its answer also releases tasks that were set
-/// aside while it was doubted.
+/// Asks a database for leases, and measures how long it takes. Its answer also releases tasks that were
+/// deferred while it was doubted.
 pub(crate) async fn leasing<T>(
     core: &Arc<Core>,
     part: usize,
@@ -280,8 +280,7 @@ async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Fut
     }
 }
 
-/// Checks whether failed databases answer again, and offers the tasks that were set aside. Returns the number
-/// offered.
+/// Checks whether failed databases answer again, and offers the deferred tasks. Returns the number offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
     for part in (0..core.store.parts()).filter(|nth| database_reachability::is_only_elsewhere(core, *nth)) {

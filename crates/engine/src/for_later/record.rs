@@ -33,7 +33,7 @@ impl From<OutcomeReport> for Submission {
     }
 }
 
-/// A report, with its sender and the time of its arrival.
+/// A report, with its sender and the time at which it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Submitted {
     pub(crate) submission: Submission,

@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// Takes out tasks that were set aside.
+    /// Takes out deferred tasks.
     pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
         let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
         let those: Vec<usize> = self.index.all(Group::Database).filter(is_one).collect();
@@ -96,7 +96,7 @@ impl Table {
         self.let_go(nth, TaskEvent::Taken).then_some(entry)
     }
 
-    /// Partitions with tasks that are set aside; a partition may occur several times.
+    /// Partitions with deferred tasks; a partition may occur several times.
     pub(crate) fn aside(&self) -> impl Iterator<Item = Partition> {
         self.index.all(Group::Database).filter_map(|nth| Some(self.slots.get(nth)?.entry.place.partition))
     }
@@ -130,7 +130,7 @@ impl Table {
         begun
     }
 
-    /// Tasks that were set aside meanwhile stay.
+    /// Tasks that were deferred meanwhile stay.
     pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
         for (id, fence) in grants {
             let Some(nth) = self.at_fence(*id, *fence) else { continue };

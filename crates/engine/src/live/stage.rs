@@ -106,6 +106,6 @@ pub(crate) enum TaskEvent {
     NotReported,
     /// Its outcome is here, or it did not reach its executor.
     Ended,
-    /// Nothing is left to settle with the store, and no facts of its attempt are known.
+    /// The store needs no more calls, and no facts of its attempt are known.
     Settled,
 }

@@ -8,7 +8,7 @@ use punctual_contract::hot::{Admission, HotEntry, ParkReason};
 use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries, state::State, time::Millis};
 use std::sync::Arc;
 
-/// A task that waits here for this long must not be overtaken by a prelease.
+/// A task that waits here for this long must not be superseded by a prelease.
 const SUPERSEDED_MS: i64 = 100;
 
 /// These have fired: each is where its queue wants it. How many were not served already.

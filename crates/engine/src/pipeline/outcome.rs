@@ -37,7 +37,7 @@ pub struct OutcomeReport {
     pub result: TaskResult,
 }
 
-/// A report with its sender and its arrival time, from which retries are counted.
+/// A report with its sender and the time at which it was received, from which retries are counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Filed {
     pub(crate) report: OutcomeReport,

@@ -26,7 +26,7 @@ const SHARD: u16 = 3;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Tasks in batches. Knows how many were answered, and how many it was told are archived.
+/// Tasks in batches. Counts the tasks it returned, and those that it was notified are archived.
 #[derive(Default)]
 struct Batches {
     left: VecDeque<Vec<Task>>,

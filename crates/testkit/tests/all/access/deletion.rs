@@ -272,7 +272,7 @@ async fn workflows_schedules_and_bulk_operations_go_with_their_namespace() {
     .await;
 }
 
-/// A slot of everything that was held in the namespace is free when its task is gone, not when somebody looks after it.
+/// Each slot that a task of the namespace held is free once the task is deleted, without a reconciliation.
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_that_were_held_in_a_deleted_namespace_are_free() {
     both(async |site| {
@@ -289,7 +289,8 @@ async fn slots_that_were_held_in_a_deleted_namespace_are_free() {
     .await;
 }
 
-/// What was deleted in the store and, by a crash, not in the hot set: it never comes, and leaves nothing behind.
+/// The tasks are deleted in the store but, because of a crash, not in the hot set: they never fire, and leave
+/// nothing behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_whose_deletion_was_not_answered_leave_nothing_in_the_hot_set() {
     both(async |site| {

@@ -62,7 +62,8 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
     .await;
 }
 
-/// An id is one of the whole namespace: it must neither show nor replace what is in a queue beyond the token.
+/// An id is unique in the whole namespace: a call with it must neither show nor replace a task in a queue
+/// that the token does not cover.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_stands_beyond_the_token_is_neither_shown_nor_replaced() {
     both(async |site| {

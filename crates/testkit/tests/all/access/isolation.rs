@@ -11,7 +11,7 @@ use punctual_domain::place::TaskRef;
 use serde_json::{Value, json};
 
 const OWN: &str = "own";
-/// In every name and text of what is another's.
+/// In each name and each text of the other namespace.
 const MARK: &str = "hidden";
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
 /// Of headers nothing can be named but the namespace.
@@ -38,7 +38,7 @@ struct Target {
     label: String,
 }
 
-/// Names that are alike in length and kind, and stand for nothing.
+/// Names of the same length and kind, of things that do not exist.
 fn nothing(like: &Target) -> Target {
     let beside = |place: &str| {
         let place: TaskRef = place.parse().unwrap();

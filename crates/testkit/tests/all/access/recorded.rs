@@ -79,7 +79,7 @@ async fn furnish(site: &AccessSite) {
     site.run_once(5_000).await;
 }
 
-/// A call that does something, on what is made for it.
+/// A call that changes something, on objects that were made for it.
 async fn request(site: &AccessSite, row: &PermissionRow, nth: usize) -> AccessCall {
     let done = async |ask: AccessCall| {
         let answer = site.admin(ask.within(NS)).await;

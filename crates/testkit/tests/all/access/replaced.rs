@@ -83,7 +83,8 @@ async fn of_a_schedule_that_is_paused_and_resumed() {
     .await;
 }
 
-/// Replicas store one document as they start: a lost race is no answer, unless the caller has said what must stand.
+/// Replicas of a caller store the same document when they start: a lost race is no error, unless the caller
+/// has named the revision to replace.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_overtaken_changes_a_schedule_all_the_same_unless_a_revision_is_demanded() {
     both(async |site| {

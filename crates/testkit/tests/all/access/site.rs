@@ -271,7 +271,7 @@ impl AccessSite {
         self.open_with(ask, body).await
     }
 
-    /// The same, with a body that comes as it comes.
+    /// The same, with a body that is sent as it is.
     pub(crate) async fn open_with(&self, ask: AccessCall, body: Body) -> Response {
         let mut request =
             Request::builder().method(ask.method.as_str()).uri(&ask.path).header("host", "localhost");

@@ -162,7 +162,7 @@ async fn furnish(site: &AccessSite, namespace: &str) {
     site.run_once(5_000).await;
 }
 
-/// What is in the other namespace, but for what the walk itself puts there: tasks to come, and tokens.
+/// The contents of the other namespace, except scheduled tasks and tokens, which the walk itself adds.
 async fn stock(site: &AccessSite) -> Vec<String> {
     let seen = async |path: &str| site.admin(get(path).within(OTHER)).await.expect(200);
     let dead = seen("/v1/dead-letters").await["items"].as_array().unwrap().len();

@@ -21,7 +21,7 @@ fn millis() -> impl Strategy<Value = Millis> {
     prop_oneof![(0..=Millis::MAX.0).prop_map(Millis), any::<i64>().prop_map(Millis)]
 }
 
-/// JSON, other text, or bytes that are no text; what is said to be JSON need not be.
+/// JSON, other text, or bytes that are no text; content marked as JSON may be invalid.
 fn content() -> impl Strategy<Value = Content> {
     let bytes = prop_oneof![
         any::<String>().prop_map(String::into_bytes),

@@ -37,7 +37,7 @@ impl Stream {
         }
     }
 
-    /// What comes until the next look is over.
+    /// The events until the next look is complete.
     async fn look(&mut self) -> Vec<(String, Value)> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {

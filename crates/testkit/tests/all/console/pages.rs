@@ -6,7 +6,7 @@ use crate::access::site::{ADMIN, AccessSite, ask, get, post};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// What is there, to be named in addresses.
+/// Existing objects, to name in addresses.
 #[derive(Clone)]
 pub(super) struct There {
     pub(super) task: String,
@@ -16,7 +16,7 @@ pub(super) struct There {
 }
 
 impl There {
-    /// Names that stand for nothing.
+    /// Names of things that do not exist.
     fn nothing() -> Self {
         Self {
             task: "none".to_owned(),
