@@ -41,7 +41,7 @@ fn acme(text: &str) -> ScheduleKey {
     ScheduleKey { namespace: name("acme"), name: name(text) }
 }
 
-/// What is there whatever engines come and go.
+/// The parts that survive the engines.
 struct EvaluationsWorld {
     clock: ManualClock,
     store: Arc<dyn Store>,
@@ -49,7 +49,7 @@ struct EvaluationsWorld {
     workflows: Arc<dyn WorkflowStore>,
     bulks: Arc<dyn BulkStore>,
     hot: Arc<dyn Hot>,
-    /// Whoever evaluates these dies.
+    /// An engine that evaluates one of these dies.
     poisons: Arc<Mutex<Vec<(EvaluationKind, String)>>>,
     evaluated: Arc<Mutex<Vec<(EvaluationKind, String)>>>,
     /// Evaluating these panics.

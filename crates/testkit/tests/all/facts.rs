@@ -69,7 +69,7 @@ async fn what_is_inserted_and_handed_over_here_is_known(ground: Arc<dyn Ground>)
     is_balanced(&rig).await;
 }
 
-/// What has begun stands otherwise than it was handed over.
+/// Once an attempt has begun, its row no longer matches the facts of the hand-over.
 async fn a_sign_of_life_ends_what_is_known_of_an_attempt(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
@@ -141,7 +141,7 @@ async fn a_next_attempt_is_known_from_its_read(ground: Arc<dyn Ground>) {
     is_balanced(&rig).await;
 }
 
-/// Nobody has asked for it: its owner has told the store that it waits.
+/// No executor has asked for the task: the owner of the partition has marked it as ready in the store.
 async fn what_was_marked_as_ready_is_looked_at(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
@@ -163,7 +163,7 @@ async fn what_was_marked_as_ready_is_looked_at(ground: Arc<dyn Ground>) {
     is_balanced(&rig).await;
 }
 
-/// It was made, and nobody has learned of it; then it is given back and comes again.
+/// The lease was made, and its answer is lost; then it is returned, and the task is handed over again.
 async fn a_hand_over_whose_answer_is_lost_leaves_nothing_known(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();

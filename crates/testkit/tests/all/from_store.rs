@@ -118,7 +118,7 @@ impl FromStoreRig {
         self.engine.meters().fired_from_store_total()
     }
 
-    /// Due after so many milliseconds, each a millisecond after the one before. Only the store knows of them.
+    /// The first is due after `after_ms`, each further one a millisecond later. Only the store has them.
     async fn insert(&self, queue: &QueueKey, count: i64, after_ms: i64) {
         let now = self.engine.now();
         let task = |nth| NewTask::new(queue.clone(), Name::new("k").unwrap(), now.plus(after_ms + nth));
@@ -242,8 +242,9 @@ async fn a_call_that_the_limiter_never_answers_ends_when_the_hot_set_is_believed
     gate.open();
 }
 
-/// One of two engines loses the hot set. All executors ask at the other one, which has it: they have what the first one fires, and
-/// what was inserted there into partitions of the other, without waiting until the partitions are given up or the tasks are overdue.
+/// One of two engines loses the hot set. All executors ask the other one, which still has it. They get the
+/// tasks that the first one fires, and tasks that were inserted there into the other's partitions. Neither
+/// waits until partitions are given up or tasks are overdue.
 #[tokio::test]
 async fn an_engine_that_has_the_hot_set_hands_over_what_one_fires_that_has_lost_it() {
     const TASKS: usize = 40;

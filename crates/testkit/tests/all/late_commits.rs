@@ -32,7 +32,8 @@ use tokio::task::JoinHandle;
 const SEEDS: u64 = 60;
 const STEPS: usize = 50;
 const HORIZON_MS: i64 = 30_000;
-/// What is inserted as soon as this comes into an engine's table at once, and an embedded engine reads nearly so far ahead.
+/// A task that is due this soon enters an engine's table when it is inserted. An embedded engine reads nearly
+/// as far ahead.
 const NEAR_MS: i64 = 10_000;
 /// A commit takes no longer.
 const COMMIT_MAX_MS: i64 = 8_000;
@@ -158,7 +159,8 @@ impl Edge {
         self.committed_at.extend(inserted.iter().map(|inserted| (inserted.task.place.id, now)));
     }
 
-    /// An engine has scanned and not loaded yet when the commit comes, so that its scan has missed it.
+    /// The commit is delivered while an engine has scanned and not loaded yet, so that the scan has missed
+    /// the task.
     async fn commit_during_a_preload(&mut self) {
         // What falls due meanwhile would be the sweep's to find, in the same turn.
         let soon = self.now().plus(3_000);
@@ -191,8 +193,8 @@ impl Edge {
         self.run_once().await;
     }
 
-    /// The load that follows the commit is lost, as when the engine dies between the two. What lies within the overlap of
-    /// the preloader's windows is found by its next one.
+    /// The load that follows the commit is lost, as when the engine dies between the two. The preloader's
+    /// next window overlaps the last one, and finds tasks within the overlap.
     async fn commit_without_a_load(&mut self) {
         self.run_once().await;
         let frontier = self.now().plus(self.horizon_ms);

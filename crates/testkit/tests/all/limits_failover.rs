@@ -26,7 +26,7 @@ use tokio::{
 const LIMIT: usize = 10;
 const TASKS: usize = 300;
 const ENGINES: usize = 3;
-/// More than the limit: some of them wait, and would take what is granted too much.
+/// More than the limit: some wait, and would take any task that is granted beyond the limit.
 const EXECUTORS: usize = 30;
 
 /// How long executors work on what they get from now on.
@@ -42,7 +42,7 @@ enum Work {
 struct FailoverWatch {
     running: HashSet<(i64, i64)>,
     long: usize,
-    /// How often they have asked for a task and were answered.
+    /// How many of their requests for a task were answered.
     asked: usize,
     most: usize,
     done: HashSet<i64>,
@@ -98,7 +98,7 @@ impl LimitsFailoverSite {
         until(what, || async { holds(&self.watch.lock()) }).await;
     }
 
-    /// While Redis is unavailable nobody can say.
+    /// While Redis is unavailable, the number is unknown.
     async fn until_slots_are(&self, held: usize) {
         until(&format!("{held} slots are held"), || async {
             let holders = self.limiter.holders(&Scope::Queue(queue()), 0).await;
@@ -188,7 +188,7 @@ async fn members(server: &Redis, prefix: &str) -> HashSet<String> {
 
 const MASTER: [&str; 3] = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"];
 
-/// From now on nothing that the master says comes to the replica.
+/// From now on the replica receives nothing from the master.
 async fn cut_replication(sentinels: &Sentinels) {
     sentinels.replica().command(&["CONFIG", "SET", "masteruser", "nobody"]).await;
     sentinels.replica().command(&["CONFIG", "SET", "masterauth", "wrong"]).await;

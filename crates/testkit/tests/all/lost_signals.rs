@@ -28,7 +28,7 @@ use tokio::{
 /// Longer than a test does: no call here ends because its time is over.
 const WAIT_MS: u64 = 2_000 * HANG_LIMIT.as_secs();
 
-/// Between an engine and Redis. What comes for who has subscribed can be thrown away, while all connections stay open.
+/// A proxy between an engine and Redis. It can drop messages to subscribers, while all connections stay open.
 #[derive(Debug, Default)]
 struct Way {
     is_mute: AtomicBool,
@@ -111,7 +111,7 @@ async fn latest(engine: &Engine, count: usize) -> i64 {
     latest
 }
 
-/// Two engines that share; the second hears no signal of the other's once the way is mute.
+/// Two engines that share; the second receives no signal of the other once the proxy is mute.
 async fn deaf_beside_another() -> (Arc<Way>, (Engine, Running), (Engine, Running)) {
     let redis = servers::redis().await;
     let straight = OnServers::at(redis.url()).await;

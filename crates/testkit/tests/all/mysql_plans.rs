@@ -190,8 +190,8 @@ impl Filled {
         plan.lines().map(line).collect()
     }
 
-    /// Rows that the server reads and changes for a statement, which is undone. What is run before it stays: setting
-    /// the counters back commits.
+    /// Rows that the server reads and changes for a statement, which is rolled back. The statements before it
+    /// stay: resetting the counters commits.
     async fn rows_touched(&self, before: &str, text: &str) -> u64 {
         let script = format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET autocommit = 0; {before}; FLUSH STATUS; {text}; \
@@ -565,7 +565,7 @@ async fn check_search(database: &Filled, name: &str, values: &[String], most: u6
     assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
 }
 
-/// Upward along all ids, and what is stored under a few ids of callers.
+/// In ascending order along all ids, and for tasks with a few callers' ids.
 async fn check_oldest_first(database: &Filled) {
     let text = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
     let (walked, unset) = (["1100001", "1080001"], ["NULL"; 10]);

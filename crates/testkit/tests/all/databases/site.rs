@@ -133,7 +133,7 @@ impl ShardedSite {
         Self::with(2, Ways::Apart, &Options::default()).await
     }
 
-    /// One engine, which hands over what has fired.
+    /// One engine, which hands over only tasks that have fired.
     pub(super) async fn without_leases_ahead() -> Self {
         Self::with(1, Ways::Together, &Options { ahead_ms: 0, ..Options::default() }).await
     }
@@ -209,7 +209,7 @@ impl ShardedSite {
         places
     }
 
-    /// Of a queue that nobody works on.
+    /// Leases of a queue whose executor has died.
     pub(super) async fn leased_by_one_who_dies(&self, count: usize) -> Vec<TaskRef> {
         let lonely = QueueKey { queue: Name::new("lonely").unwrap(), ..queue() };
         let at = self.now();

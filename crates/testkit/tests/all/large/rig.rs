@@ -75,7 +75,7 @@ impl Blobs for Objects {
 pub(crate) struct LargeRig {
     pub(crate) kept: Kept,
     truth: Arc<dyn Store>,
-    /// The objects, and what else is in their place, for nobody in particular.
+    /// The objects and everything else in their place, without an owner.
     pub(crate) place: ObjectBlobs,
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) blobs: Arc<Objects>,
@@ -238,7 +238,7 @@ impl LargeRig {
         self.truth.audit().await.unwrap().tallies.iter().map(|tally| tally.tasks).sum()
     }
 
-    /// Moves time and does what is due by then.
+    /// Moves time, and does the work that is due then.
     pub(crate) async fn advance(&self, ms: i64) {
         self.try_advance(ms).await.unwrap();
     }

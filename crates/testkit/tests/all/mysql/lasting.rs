@@ -47,7 +47,7 @@ impl LongLivedSite {
         sql(&self.urls[0], &format!("SELECT IS_USED_LOCK({lock}) IS NOT NULL")).await == "1"
     }
 
-    /// Work is met when it holds its lock, and then hears nothing any more. How it ends.
+    /// The connections go silent while the work holds its lock. Returns the error with which the work ends.
     async fn fails_in_silence<T: std::fmt::Debug + Send + 'static, E: Display + Send + 'static>(
         &self,
         lock: &str,
@@ -112,7 +112,8 @@ async fn a_repair_whose_connections_fall_silent_ends_and_can_be_run_again() {
     assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
 }
 
-/// As a firewall forgets them, and as a host vanishes: then nobody can be asked either, or be told to end anything.
+/// The connections go silent as when a firewall forgets them, and as when a host vanishes. In the second case
+/// new connections fail, too, so that no one can end the old ones.
 async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, comes_back: impl Fn(&Proxy)) {
     let site = LongLivedSite::new().await;
     let store = site.open().await;

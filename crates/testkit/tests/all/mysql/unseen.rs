@@ -248,8 +248,9 @@ async fn changes_before_its_move(are_known: bool) {
     balanced(&*stand.here).await;
 }
 
-/// Its move waits for a row for more than a third of the lease, or its caller has gone meanwhile: whoever gave it back would
-/// come too late as well, and the attempt would be spent. What is asked beside it is done.
+/// The lease's move waits for a row for more than a third of the lease, or the caller has hung up meanwhile.
+/// A caller that returned the lease would be too late as well, and the attempt would be spent. Other calls at
+/// the same time are done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
     for is_hung_up in [false, true] {
@@ -285,7 +286,7 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
     }
 }
 
-/// A look would wait for a row that somebody holds; here it is the move that waits.
+/// A separate look would wait for a row that another connection holds; here the move waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_success_is_written_without_a_look() {
     let stand = UnseenSetup::new(10).await;
@@ -442,7 +443,7 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
     }
 }
 
-/// What is known of a task is not what counts.
+/// Known facts of a task do not count when its row differs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
     let stand = UnseenSetup::new(40).await;

@@ -45,7 +45,7 @@ async fn a_bucket_with_many_tasks_stays_wide_whatever_the_rate() {
     assert_eq!(shard.store.database(0).await.unwrap().buckets_wide, Some(1), "and is told of");
 }
 
-/// What is inserted on the first day is not left in buckets of a day, whatever the rate.
+/// Tasks of the first day are not left in buckets of a day, at any rate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_first_buckets_are_narrow_until_it_is_known_how_many_tasks_come() {
     const FIRST: BucketOptions = BucketOptions { first_hours: 4, ..NARROW };

@@ -79,7 +79,7 @@ async fn labels_and_the_dead_are_found_after_a_move_whichever_database_was_furth
     store.close().await;
 }
 
-/// Only the databases are asked that have what is looked at, as far as this engine knows; what they say counts.
+/// A look asks only the databases that hold the partitions, as far as this engine knows; their answers count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_look_at_a_partition_finds_it_after_a_move_that_nobody_told_of() {
     let urls = fresh(2).await;

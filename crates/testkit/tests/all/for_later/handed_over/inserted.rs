@@ -47,7 +47,7 @@ impl ForLaterRig {
         until("its lease is written", || async { self.task(lease).await.state == State::Dispatched }).await;
     }
 
-    /// What was inserted again is the attempt that is under way, and it counts.
+    /// The second insert returns the running attempt, and the outcome of that attempt counts.
     async fn is_still(&self, lease: &Assignment, again: &Inserted) {
         assert_eq!((again.decision, again.task.place.id), (Decision::ReturnExisting, lease.place.id));
         assert_eq!((again.task.state, again.task.fence), (State::Dispatched, lease.fence));
@@ -78,7 +78,7 @@ async fn what_an_executor_has_is_answered_and_not_replaced(ground: Arc<dyn Groun
     rig.stop().await;
 }
 
-/// A pause stops what is to begin, and this has begun.
+/// A pause stops tasks before they begin, and this one has begun.
 async fn a_pause_keeps_no_lease_from_the_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -94,7 +94,8 @@ async fn a_pause_keeps_no_lease_from_the_database(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-/// The database hangs with an insert that is to take the place of a task: nobody gets that one meanwhile, and others are handed over.
+/// The database hangs during an insert that replaces a task. Meanwhile no executor gets that task, and others
+/// are handed over.
 async fn what_an_insert_is_about_to_replace_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;

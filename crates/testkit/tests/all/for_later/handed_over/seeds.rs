@@ -31,7 +31,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc, thread::park_timeout, 
 const SEEDS: u64 = 150;
 const STEPS: usize = 80;
 const PARTITIONS: u16 = 2;
-/// What is left of an engine that dies has its journal for so long.
+/// Remaining work of a dead engine keeps its journal open for this long.
 const LETS_GO_AFTER: Duration = Duration::from_millis(3);
 
 struct SeedsWorld {
