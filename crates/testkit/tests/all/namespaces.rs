@@ -100,8 +100,9 @@ fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_on_servers() 
     dies_in_the_middle(Runtime::new().unwrap().block_on(OnServers::ground()));
 }
 
-/// Whoever asked for work before the deletion began is handed nothing of it, although it falls due while it is still there.
-/// Where the tasks were due before the deletion had begun, they are given more time, in other namespaces.
+/// Callers that asked for tasks before the deletion began get none of them, although tasks fall due while
+/// they still exist. If the tasks were due before the deletion had begun, the test repeats with later tasks
+/// in other namespaces.
 async fn hands_nothing_over(ground: &dyn Ground) {
     let CrashPointsRig { engine, store, .. } = rig(ground, false).await;
     let running = engine.start().unwrap();

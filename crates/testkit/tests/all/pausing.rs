@@ -32,7 +32,7 @@ use tokio::{task::JoinSet, time::timeout};
 const OPTIONS: MysqlOptions =
     MysqlOptions { partitions: 4, writers_per_database: 2, readers_per_database: 4 };
 const TASKS: usize = 200;
-/// So that a pause comes in the middle of them, also where it takes a while.
+/// Far enough apart that a pause is set in the middle of them, even where a pause takes a while.
 const APART_MS: usize = 20;
 /// So often executors ask of whom none may be given anything.
 const ASKED_AGAIN: usize = 5;

@@ -50,7 +50,7 @@ fn run_seeds_of(due: Due, limits: bool, engines: usize, hands: Hands, faults: im
     }
 }
 
-/// Leaves out what is not needed for a promise to break.
+/// Removes the operations that are not needed to break a promise.
 fn shrink(ops: &[Op], setup: Setup) -> Vec<Op> {
     let mut ops = ops.to_vec();
     let mut nth = 0;
@@ -118,8 +118,8 @@ fn an_executor_gets_what_waits_behind_a_task_that_the_store_refuses() {
     }
 }
 
-/// By rule four in five go to the most urgent of what waits, in one level the oldest, and of a task the newest version; each list
-/// that breaks the last two fails by itself.
+/// By rule, four of five choices take the most urgent waiting task, the oldest of its level, and the newest
+/// version of a task. A list that breaks one of the last two fails by itself.
 fn keeps_order(engines: usize, limits: bool) {
     keeps_order_with(due_of(engines), engines, limits, |ops, _| ops);
 }
@@ -264,8 +264,8 @@ fn lives_of_schedules_that_have_found_a_fault_find_it_no_more() {
     }
 }
 
-/// Lives on a push queue that have found a fault. 5753: the clock was set back, a lease that was made ahead was given back, and a
-/// mark took back that the task had fired.
+/// Seeds on a push queue that have found a fault. 5753: the clock was set back, a lease ahead of the instant
+/// was returned, and a mark withdrew that the task had fired.
 const KNOWN_PUSHED: [u64; 1] = [5753];
 
 #[test]

@@ -19,7 +19,7 @@ use punctual_testkit::{
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio::sync::OnceCell;
 
-/// One for the suites of this file; its authority signs nobody else.
+/// One for the suites of this file; its authority signs no other certificate.
 async fn cluster() -> &'static RedisCluster {
     static ONE: OnceCell<RedisCluster> = OnceCell::const_new();
     ONE.get_or_init(|| async { RedisCluster::over_tls(&TlsKeyPair::loopback(&Authority::new())).await }).await

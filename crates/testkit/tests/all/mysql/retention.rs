@@ -211,7 +211,7 @@ async fn what_ended_ahead_of_its_time_takes_half_of_the_room_at_most() {
     stand.store.close().await;
 }
 
-/// What is cut off is cut anew as tasks go: a store that represents years has no more spans than tasks.
+/// A span is removed with its tasks: even a store that covers years has no more spans than tasks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_span_goes_with_its_tasks() {
     let stand = RetentionSetup::with(3_000).await;

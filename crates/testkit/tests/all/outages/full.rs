@@ -3,7 +3,7 @@
 
 use super::site::OutagesSite;
 
-/// Thousandths; the preloader stops at 800, what is due soon has the rest.
+/// Thousandths; the preloader stops at 800, and the rest is for tasks that are due soon.
 const PRELOADED_MAX: u32 = 900;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,7 +148,7 @@ impl SchedulesRig {
         self.engine.list(&query).await.unwrap().tasks
     }
 
-    /// What is ready now; each stays with its executor.
+    /// The tasks that are ready now; each stays with its executor.
     pub(super) async fn leased(&self) -> Vec<Assignment> {
         let asked = LeaseRequest {
             queue: Arc::new(self.queue()),

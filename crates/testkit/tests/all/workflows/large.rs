@@ -6,7 +6,7 @@ use punctual_domain::{
     workflow::{Node, NodeState, WorkflowState},
 };
 
-/// Some 18 MiB of results: more than one look takes in, and than is told.
+/// About 18 MiB of results: more than one look reads, and more than an answer holds.
 const NODES: usize = 300;
 const RESULT_BYTES: usize = 62_000;
 

@@ -178,7 +178,7 @@ impl WorkflowsRig {
         }
     }
 
-    /// What is ready now; each stays with its executor.
+    /// The tasks that are ready now; each stays with its executor.
     pub(super) async fn leased(&self) -> Vec<Assignment> {
         let queue = QueueKey { namespace: Name::default_namespace(), queue: name("q") };
         let asked = LeaseRequest {
@@ -206,7 +206,7 @@ impl WorkflowsRig {
         self.engine.record_outcomes(vec![report], "test").await.unwrap();
     }
 
-    /// As a server takes an outcome: its mark comes first, and the runner learns of it last.
+    /// As a server processes an outcome: the mark is written first, and the runner is notified last.
     pub(super) async fn report_expected(&self, of: &Assignment, heard: bool) {
         let id: WorkflowId = of.labels["workflow"].parse().unwrap();
         let expected = self.runner.expect([id]).await;

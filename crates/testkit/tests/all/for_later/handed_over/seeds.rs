@@ -31,7 +31,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc, thread::park_timeout, 
 const SEEDS: u64 = 150;
 const STEPS: usize = 80;
 const PARTITIONS: u16 = 2;
-/// Remaining work of a dead engine keeps its journal open for this long.
+/// As after a kill, the files of a dead engine are released this much later.
 const LETS_GO_AFTER: Duration = Duration::from_millis(3);
 
 struct SeedsWorld {
