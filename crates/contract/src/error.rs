@@ -36,8 +36,8 @@ impl Error {
         Self { doing, happened: Happened::Maybe, source: Arc::from(source.into()) }
     }
 
-    /// For an error after a part that took effect: a caller that requested both must not be told that nothing
-    /// was done.
+    /// For an error after a part that took effect: a caller that requested both must not get the answer that
+    /// nothing was done.
     #[must_use]
     pub fn after_a_change(self) -> Self {
         Self { happened: Happened::Maybe, ..self }

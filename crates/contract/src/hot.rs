@@ -96,8 +96,8 @@ pub enum Wholeness {
     /// This newer term has been seen: the caller is outdated, or the back end that assigns terms was set
     /// back.
     NewerTerm(i64),
-    /// The stored data is not what was put there: nothing is known of this partition, while the others are
-    /// unaffected.
+    /// The stored data differs from what was written: the state of this partition is unknown, while the
+    /// others are unaffected.
     Broken,
 }
 

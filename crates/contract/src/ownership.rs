@@ -200,7 +200,7 @@ pub struct Passed {
     pub number: u64,
     pub queue: QueueKey,
     pub entries: Vec<HotEntry>,
-    /// When the limiter granted each of them its slots, as it was told. None: they need none.
+    /// The instant that the limiter was given when it granted their slots. None: they need none.
     pub granted_at: Option<Millis>,
     /// More of the queue wait there.
     pub has_more: bool,

@@ -177,7 +177,7 @@ mod tests {
         }
         let with_reason = decode("[5,\"insert\",1,0,\"ada\",null,\"again\",null] +3\n");
         assert_eq!(with_reason[0].reason.as_deref(), Some("again; 3 changes after this one are left out"));
-        // An older program has cut what is now the first line.
+        // An older program has cut off the beginning of the first line.
         assert_eq!(decode(&format!("rest\",null,null] +7\n{next}")).len(), 1);
     }
 

@@ -57,7 +57,7 @@ impl QueueWaiters {
     }
 }
 
-/// If the caller goes away, the guard is dropped, and the tasks that it was given are offered to others.
+/// If the caller hangs up, the guard is dropped, and its tasks are offered to others.
 #[derive(Debug)]
 pub(crate) struct WaiterGuard {
     core: Arc<Core>,

@@ -1,4 +1,4 @@
-//! Finds a task by the caller's name for it: an id, or a key. A key stands for two ids, of which a task has one.
+//! Finds a task by the caller's name for it: an id, or a key. A key maps to two ids, of which a task has one.
 
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
 use futures_util::future::BoxFuture;

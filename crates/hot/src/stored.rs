@@ -89,7 +89,7 @@ impl StoredLimiter {
             if value == cached.value {
                 return Ok(done);
             }
-            // Until the swap is answered, `inner` is ahead of the store, even if the caller goes away.
+            // Until the swap is answered, `inner` is ahead of the store, even if the caller hangs up.
             let version = std::mem::replace(&mut cached.version, NONE_CACHED);
             if self.state.swap(version, value.clone()).await? {
                 (cached.version, cached.value) = (version + 1, value);

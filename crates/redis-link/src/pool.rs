@@ -1,6 +1,6 @@
-//! Connections that are lent to one caller at a time, by bb8. What is lent connects by its first call: a caller learns why it cannot,
-//! and that nothing was sent, where bb8 by itself only says that no connection came in time. And it connects anew after it broke,
-//! so that none has to be tested before it is lent.
+//! Connections that bb8 lends to one caller at a time. A lent connection connects on its first call. So a
+//! caller learns why a connection fails, and that nothing was sent; bb8 alone would only report that none
+//! became available in time. A broken connection reconnects, so none is tested before it is lent.
 
 use crate::{
     blocking::BlockingConnection,

@@ -1,5 +1,5 @@
 //! A private object store that speaks S3 (`moto_server`, installed by `scripts/install-clients`). It keeps
-//! everything in memory, and checks no key until it is told to.
+//! everything in memory, and checks no key until a test asks it to.
 
 use super::{
     beside,

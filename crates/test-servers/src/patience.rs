@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 /// Longer than anything takes on a slow machine that runs other tests too.
 pub const HANG_LIMIT: Duration = Duration::from_secs(60);
 /// The pause before the first repetition of a question, doubled up to the longest one: slow events are polled
-/// less often, because a question often goes to a server.
+/// less often, because a question is often sent to a server.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 const ASK_AGAIN_MOST: Duration = Duration::from_millis(16);
 

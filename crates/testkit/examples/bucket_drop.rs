@@ -56,7 +56,7 @@ impl Ground {
         let buckets = self.store.buckets(BucketOptions::default());
         let mut report = buckets.run_once(NOW).await.expect("a run");
         assert!(!report.is_unfinished && report.dropped > 0, "{report:?}");
-        // The axis was made ten days ago: what is made ahead is another matter.
+        // The axis was made ten days ago; buckets that are made ahead are not part of this measurement.
         report.made = 0;
         report
     }

@@ -57,7 +57,7 @@ fn step(of: &StoredWorkflow) -> AdvanceWorkflow {
     }
 }
 
-/// The median and the longest of what was measured.
+/// The median and the longest of the measured times.
 fn reported(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();

@@ -54,7 +54,7 @@ impl Dials {
     pub const REFUSES: Self = Self { happens: 0.0, reported: 1.0 };
     /// Nothing gets through, and the caller cannot know.
     pub const SILENT: Self = Self { happens: 0.0, reported: 0.0 };
-    /// Everything gets through, and no answer comes back.
+    /// All calls take effect, and no answer is returned.
     pub const ANSWERS_LOST: Self = Self { happens: 1.0, reported: 0.0 };
 }
 
@@ -106,7 +106,7 @@ impl Gate {
     /// Returns when a call has reached the gate; each call is reported once.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// When no call reaches the gate in time.
     #[track_caller]
     pub fn reached(&self) -> impl Future<Output = ()> {
         let caller = Location::caller();
@@ -143,7 +143,8 @@ struct CallOutcome {
     reported: bool,
 }
 
-/// The dials of one faulty back end, by group of methods; `G` names its groups. What is not set is sound.
+/// The dials of one faulty back end, by group of methods; `G` names its groups. Groups without dials are
+/// sound.
 #[derive(Debug)]
 pub struct Faults<G> {
     inner: Mutex<FaultsState<G>>,
@@ -283,7 +284,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         }
     }
 
-    /// `call` is a future that has not begun: what is never polled never happens.
+    /// `call` is a future that has not begun: a call that is never polled never happens.
     async fn run<T>(
         &self,
         group: G,

@@ -130,7 +130,7 @@ impl TestEngine {
         }
     }
 
-    /// Fires and runs what is due now, without moving time. Answers how many attempts ran.
+    /// Fires and runs all due tasks, without moving time. Returns how many attempts ran.
     ///
     /// # Panics
     /// As [`TestEngine::advance`].

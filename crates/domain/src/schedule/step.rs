@@ -362,7 +362,7 @@ impl Stepping<'_> {
         Ok(())
     }
 
-    /// Makes a late run: beside the others, or when its turn comes.
+    /// Makes a late run: beside the others, or after those that are buffered.
     fn run_late(&mut self, at: Millis, reason: String) {
         let is_free = self.last_is_over && self.step.progress.buffered.is_empty();
         if self.schedule.overlap == Overlap::Allow || is_free {

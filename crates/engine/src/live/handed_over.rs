@@ -57,7 +57,7 @@ pub(crate) struct Unreported {
     pub(crate) beat: Beat,
 }
 
-/// What was noted about ended attempts.
+/// Facts that were noted about ended attempts.
 #[derive(Debug, Default)]
 pub(crate) struct EndedAttempts {
     pub(crate) unreported: Vec<Unreported>,

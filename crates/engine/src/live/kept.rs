@@ -1,4 +1,4 @@
-//! Fired tasks that this engine keeps: those set aside while their database does not answer, and those whose
+//! Fired tasks that this engine keeps: those deferred while their database does not answer, and those whose
 //! lease the store is being asked for. Must not decide their order.
 
 use super::{

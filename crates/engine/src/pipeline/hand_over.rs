@@ -56,9 +56,9 @@ const LOOK_RARELY: f64 = 40.0;
 /// The others do not poll at the same instant: they are spread over this fraction of their pause.
 const LOOK_SPREAD: f64 = 0.2;
 
-/// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it paused
-/// for a while. After a pause, the caller may be gone; one that is not asks again. A caller without an
-/// executor loses no task. `only`: what the executor accepts.
+/// Waits for ready tasks, and leases at most `max`. An empty result: no task became ready, the engine is
+/// stopping, or it paused for a while. After a pause, the caller may be gone; a live caller asks again. A
+/// caller without an executor loses no task. `only`: what the executor accepts.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     request: LeaseRequest,
@@ -208,7 +208,7 @@ async fn grant_or_take_leased(
     Ok(ahead::handed_over(core, request, waiters.take_leased(most, core.current_time())))
 }
 
-/// Runs to its end even if the caller goes away; then returns the leases that it got.
+/// Runs to its end even if the caller hangs up; then returns the leases that it got.
 async fn admit_and_grant(
     core: &Arc<Core>,
     request: &LeaseRequest,

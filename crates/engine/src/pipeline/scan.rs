@@ -294,7 +294,7 @@ impl Engine {
     /// of the answer.
     pub async fn scan_queue(&self, queue: QueueKey) -> Result<Option<ManualScanResult>, crate::Error> {
         let until = Instant::now() + MANUAL_WITHIN;
-        // One at a time, because each reads all partitions. If a caller goes away while it waits, its scan is
+        // One at a time, because each reads all partitions. If a caller hangs up while it waits, its scan is
         // not started.
         let turn = Arc::clone(&self.core.store_fallback.scans.manual).acquire_owned();
         let Ok(turn) = timeout_at(until, turn).await else {

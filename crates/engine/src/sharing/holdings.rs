@@ -129,7 +129,7 @@ impl Holdings {
         self.held.load(SeqCst)
     }
 
-    /// What was known of the partition is forgotten: another engine may have worked there.
+    /// Forgets earlier knowledge of the partition: another engine may have worked there.
     pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.replace(term).is_none() {

@@ -83,7 +83,7 @@ async fn insert(stand: &Stand, load: Load, lapse: &mut Lapse, say: &impl Fn(Stri
     let window = load.days * DAY;
     // Far from the order of their times.
     let due = move |nth: i64| START.plus(1 + nth.wrapping_mul(7_919_000_003).rem_euclid(window - 1));
-    // Behind the last day that comes.
+    // After the last day that is reached.
     let far = move |nth: i64| START.plus(window + 30 * DAY + nth * (CENTURY / load.far.max(1)));
     stand.insert(load.tasks..load.tasks + load.far, move |nth| far(nth - load.tasks)).await;
     let step = (load.tasks / 10).max(1);

@@ -32,7 +32,7 @@ mod options {
     pub(crate) struct Args(BTreeMap<String, String>);
 
     impl Args {
-        /// Panics on what is no option: this is no program for others.
+        /// Panics on unknown options: only developers run this program.
         pub(crate) fn of(words: impl Iterator<Item = String>) -> Self {
             let words: Vec<String> = words.collect();
             let pairs = words.chunks(2).map(|chunk| match chunk {

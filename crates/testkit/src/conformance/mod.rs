@@ -311,7 +311,8 @@ macro_rules! for_each_bulk_case {
     };
 }
 
-/// Cases of what is kept of a cluster: `async fn(Arc<dyn ClusterStore>, Arc<dyn Store>)`, on an empty store each, which is both.
+/// Cases of a cluster's stored state: `async fn(Arc<dyn ClusterStore>, Arc<dyn Store>)`, on an empty store
+/// each, which is both.
 #[macro_export]
 macro_rules! for_each_cluster_case {
     ($stamp:ident) => {

@@ -17,20 +17,20 @@ pub enum StoreGroup {
     Apply,
     Dispatch,
     Extend,
-    /// What the engine's loops read.
+    /// Reads of the engine's loops.
     Scan,
     /// `leases_ended`.
     Leases,
     /// `overdue`: changes nothing, and nothing is fired by it.
     Look,
-    /// What callers read.
+    /// Reads of callers.
     Read,
     Retire,
     /// `check_writers_in`.
     Writers,
     Replies,
     Settings,
-    /// What is known of executors.
+    /// The list of executors.
     Executors,
     /// Tokens.
     Access,

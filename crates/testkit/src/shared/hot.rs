@@ -22,7 +22,7 @@ pub struct SharedHot {
     memory_max_bytes: Option<u64>,
 }
 
-/// What is due in one partition.
+/// The due entries of one partition.
 #[derive(Debug)]
 struct Slice {
     due: BTreeMap<(Millis, i64), HotEntry>,

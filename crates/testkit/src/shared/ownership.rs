@@ -55,7 +55,7 @@ impl MemoryOwnership {
         Self { clock, is_away: AtomicBool::new(false), books: Mutex::default() }
     }
 
-    /// As after a restore from an older backup: every partition has this term, whoever holds it.
+    /// As after a restore from an older backup: every partition has this term, under any owner.
     pub fn set_terms(&self, term: i64) {
         self.books.lock().leases.values_mut().for_each(|lease| lease.term = term);
     }

@@ -264,7 +264,7 @@ impl ChangeStage {
         }
     }
 
-    /// The schedule whose planned run this is; none: a caller has asked for it.
+    /// The schedule of this planned run. None: a caller inserted the task.
     fn schedule_of(&self, task_id: i64, at: i64) -> Result<Option<i64>, String> {
         for (schedule, created_at) in &self.seen {
             for kind in RunKind::ALL {
@@ -376,11 +376,11 @@ fn missed_range(line: &Run) -> Option<(i64, i64)> {
     Some((from.parse::<jiff::Timestamp>().ok()?.as_millisecond(), line.key.at.0))
 }
 
-/// It was disabled at this instant, or at one after which the instant was still to be decided.
+/// The schedule was disabled at this instant, or at a later one before which the instant was not decided yet.
 fn rests(lived: &Lived, at: i64) -> bool {
     let until = lived.documents.iter().skip(1).map(|document| document.0.0).chain([i64::MAX]);
     let mut spans = lived.documents.iter().zip(until).filter(|((_, document), _)| !document.enabled);
-    // Until then nobody may have looked at it, or its jitter was to come.
+    // Until then, no planner may have decided the instant, or its jitter was not over.
     spans.any(|((from, _), until)| at >= from.0 - 20 * MINUTE_MS && at <= until.saturating_add(3_000))
 }
 

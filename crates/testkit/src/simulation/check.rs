@@ -46,8 +46,8 @@ impl World {
         Ok(())
     }
 
-    /// An attempt of which nobody heard, because the answer was lost, began when its time had come. Where the clock was set
-    /// back since, what is tried again fires at an instant that reads less than that time, and is not early: it came once.
+    /// An earlier attempt, whose answer was lost, began after the instant. If the clock was set back since, a
+    /// retry fires at a time before that instant, and is not early: the instant had been reached once.
     pub(super) async fn hear_of_attempts_before(&mut self, leased: &[Assignment]) {
         for assignment in leased {
             let Some(due_at) = self.known(assignment.place.id).and_then(|known| known.due_at) else {
@@ -112,7 +112,7 @@ impl World {
             }
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
             match engine.next_turn_at().await.map_err(|error| error.to_string())? {
-                // What is overdue waits for a refill.
+                // Overdue tasks wait for a refill.
                 Some(next) if next <= self.now() => self.wait(Duration::from_millis(500)).await,
                 Some(next) => self.wait(self.clock.until(next)).await,
                 None => {
@@ -183,7 +183,7 @@ pub(super) fn summary(task: &Task) -> String {
     format!("{place:?} {state:?} due {} attempt {attempt} fence {fence}", due_at.since(super::world::START))
 }
 
-/// Complete: each entry begins where the one before ended, and the last one says what the task is.
+/// Complete: each entry begins where the one before ended, and the last one matches the task.
 fn check_history(task: &Task) -> Result<(), String> {
     let mut at: Option<&Entry> = None;
     for entry in &task.history {

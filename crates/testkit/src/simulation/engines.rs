@@ -29,7 +29,7 @@ const ALL: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct EngineProcess {
     pub(super) engine: Engine,
-    /// With what it keeps to itself.
+    /// Includes the state that the engine keeps to itself.
     life: Arc<Life>,
     /// Its work when it fell asleep.
     asleep: Option<Asleep>,
@@ -135,7 +135,7 @@ impl World {
         self.nodes.iter().filter(|node| node.is_awake()).map(|node| node.engine.clone()).collect()
     }
 
-    /// A call of one of the engines that are awake. The others answer what it asks them.
+    /// A call of one of the awake engines. The others answer its requests.
     pub(super) async fn call<T>(&self, call: impl Future<Output = T>) -> T {
         answered_by(&self.awake(), call).await
     }
@@ -162,7 +162,7 @@ impl World {
         Ok(())
     }
 
-    /// It stops as it should, and gives up what it has.
+    /// The engine stops properly, and gives up all it holds.
     pub(super) async fn stop(&mut self, pick: usize) {
         if self.nodes.get(pick % self.nodes.len().max(1)).is_some_and(EngineProcess::is_awake)
             && let Some(node) = self.remove(pick)

@@ -1,8 +1,9 @@
-//! What the world was told about one task. It trusts only that, and never looks into an engine.
+//! The answers that the world got about one task. The world trusts only these, and never looks into an
+//! engine.
 
 use punctual_domain::{place::TaskRef, time::Millis};
 
-/// What the world was told about a task.
+/// The answers that the world got about a task.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) place: TaskRef,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
 use tokio::sync::Notify;
 
-/// What comes when the calls are used up.
+/// What happens once the calls are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifeEnd {
     Death,
@@ -90,7 +90,7 @@ impl Life {
     }
 }
 
-/// A back end, as far as this life goes.
+/// A back end as one life of an engine sees it.
 #[derive(Debug)]
 pub(super) struct Mortal<B: ?Sized> {
     pub(super) inner: Arc<B>,
@@ -157,8 +157,9 @@ methods_of! { IdentityStore lives Mortal<dyn WorkflowStore> {} }
 
 methods_of! { WorkflowStore lives Mortal<dyn WorkflowStore> {} }
 
-/// An engine of the simulation dies between any two calls, again and again, and of no evaluation: marks would set aside what is
-/// innocent. What they promise has its own tests (`tests/all/evaluations.rs`).
+/// An engine of the simulation dies between any two calls, again and again. No evaluation is the cause, and
+/// marks would set innocent subjects aside. The promises of marks have their own tests
+/// (`tests/all/evaluations.rs`).
 #[async_trait]
 impl<B: ?Sized + fmt::Debug + Send + Sync + 'static> EvaluationStore for Mortal<B> {
     async fn begin_evaluations(

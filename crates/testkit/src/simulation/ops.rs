@@ -142,7 +142,7 @@ pub fn seeded_for_many(seed: u64, count: usize) -> Vec<Op> {
     (0..count).map(|_| if rng.u8(..4) == 0 { of_engines(&mut rng) } else { one(&mut rng) }).collect()
 }
 
-/// The same with a bus that goes away and comes back: one operation in twelve, beside those of a list.
+/// The same with a bus that fails and recovers: one operation in twelve, beside those of a list.
 #[must_use]
 pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = Rng::with_seed(!seed);
@@ -216,7 +216,7 @@ fn tasks_of_one_moment(rng: &mut Rng, versions: &mut [i64; VERSIONED_TASKS], ops
             priority: if are_alike || rng.bool() { Priority::default().level() } else { rng.u8(1..6) },
         });
     }
-    // Once for what is made of them ahead of their instants, and then when all have come.
+    // One turn for leases ahead of the instants, and one after all instants.
     ops.extend([Op::Turn, Op::Advance { ms: last_ms }, Op::Turn]);
     if rng.bool() {
         // Until no engine keeps any of them to itself, and all have learned of them.

@@ -44,7 +44,7 @@ pub struct ReadyOrder {
     pub by_age: usize,
     /// Those at which other versions of the task waited.
     pub by_version: usize,
-    /// Those of what was leased ahead.
+    /// The number of choices of preleased tasks.
     pub leased_ahead: usize,
 }
 
@@ -149,7 +149,7 @@ impl World {
             return None;
         }
         let (mut fired, refused) = self.fired().await?;
-        // What is at other engines they pass when nothing waits here. Some of it is of partitions of this engine.
+        // Other engines pass their tasks when none wait here. Some of those are of this engine's partitions.
         let ids = |node: &Engine| node.served().into_iter().map(|(id, ..)| id).collect::<BTreeSet<i64>>();
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             self.nodes.iter().map(|node| &node.engine).partition(|node| node.name() == engine.name());

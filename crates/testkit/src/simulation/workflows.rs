@@ -38,8 +38,8 @@ const RUNNERS: usize = 2;
 const WORKFLOWS_MAX: usize = 6;
 const ALL: usize = 100_000;
 const LEASE_MS: i64 = 20_000;
-/// Seconds in which everything is over when nobody dies any more: ends that were lost are found at the end of a lease at the
-/// latest, and a node waits for 3 s at most.
+/// Seconds in which everything ends once no engine dies any more. Lost ends are found at the end of a lease
+/// at the latest, and a node waits for 3 s at most.
 const QUIET_S: usize = 300;
 
 /// A task, as its labels say.
@@ -153,7 +153,7 @@ impl WorkflowStage {
         self.work(|_, runner| async move { drop(runner.create(asked).await) }).await;
     }
 
-    /// Workflows that are there, by the key that they were asked for with; those of others are not known.
+    /// Learns the existing workflows by the keys of their requests; other workflows stay unknown.
     async fn learn(&mut self) -> Result<(), String> {
         for (key, plan) in self.asked_for.clone() {
             let asked = Submission {

@@ -539,7 +539,7 @@ impl World {
         Ok(answers.first().copied().unwrap_or(Reported::Stale))
     }
 
-    /// Whoever was given up may be told "accepted" only while no other attempt and no end has come between.
+    /// An outcome of a given-up attempt may be accepted only while no later attempt and no end has replaced that attempt.
     async fn report_stale(&mut self, pick: usize) -> Result<(), String> {
         if self.given_up.is_empty() {
             return Ok(());

@@ -54,7 +54,7 @@ fn waits(rig: &CrashPointsRig, wait_ms: u64) -> Executor {
     executor
 }
 
-/// One, and what it gets.
+/// An executor's call, with the tasks that it gets.
 type Executor = JoinSet<Vec<Assignment>>;
 
 async fn got(mut executor: Executor) -> Vec<Assignment> {

@@ -244,7 +244,7 @@ pub(crate) async fn rig_with(
     CrashPointsRig { store, hot, bus, engine: Engine::new(backends, set(options)), clock }
 }
 
-/// Of an engine that dies: what it had handed over is free again soon.
+/// For an engine that dies: the tasks that it had handed over are free again soon.
 const LEASE_MS: i64 = 1_500;
 /// Of the engine that continues: no lease ends before its outcome is reported.
 const LONG_LEASE_MS: i64 = 3_600_000;

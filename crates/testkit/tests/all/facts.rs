@@ -191,7 +191,8 @@ async fn a_hand_over_whose_answer_is_lost_leaves_nothing_known(ground: Arc<dyn G
     is_balanced(&rig).await;
 }
 
-/// The next engine knows nothing of what the last one has handed over. What it scans brings what a hand-over needs.
+/// The next engine has no facts of its predecessor's hand-overs. Its scan reads the facts that a hand-over
+/// needs.
 async fn an_engine_that_died_leaves_attempts_that_are_looked_at(ground: Arc<dyn Ground>) {
     let died = rig(&*ground, false).await;
     let running = died.engine.start().unwrap();

@@ -37,7 +37,7 @@ const HORIZON_MS: i64 = 30_000;
 const NEAR_MS: i64 = 10_000;
 /// A commit takes no longer.
 const COMMIT_MAX_MS: i64 = 8_000;
-/// What the clock moves between two turns of the engines at most; a task is late by that, and no more.
+/// The most that the clock moves between two turns of the engines: no task is later than that.
 const STEP_MAX_MS: i64 = 900;
 const START: Millis = Millis(1_700_000_000_000);
 

@@ -29,7 +29,7 @@ const ENGINES: usize = 3;
 /// More than the limit: some wait, and would take any task that is granted beyond the limit.
 const EXECUTORS: usize = 30;
 
-/// How long executors work on what they get from now on.
+/// How long executors work on their next tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Briefly,
@@ -128,7 +128,7 @@ impl LimitsFailoverSite {
     }
 }
 
-/// Takes tasks one at a time, and now and then forgets what it has, as one that is killed does.
+/// Takes tasks one at a time, and now and then drops a task, as an executor that is killed does.
 async fn executor(
     engine: Engine,
     watch: Arc<Mutex<FailoverWatch>>,

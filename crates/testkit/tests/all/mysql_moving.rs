@@ -114,7 +114,8 @@ async fn move_to(store: &MysqlStore, partition: u16, to: usize) -> Option<Moved>
     store.move_partition(Partition(partition), to, &mut go_on).await.unwrap()
 }
 
-/// Both sides are accounted for, nothing is left over, and every database has what the catalog says.
+/// Both sides are accounted for, nothing is left over, and every database has the partitions that the catalog
+/// names.
 async fn all_is_sound(store: &MysqlStore) {
     for check in store.check().await.unwrap() {
         assert!(check.is_sound(), "{check:?}");

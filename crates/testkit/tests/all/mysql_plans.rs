@@ -1,6 +1,6 @@
-//! Holds the scripts of the MySQL store's moves, leases, scans and retention against the domain's table, against their
-//! SQLite twins, and against what the server really reads: exact look-ups in the clustered key, or ranges that a limit
-//! bounds, also where a hundred thousand tasks are due at one instant.
+//! Compares the scripts of the MySQL store's moves, leases, scans and retention with the domain's table, with
+//! their SQLite twins, and with the server's real reads. A read is an exact look-up in the clustered key, or
+//! a range that a limit bounds, even where a hundred thousand tasks are due at one instant.
 
 mod chunks;
 
@@ -104,7 +104,7 @@ struct Filled {
     own: Option<servers::MariaDb>,
 }
 
-/// What the server believes of the tables when it chooses how to read them.
+/// The table statistics that the server uses when it chooses a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Statistics {
     OfTheRows,
@@ -252,7 +252,7 @@ fn rows_with(number: u8, of: impl Iterator<Item = (i64, i64, i64)>) -> String {
     json(&of.map(row).collect::<Vec<_>>())
 }
 
-/// Takes tasks to a state, with what the table asks of it.
+/// Moves tasks to a state, with the columns that the table requires.
 fn put_into(places: &str, state: State) -> String {
     let code = state.code();
     format!(

@@ -1,5 +1,5 @@
-//! What should have fired and has not is said, whichever engine owns it and whatever it hides behind: a hot set that says it has
-//! what it has not, on both back ends.
+//! Overdue tasks that have not fired are reported, whichever engine owns them and whatever hides them: for
+//! example a hot set that claims to be complete and is not, on both back ends.
 
 use crate::{
     crash_points::{Embedded, Ground, OnServers, rig_with},

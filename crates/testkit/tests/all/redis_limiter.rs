@@ -62,7 +62,8 @@ mod cluster {
     punctual_testkit::for_each_limiter_case!(stamp);
 }
 
-/// Two engines whose clocks are a second apart, and one that jumps to and fro: what they say does not matter.
+/// Two engines whose clocks are a second apart, and one whose clock jumps back and forth: their clocks do not
+/// matter.
 #[tokio::test]
 async fn a_rate_runs_on_one_clock_whatever_the_engines_say() {
     let server = servers::redis().await;

@@ -1,5 +1,6 @@
-//! A worker that takes its tasks from Redis Streams: a whole engine with its API, a private Redis between them. What is
-//! delivered twice, late or to the dead must be executed by one, and only while its attempt holds.
+//! A worker that takes its tasks from Redis Streams: a whole engine with its API, and a private Redis between
+//! them. A task that is delivered twice, late or to a dead worker must be executed by one, and only while its
+//! attempt is valid.
 
 use super::engine::{WallClock, queue};
 use axum::{Router, body::Body, http::Request};

@@ -1,5 +1,5 @@
-//! Several running engines on one store and one hot set, with their threads and services, at the moments that matter.
-//! And the suites of what they agree by, for the ends in memory.
+//! Several running engines on one store and one hot set, with their threads and services, in the situations
+//! that matter. And the suites of the shared back ends, for those in memory.
 
 use crate::engine::{WallClock, queue, slow_repair};
 use punctual_contract::{
@@ -56,7 +56,7 @@ mod signals_in_memory {
     punctual_testkit::for_each_signals_case!(stamp);
 }
 
-/// What the engines share.
+/// The back ends that the engines share.
 struct EngineCluster {
     clock: Arc<dyn Clock>,
     truth: Arc<dyn Store>,

@@ -105,7 +105,7 @@ async fn dispatch_together(
         asked.push(granted);
     }
     let (mut leased, mut end) = (Vec::new(), Instant::now() + patience);
-    // A failing database has set its tasks aside: the caller gets what the others leased, or waits on.
+    // A failing database has deferred its tasks: the caller gets the leases of the others, or waits on.
     while let Ok(Some(answer)) = timeout_at(end, asked.next()).await {
         leased.extend(answer.ok().and_then(Result::ok).into_iter().flatten());
         if !leased.is_empty() {

@@ -165,7 +165,7 @@ impl<'a> QueueRequest<'a> {
         self.look_at.is_none_or(|at| at <= Instant::now())
     }
 
-    /// Once polled, runs to its end even if the caller goes away.
+    /// Once polled, runs to its end even if the caller hangs up.
     async fn look(
         &mut self,
         core: &Arc<Core>,

@@ -59,7 +59,7 @@ async fn whole(limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
     limiter
 }
 
-/// What is in it is all that is in flight.
+/// Declares that the limiter's members are all attempts in flight.
 ///
 /// # Panics
 /// When it cannot be made whole.

@@ -19,19 +19,19 @@ use std::{
 
 #[derive(Clone, Debug)]
 enum LimiterStep {
-    /// An engine asks for these tasks; what it is granted it has in its hands.
+    /// An engine asks for these tasks, and keeps those that are granted.
     Grant(Vec<i64>),
-    /// The nth of what engines have in their hands is leased.
+    /// Leases the nth of the grants that engines keep.
     Lease(usize),
-    /// All engines die that have something in their hands.
+    /// All engines that keep a grant die.
     Crash,
-    /// The nth attempt ends, and its engine gives up its place, or dies before that.
+    /// The nth attempt ends, and its engine releases the slot, or dies before that.
     End { nth: usize, gives_up: bool },
     /// Members without a lease are freed, leases without a member get one.
     Reconcile,
     /// The limiter loses all it has.
     Flush,
-    /// What is in flight is restored.
+    /// Attempts in flight are restored.
     Rebuild,
 }
 

@@ -324,8 +324,7 @@ pub async fn a_line_says_by_whom_why_and_with_what_error(store: Arc<dyn Store>) 
     assert_eq!((said, last.attempt, last.at), (wanted.note, 1, LATER));
 }
 
-/// Of three attempts that fail with as much as is kept, and one with more.
-/// An outcome that a journal kept may be minutes old when it is applied. Looks for what is overdue rest on this.
+/// An outcome from a journal may be minutes old when it is applied. Scans for overdue tasks depend on this.
 pub async fn the_next_attempt_is_due_no_earlier_than_the_change(store: Arc<dyn Store>) {
     for (id, change) in
         [(1, Change::Retry { due_at: NOW, result: None }), (2, Change::Snooze { due_at: NOW })]
@@ -336,6 +335,7 @@ pub async fn the_next_attempt_is_due_no_earlier_than_the_change(store: Arc<dyn S
     }
 }
 
+/// Three attempts fail with errors of the longest kept length, and one with a longer error.
 pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_cut(store: Arc<dyn Store>) {
     let mut task = walk_to(&*store, 1, State::Running).await;
     let long = |nth: usize, len: usize| format!("{nth}{}", "é\n".repeat(len / 3));

@@ -1,4 +1,4 @@
-//! Leases: who has a task, for how long, and what the former holder may still do.
+//! Leases: the holder of a task, the end of the lease, and the calls that a former holder may still make.
 
 use super::{
     sample::{

@@ -118,10 +118,10 @@ pub(super) fn grant(task: &Task, fired_at: Millis) -> Grant {
     }
 }
 
-/// All that is known of a task from what it is now.
+/// The known facts of a task, from its current state.
 ///
 /// # Panics
-/// When its payload is too long to be known.
+/// When the payload is too long to be known.
 #[must_use]
 pub fn facts(task: &Task) -> Facts {
     Facts {

@@ -1,5 +1,5 @@
-//! What the audit says. Seen to fail: with an entry that is written after its change; with a result that is not written;
-//! with refusals that are not counted together.
+//! The contents of the audit. Seen to fail: with an entry that is written after its change; with a result
+//! that is not written; with refusals that are not counted together.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_contract::audit::AuditEntry;

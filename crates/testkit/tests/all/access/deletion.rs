@@ -1,5 +1,5 @@
-//! The deletion of a namespace over the API: what it deletes and what it leaves, what is refused meanwhile,
-//! and that any engine continues wherever another has died.
+//! The deletion of a namespace over the API: what it deletes and keeps, which calls are refused meanwhile,
+//! and that any engine continues after the death of another.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
@@ -91,7 +91,7 @@ async fn furnish(site: &AccessSite, namespace: &str) -> Vec<Value> {
     leased.into_iter().skip(2).collect()
 }
 
-/// Another namespace that has the same; what it has when everything in it has come to rest.
+/// Fills another namespace in the same way. Returns its contents once all work in it has ended.
 async fn keep(site: &AccessSite) -> Vec<String> {
     for leased in furnish(site, KEPT).await {
         assert_eq!(record_outcomes(site, KEPT, &leased, "succeeded").await, "accepted");

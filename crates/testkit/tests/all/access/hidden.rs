@@ -142,7 +142,7 @@ async fn an_answer_kept_for_one_token_is_not_given_to_another() {
     .await;
 }
 
-/// An executor says itself what it holds: it must not be shown another's task for it.
+/// An executor reports the tasks that it holds: it must not see another executor's task by naming it.
 #[tokio::test]
 async fn an_executor_that_claims_anothers_task_is_not_shown_it() {
     let site = AccessSite::sqlite().await;

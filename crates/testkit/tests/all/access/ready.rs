@@ -6,7 +6,7 @@ use super::site::{AccessSite, get};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::Value;
 
-/// What it says of the store.
+/// The part of the answer that is about the store.
 fn store(answer: &Value) -> &Value {
     let parts = answer["parts"].as_array().unwrap();
     parts.iter().find(|part| part["name"] == "store").unwrap()

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const OWN: &str = "a";
 const OTHER: &str = "b";
-/// In what the other namespace holds, and in no name: no answer to a stranger has it.
+/// In the contents of the other namespace, and in no name: no answer to a stranger contains the mark.
 const MARK: &str = "not-for-strangers";
 /// Open to everybody; but a token that is shown to it must be good.
 const LOOKS_AT_TOKENS: &str = "/readyz";

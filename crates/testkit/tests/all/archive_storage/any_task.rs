@@ -1,4 +1,4 @@
-//! Any task that there could be, and some that could not: the archive keeps what it is given.
+//! Any possible task, and some impossible ones: the archive keeps each unchanged.
 
 use proptest::{option, prelude::*, sample::select};
 use punctual_domain::{

@@ -1,5 +1,6 @@
-//! A database that is unavailable: an operation continues in the others, says what it waits for, and finishes there when it is back. On two
-//! databases of a private MariaDB, the second behind a proxy that is cut.
+//! A database that is unavailable: an operation continues in the others, reports what it waits for, and
+//! finishes there once the database is back. On two databases of a private MariaDB, the second behind a proxy
+//! that is cut.
 
 use super::{
     crashing::{is_whole, later},

@@ -1,4 +1,4 @@
-//! Open pages. Time is tokio's, which stands still while no caller waits. Seen to fail: with a stream that
+//! Open pages. Time is tokio's, which is stopped while no caller waits. Seen to fail: with a stream that
 //! sends unchanged data.
 
 use super::browser::Browser;

@@ -155,7 +155,7 @@ fn every_page_of_the_console_is_looked_at_in_chromium() {
     assert_eq!(left_out, [] as [&&str; 0]);
 }
 
-/// Of a page that is shown to anybody: whole, guarded, and without what the policy would refuse.
+/// A page of any caller: whole, guarded, and without content that the policy would refuse.
 #[track_caller]
 pub(super) fn check(address: &str, page: &BrowserPage) {
     let policy = page.header("content-security-policy");

@@ -260,7 +260,7 @@ impl LargeRig {
         leased["tasks"].as_array().unwrap().clone()
     }
 
-    /// What the engine says of an outcome.
+    /// The engine's answer to an outcome.
     pub(crate) async fn report(&self, leased: &Value, outcome: Value) -> String {
         let answer = self.try_report(leased, outcome).await.expect(200);
         answer["results"][0]["status"].as_str().unwrap_or_default().to_owned()

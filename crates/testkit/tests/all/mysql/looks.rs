@@ -1,4 +1,4 @@
-//! The results of a look at a partition from its beginning, if it skips what was finished before.
+//! The results of a look at a partition from the beginning, when it skips the tasks that had finished before.
 
 use super::{NOW, ask, fresh, open, sql};
 use punctual_contract::{Store, store::Scan};

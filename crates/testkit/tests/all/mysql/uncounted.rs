@@ -1,5 +1,5 @@
-//! Payloads of tasks that stood before the account knew bytes are counted once, while engines run; until then a check knows
-//! them for what they are. Seen to fail: without the mark in `is_sound`.
+//! Payloads of tasks that are older than the account of bytes are counted once, while engines run; until then
+//! a check recognises them. Seen to fail: without the mark in `is_sound`.
 
 use super::{
     NOW, ask, fresh, open, sql,

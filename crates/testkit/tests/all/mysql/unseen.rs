@@ -303,7 +303,7 @@ async fn a_success_is_written_without_a_look() {
     balanced(&*stand.here).await;
 }
 
-/// A database that fails over to a copy may lose what it committed last.
+/// A database that fails over to a copy may lose its last commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_whose_outcome_the_database_lost_is_found_when_it_ends() {
     // Few, and so many that they are looked for by the range in which they lie.

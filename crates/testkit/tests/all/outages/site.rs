@@ -42,7 +42,7 @@ use tokio::{task::JoinSet, time::Instant};
 pub(super) const PARTITIONS: u16 = 8;
 /// Executors at each engine.
 const EXECUTORS: usize = 3;
-/// How long one that is busy is at work on what it has: longer than it takes until something is due again.
+/// How long a busy executor works on its tasks: longer than the time until the next task is due.
 const BUSY: Duration = Duration::from_millis(50);
 /// The time until a refused executor asks again.
 const BACK_OFF: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Looks for so long whether a value is still what it was.
+/// Checks for this long whether a value is unchanged.
 pub(super) async fn stays<T: PartialEq + Debug>(
     what: &str,
     before: T,
@@ -376,7 +376,7 @@ impl Crew {
         self.log.lock().inserted.values().copied().collect()
     }
 
-    /// What the hot set should have of it.
+    /// The entry that the hot set should have for the task.
     pub(super) async fn entry_of(&self, place: TaskRef) -> HotEntry {
         let scan = Scan { partition: place.partition, until: Millis::MAX, after: None, limit: 10_000 };
         let waiting = self.store.scan(scan).await.unwrap();
@@ -542,7 +542,8 @@ impl Crew {
         self.nodes.iter().map(|node| node.engine.meters().fired_from_store_total()).sum()
     }
 
-    /// Waits until all have come and are settled, and looks at what the promises say. How many were swept.
+    /// Waits until all tasks are delivered and have ended, and checks the promises. Returns how many were
+    /// swept.
     pub(super) async fn finish(mut self, what: &str, count: usize) -> usize {
         assert_eq!(self.log.lock().inserted.len(), count);
         self.have_come(count).await;

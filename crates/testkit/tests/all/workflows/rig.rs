@@ -32,7 +32,7 @@ pub(super) struct WorkflowsRig {
     pub(super) clock: ManualClock,
     pub(super) engine: Engine,
     pub(super) runner: Runner,
-    /// Tells `runner` of what it ends.
+    /// Notifies `runner` of tasks that it ends.
     pub(super) bulk: punctual_bulk::Runner,
     bulks: Arc<dyn BulkStore>,
     pub(super) store: Arc<FaultyStore>,
@@ -278,7 +278,7 @@ pub(super) fn payload(of: &Assignment) -> String {
     String::from_utf8(of.payload.bytes.clone()).unwrap()
 }
 
-/// Everything succeeds, and gives what it was given.
+/// Each task succeeds, and returns its payload.
 #[expect(clippy::unnecessary_wraps, reason = "others fail")]
 pub(super) fn echo(of: &Assignment) -> Result<Option<String>, ()> {
     Ok(Some(payload(of)).filter(|payload| !payload.is_empty()))
