@@ -75,7 +75,7 @@ async fn an_id_whose_old_row_waits_for_its_archive_can_be_inserted_again() {
     }
 }
 
-/// The calls that return rows and those that settle them meet at each batch.
+/// The calls that return rows and those that record them meet at each batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rows_that_are_taken_back_while_others_are_settled_are_neither_lost_nor_doubled() {
     let world = MysqlWorld::with_tasks().await;
