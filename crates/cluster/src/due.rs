@@ -1,7 +1,7 @@
 //! How many tasks fall due in each minute of the next hour. Tasks are spread over partitions by their ids, so
 //! a few partitions are representative. They are counted one after the other until a limit of rows is
 //! reached, and the result is extrapolated. It is cached, so frequent requests cost nothing. A separate task
-//! counts: callers get the last result meanwhile, and a caller that goes away does not end the count.
+//! counts: callers get the last result meanwhile, and a caller that hangs up does not end the count.
 
 use crate::{counts::STEP_MS, watcher::WatcherCore};
 use punctual_contract::{

@@ -47,8 +47,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// The state of these partitions since the first question with this tenure; in order. `Lost` at the first
     /// question, once after each loss of a whole partition (a flush), and after each restart or failover of a
     /// server, which may lack its last writes: the owner loads it again. A loss of single entries of a live
-    /// server is not noticed here. A caller with an older term than one seen here is told so each time, and
-    /// changes nothing.
+    /// server is not noticed here. A caller with an older term than one seen here gets that answer each time,
+    /// and changes nothing.
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
 
     /// Deletes all due entries of a partition, unless a newer term has been seen there: the data dates from a

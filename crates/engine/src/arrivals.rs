@@ -17,7 +17,7 @@ use state::{Given, Idle, QueueWaiters};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// The first seat's is one more.
+/// The numbers of registered waiters begin at 1.
 const NO_NUMBER: u64 = 0;
 
 impl QueueWaiters {

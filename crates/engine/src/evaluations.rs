@@ -356,7 +356,7 @@ impl Engine {
     /// the number of subjects.
     ///
     /// # Errors
-    /// A failing store; what was removed stays removed.
+    /// A failing store; marks that were already removed stay removed.
     pub async fn forget_ended_evaluations(&self, store: &dyn EvaluationStore) -> Result<usize, BackendError> {
         let evaluations = &self.core.evaluations;
         let ended = store.ended_subjects(&evaluations.engine, FORGET_MAX).await?;

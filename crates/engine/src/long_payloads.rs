@@ -80,7 +80,7 @@ pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Pu
     }
     let Some(error) = failed else { return Ok(put) };
     delete_soon(core, keys(put));
-    // Whatever became of the object: no row has changed.
+    // Whether or not the object exists: no row has changed.
     Err(Error { happened: Happened::No, ..error })
 }
 

@@ -441,7 +441,6 @@ impl Meters {
     pub fn terms_raised_total(&self) -> u64 {
         self.terms_raised.load(Relaxed)
     }
-    /// Overdue tasks in whose way something stood in the hot set, which was taken out.
     /// Tasks fired without the hot set, because it was unavailable or full, or their queue is scanned.
     #[must_use]
     pub fn fired_from_store_total(&self) -> u64 {

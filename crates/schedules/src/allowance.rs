@@ -1,6 +1,6 @@
 //! How much of the planner's time the schedules of one namespace may take. Payloads and calendars have
 //! budgets of their own; this bounds their sum, over many schedules or many looks, so that the planner serves
-//! all namespaces. Each engine keeps its own. Must not decide what becomes of a run: a postponed one is
+//! all namespaces. Each engine keeps its own. Must not decide the outcome of a run: a postponed one is
 //! planned a little later.
 
 use hashbrown::HashMap;

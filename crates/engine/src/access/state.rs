@@ -129,7 +129,7 @@ impl Access {
         Arc::clone(&self.known.read())
     }
 
-    /// Once there was a token, it never is open again, whatever became of that token.
+    /// Once a token has existed, access is never open again, even after that token is revoked.
     fn is_configured(&self) -> bool {
         self.admin.is_some() || self.known.read().revision > 0
     }

@@ -158,8 +158,8 @@ fn steps(core: &Core, held: &[(usize, &Task, Changing<'_>)], by: &str) -> Vec<St
     held.iter().map(step).collect()
 }
 
-/// Cancels a task that was preleased, or that another caller has changed meanwhile. `removed`: what was
-/// already taken out.
+/// Cancels a task that was preleased, or that another caller has changed meanwhile. `removed`: the entries
+/// that were already taken out.
 async fn one(
     core: &Arc<Core>,
     nth: usize,

@@ -1,5 +1,5 @@
 //! A lease as a JSON record in the journal: which executor has which attempt while its database is
-//! unavailable. A durable format: later releases must read it. Must not record what became of the lease.
+//! unavailable. A durable format: later releases must read it. Must not record how the lease ended.
 
 use punctual_contract::{
     hot::{Details, HotEntry},

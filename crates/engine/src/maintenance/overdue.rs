@@ -21,8 +21,8 @@ use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use state::{Key, Suspect, Watched};
 use std::{collections::BTreeSet, time::Duration};
 
-/// Tasks that wait for busy executors fired long before the store is told. Those that are less late may be
-/// such tasks.
+/// Tasks that wait for busy executors fire long before the store learns of it. Tasks that are less late may
+/// be such tasks.
 pub(crate) const OVERDUE_MS: i64 = 10_000;
 /// Where the walk that follows the present begins.
 const FOLLOW_FROM_MS: i64 = 600_000;

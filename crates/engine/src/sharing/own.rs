@@ -89,7 +89,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         let of_part = candidates.get(part_of(partition)).map_or(&[][..], Vec::as_slice);
         preferred(of_part, partition).is_none_or(|preferred| preferred == me)
     };
-    // What counts is what the others know: until the next heartbeat, the content of the last one.
+    // The other engines decide by this engine's last heartbeat, so its content counts until the next one.
     let said = live.iter().find(|live| live.engine == me);
     let said_hot = said.is_none_or(|live| live.has_hot);
     let is_recorded = match core.store_fallback.has_hot() {

@@ -156,8 +156,9 @@ pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     with
 }
 
-/// The same for a queue with limits, which keep tasks waiting for longer than `TakeOver` allows: one operation in sixteen
-/// loses slots. The clock is not set back, since how long an engine has stood still could not be known.
+/// The same for a queue with limits, which keep tasks waiting for longer than `TakeOver` allows: one
+/// operation in sixteen loses slots. The clock is not set back: then the length of an engine's pause would be
+/// unknown.
 #[must_use]
 pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = Rng::with_seed(!seed.rotate_left(1));

@@ -125,8 +125,8 @@ async fn deaf_beside_another() -> (Arc<Way>, (Engine, Running), (Engine, Running
     (way, (speaks, running), (listens, also_running))
 }
 
-/// One of the waiters looks again for all of them. That the next one takes its place at once, and not when it looks itself,
-/// is tested in `engine::arrivals::looker`.
+/// One of the waiters polls for all of them. Another test, in `engine::arrivals::poller`, shows that the next
+/// one replaces it at once, and not only at its own next poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_one_that_looks_for_all_hangs_up_another_does() {
     let (way, (speaks, running), (listens, also_running)) = deaf_beside_another().await;

@@ -72,8 +72,9 @@ fn thousands_of_lives_by_redis_keep_every_promise() {
     run_seeds_of(Due::InRedis, false, 1, Hands::Pull, |_| Faults::None);
 }
 
-/// Lives that have found a fault. 2419: a lease that was made ahead and had become too old stood first in the backlog, and an executor
-/// got nothing, although others waited behind it. (Its shortest list found one more: the store refused the first task of the backlog.)
+/// Lives that have found a fault. 2419: a prelease that had become too old was first in the backlog, and an
+/// executor got no task, although others waited after it. (The shortest list found another fault: the store
+/// refused the first task of the backlog.)
 const KNOWN_LIVES: [u64; 1] = [2419];
 
 #[test]

@@ -98,7 +98,7 @@ pub(super) async fn apply(store: &dyn Store, step: Step, now: Millis) -> Applied
     applied[0].applied
 }
 
-/// Makes a move that must succeed, and reads what became of the task.
+/// Makes a move that must succeed, and reads the task afterwards.
 pub(super) async fn moved(store: &dyn Store, task: &Task, change: Change, now: Millis) -> Task {
     let wanted = step(task, change);
     assert_eq!(apply(store, wanted.clone(), now).await, Applied::Moved, "{wanted:?} of {task:?}");

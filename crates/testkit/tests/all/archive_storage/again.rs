@@ -21,7 +21,7 @@ async fn back(world: &MysqlWorld) {
     std::fs::remove_file(world.dir.path().join("shard-0000")).unwrap();
 }
 
-/// The first half stood before.
+/// The first half existed before.
 fn asks() -> Vec<NewTask> {
     [1, 2, 3, 1_001, 1_002, 1_003].map(|nth| NewTask { execute_at: Millis(NOW.0 + DAY), ..ask(nth) }).into()
 }

@@ -62,7 +62,7 @@ pub(super) fn every_minute() -> Schedule {
     Schedule { cron: vec!["* * * * *".to_owned()], ..Schedule::new(task) }
 }
 
-/// Minutes after the start, and what became of them.
+/// Minutes after the start, and the outcomes of the runs.
 pub(super) fn shown(runs: &[Run]) -> Vec<(i64, Outcome)> {
     runs.iter().map(|run| (run.key.at.since(START) / MINUTE_MS, run.outcome)).collect()
 }

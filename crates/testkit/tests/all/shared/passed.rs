@@ -57,7 +57,8 @@ async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
     running.stop().await;
 }
 
-/// They go to the engine whose executor waits before they fire, which leases them ahead in its name, whosever their partitions are.
+/// Before they fire, tasks are passed to the engine whose executor waits, from partitions of any engine. That
+/// engine leases them ahead in its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wanted_elsewhere_is_passed_before_its_time_and_leased_there_ahead() {
     let cluster = EngineCluster::new();

@@ -221,8 +221,8 @@ impl WorkflowsRig {
         self.workflows.marked_workflows(u32::MAX, Millis::MAX, 1_000).await.unwrap().len()
     }
 
-    /// Plays executors until nothing is ready any more: `does` says what becomes of each, `Ok` with a result. What ran, by kind,
-    /// in order.
+    /// Plays executors until nothing is ready any more: `does` returns the outcome of each attempt, `Ok` with
+    /// a result. Returns the kinds that ran, in order.
     pub(super) async fn work(
         &self,
         mut does: impl FnMut(&Assignment) -> Result<Option<String>, ()>,

@@ -175,7 +175,7 @@ async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-/// The database refuses leases, and says nothing to the caller what became of those that cannot be handed over without it.
+/// The database refuses leases, and does not answer reads of tasks that cannot be handed over without it.
 async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
