@@ -102,7 +102,7 @@ impl ForLaterRig {
         self.engine.extend(vec![beat]).await.unwrap().remove(0)
     }
 
-    /// No further task of the queue is handed over.
+    /// Nothing more comes of the queue.
     async fn nothing_comes(&self) {
         self.nothing_comes_of(&queue()).await;
     }

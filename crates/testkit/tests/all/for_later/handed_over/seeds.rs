@@ -176,7 +176,7 @@ impl SeedsWorld {
         }
     }
 
-    /// The database refuses calls, or their answers are lost.
+    /// It refuses, or what it does is not learned of.
     fn goes_away(&mut self) {
         let dials = if self.rng.bool() { Dials::REFUSES } else { Dials::ANSWERS_LOST };
         for group in [StoreGroup::Apply, StoreGroup::Dispatch, StoreGroup::Extend] {
