@@ -1,6 +1,6 @@
-//! What is done to one task: by the engine's own calls, with a guard that it still is what was looked for. What an operation
-//! has changed carries its mark in its history, written in the transaction that changed it: a batch that is done twice, by
-//! whomever, changes no task twice.
+//! The action on one task: by the engine's own calls, guarded so that the task still matches. A changed task
+//! has the operation's mark in its history, written in the transaction of the change. So a batch that is
+//! repeated, by any engine, changes no task twice.
 
 use crate::runner::RunnerState;
 use punctual_contract::{Error as BackendError, bulk::StoredBulk, store::Change};
@@ -12,7 +12,7 @@ use punctual_domain::{
 };
 use punctual_engine::{Changed, Deleted, Error};
 
-/// What became of one task.
+/// The result for one task.
 #[derive(Debug)]
 pub(crate) enum Acted {
     Done,
@@ -23,10 +23,10 @@ pub(crate) enum Acted {
     NotNow(String),
 }
 
-/// A task may change between two looks so often.
+/// How often a task may change between two reads.
 const LOOKS: usize = 8;
 
-/// `read`: the task as it was found together with the others of its batch.
+/// `read`: the task as read together with the others of its batch.
 pub(crate) async fn act(
     inner: &RunnerState,
     stored: &StoredBulk,
@@ -35,7 +35,7 @@ pub(crate) async fn act(
 ) -> Acted {
     match try_to(inner, stored, place, read).await {
         Ok(acted) => acted,
-        // One that is not there any more is nobody's failure.
+        // A missing task is no failure.
         Err(Error::NotFound) if matches!(stored.bulk.action, Action::Delete) => Acted::Done,
         Err(Error::NotFound) => Acted::Skipped,
         Err(error @ Error::Contended) => Acted::Failed(error.to_string()),
@@ -71,12 +71,12 @@ fn is_meant(stored: &StoredBulk, task: &Task) -> bool {
         && stored.bulk.fits(task)
 }
 
-/// None: the task has changed since it was looked at.
+/// None: the task has changed since it was read.
 async fn change(inner: &RunnerState, stored: &StoredBulk, task: Task) -> Result<Option<Acted>, Error> {
     let (engine, place, by) = (&inner.engine, task.place, bulk::mark(stored.id));
     let (fence, state, id) = (task.fence, task.state, stored.id);
     let guarded = stored.bulk.clone();
-    // An entry that is claimed or fires meanwhile has moved on without having become another wish.
+    // An entry that is claimed or fires meanwhile has moved on, but is still the same task.
     let expected = move |task: &Task| !bulk::is_marked(task, id) && guarded.fits(task);
     let as_read =
         move |task: &Task| task.fence == fence && (task.state == state || task.state == State::Dispatching);

@@ -1,6 +1,6 @@
-//! Databases that are unavailable: which they are is found by asking each for nothing. What a walk has there goes by itself from then
-//! on, so that the others' tasks do not wait for it; it is waited for without end, and no task of it counts as failed.
-//! Must not decide anything about a task.
+//! Unavailable databases: they are recognized by a query for nothing. A walk's partitions there continue in a
+//! separate walk, so that the other tasks do not wait for them. That walk waits without limit, and none of
+//! its tasks counts as failed. Must not decide anything about a task.
 
 use crate::{preview, runner::RunnerState};
 use futures_util::{StreamExt as _, stream};
@@ -13,11 +13,11 @@ const ERROR_LEN_MAX: usize = 512;
 /// Databases that are asked at one time.
 const ASKED_AT_ONCE: usize = 16;
 
-/// What does not answer of a walk.
+/// The parts of a walk that do not answer.
 #[derive(Debug, Default)]
 pub(crate) struct Away {
     pub(crate) parts: Vec<DatabasePartitions>,
-    /// Nothing else of it does.
+    /// None of its databases answers.
     is_all: bool,
 }
 
@@ -43,7 +43,7 @@ impl Away {
         self.parts.iter().any(|part| part.has(partition))
     }
 
-    /// Why, where all of it is unavailable.
+    /// The error, if all of it is unavailable.
     pub(crate) fn of_all(&self) -> Option<&str> {
         self.parts.first().filter(|_| self.is_all).map(|part| part.error.as_str())
     }
@@ -57,7 +57,7 @@ pub(crate) fn look(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> Tas
     TaskFilter { partitions, ..all }
 }
 
-/// The first walk names none: it has what no other has.
+/// The first walk names none: it has the partitions that no other walk has.
 fn partitions(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> BTreeSet<Partition> {
     if !walk.partitions.is_empty() {
         return walk.partitions.iter().copied().map(Partition).collect();
@@ -66,8 +66,8 @@ fn partitions(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> BTreeSet
     (0..inner.engine.store().partitions()).filter(|nth| !apart.contains(nth)).map(Partition).collect()
 }
 
-/// Databases that have partitions of the walk and do not answer. None of one that passes through its failures again: those are
-/// walked along their own list.
+/// Databases with partitions of the walk that do not answer. Empty for an operation that repeats its
+/// failures: those are walked along their own list.
 pub(crate) async fn away(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> Away {
     if stored.progress.repeats {
         return Away::default();
@@ -85,7 +85,7 @@ pub(crate) async fn away(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) 
     Away { is_all: parts.len() == count, parts }
 }
 
-/// For nothing: no task has so low an id.
+/// A query for nothing: no task has so low an id.
 async fn ask(
     inner: &RunnerState,
     all: &TaskFilter,

@@ -1,4 +1,5 @@
-//! What callers ask for: a preview, its confirmation, a pause, and so on. Each is one compare and set; the runner does the rest.
+//! Callers' requests: a preview, its confirmation, a pause, and so on. Each is one compare-and-set; the
+//! runner does the rest.
 
 use crate::{
     error::Error,
@@ -22,7 +23,7 @@ const PREVIEWED: i64 = 1;
 /// A change lost to others this often is given up, with an error that says so.
 const TRIES: usize = 32;
 
-/// An operation that was changed: what stood when it was, and what stood right after.
+/// A changed operation: before and right after the change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
     pub before: StoredBulk,
@@ -33,16 +34,16 @@ pub struct Changed {
 #[derive(Debug, Default)]
 pub struct FoundOf {
     pub tasks: Vec<Task>,
-    /// The next page is below this id; None: nothing more matches.
+    /// The next page is below this id; None: no more tasks match.
     pub next: Option<i64>,
-    /// It is full, or nothing more matches.
+    /// The page is full, or no more tasks match.
     pub is_complete: bool,
-    /// Ids that were looked through.
+    /// The number of ids that were examined.
     pub examined: u64,
 }
 
 impl Runner {
-    /// Counts what matches and stores the operation; nothing else happens before it is confirmed.
+    /// Counts matching tasks and stores the operation; nothing else happens before its confirmation.
     ///
     /// # Errors
     /// [`Error::Nothing`], or a failing store.
@@ -64,8 +65,9 @@ impl Runner {
         Ok(self.inner.store.bulks(namespace, below, limit).await?)
     }
 
-    /// A page of the tasks that it is about: that match now, and were there when it was previewed; the newest first, below an
-    /// id. It is looked on until the page is full, nothing more matches, or a bounded number of looks was made.
+    /// A page of the operation's tasks: those that match now and existed at the preview; the newest first,
+    /// below an id. The search continues until the page is full, no more tasks match, or the number of reads
+    /// reaches its bound.
     ///
     /// # Errors
     /// A failing store.
@@ -94,7 +96,7 @@ impl Runner {
         Ok(found)
     }
 
-    /// What failed, by the id of the task, above one.
+    /// The failures, by the id of the task, above one.
     ///
     /// # Errors
     /// A failing store.
@@ -102,7 +104,7 @@ impl Runner {
         Ok(self.inner.store.bulk_failures(id, above, limit).await?)
     }
 
-    /// Begins what was previewed, if `fits` says so of its step. Confirmed again, it stays as it is.
+    /// Starts a previewed operation, if `fits` accepts its step. A repeated confirmation changes nothing.
     ///
     /// # Errors
     /// [`Error::Otherwise`], [`Error::TooOld`], [`Error::IsIn`] (it was stopped), or a failing store.
@@ -116,7 +118,7 @@ impl Runner {
         let good_ms = self.inner.options.preview_good_ms;
         self.change(namespace, id, |bulk, now| {
             let has_begun = bulk.progress.confirmed_at.is_some();
-            // Counted on, it is still the same preview; and said again, it names a step of it.
+            // After further counting it is still the same preview; a repeated call names one of its steps.
             let is_preview = has_begun || bulk.state == BulkState::Previewed;
             let last_counted = PREVIEWED + i64::from(bulk.progress.counting_steps);
             let names_preview = || is_preview && (PREVIEWED..=last_counted).any(&fits);
@@ -142,10 +144,10 @@ impl Runner {
         .await
     }
 
-    /// Nothing more of it begins: the batch that is under way is finished.
+    /// No further batch begins; the running batch is finished.
     ///
     /// # Errors
-    /// [`Error::IsIn`] what has not begun or has ended, or a failing store.
+    /// [`Error::IsIn`] if it has not begun or has ended, or a failing store.
     pub async fn pause(
         &self,
         namespace: &Name,
@@ -169,7 +171,7 @@ impl Runner {
     pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         let was_set_aside = self.release(namespace, id).await?;
         self.change(namespace, id, |bulk, now| match bulk.state {
-            // It continues at once.
+            // It continues immediately.
             BulkState::Running if was_set_aside => Ok(Some((BulkState::Running, bulk.progress.clone()))),
             BulkState::Paused => {
                 let progress = Progress { note: None, paced_until: now, ..bulk.progress.clone() };
@@ -181,10 +183,10 @@ impl Runner {
         .await
     }
 
-    /// Ends it for good; what it has done stays done.
+    /// Ends it permanently; completed changes remain.
     ///
     /// # Errors
-    /// [`Error::IsIn`] what is done, or a failing store.
+    /// [`Error::IsIn`] if it is done, or a failing store.
     pub async fn stop(
         &self,
         namespace: &Name,
@@ -208,7 +210,7 @@ impl Runner {
         Ok(stopped)
     }
 
-    /// Operations that are not carried on any more, because engines have died of it.
+    /// Operations that are set aside, because engines have died of them.
     ///
     /// # Errors
     /// A failing store.
@@ -223,10 +225,10 @@ impl Runner {
         Ok(inner.engine.release_evaluation(&*inner.store, EvaluationKind::Bulk, stored.id).await?)
     }
 
-    /// Goes through what failed again, of an operation that is done.
+    /// Processes the failures of a completed operation again.
     ///
     /// # Errors
-    /// [`Error::IsIn`] what is not done, or a failing store.
+    /// [`Error::IsIn`] if it is not done, or a failing store.
     pub async fn repeat(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         self.change(namespace, id, |bulk, now| match bulk.state {
             BulkState::Done if bulk.progress.tally.failed == 0 => Ok(None),

@@ -1,5 +1,6 @@
-//! What an operation ends of workflows: each is marked before the batch, and told after it, so that it continues at once, and is
-//! looked at soon if this engine dies between the two. Must not decide what becomes of a task or of a workflow.
+//! Ends of workflow tasks by an operation: each workflow is marked before the batch, and notified after it,
+//! so that it continues immediately. If this engine dies between the two, the mark leads to an early look.
+//! Must not decide how a task or a workflow ends.
 
 use crate::runner::RunnerState;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};
@@ -23,7 +24,7 @@ impl Ends {
     ) -> Self {
         let workflows: BTreeMap<TaskRef, WorkflowId> = match action {
             Action::Cancel { .. } | Action::Bury => read.iter().filter_map(of_workflow).collect(),
-            // These end nothing.
+            // These end no task.
             Action::Reschedule(_)
             | Action::SetPriority { .. }
             | Action::SetQueue { .. }

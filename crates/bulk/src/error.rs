@@ -7,10 +7,10 @@ use punctual_domain::bulk::BulkState;
 pub enum Error {
     #[error("there is no such bulk operation")]
     NotFound,
-    /// The call does not go with the state that the operation is in.
+    /// The call is not allowed in the operation's state.
     #[error("the operation is {}", .0.word())]
     IsIn(BulkState),
-    /// Not what the caller has previewed; it is at this step.
+    /// Not the step that the caller has previewed; the current step is this.
     #[error("the operation is at step {0}")]
     Otherwise(i64),
     #[error("the preview is too old: what it has counted may be wrong by now; make another")]

@@ -1,5 +1,6 @@
-//! Carries out bulk operations: what a filter finds is counted first and confirmed, and then changed a batch at a time, at a
-//! bounded rate, by the same calls as change one task. The path of a task knows nothing of it; whoever dies, another continues.
+//! Runs bulk operations: the matching tasks are counted first, and, after a confirmation, changed batch by
+//! batch at a bounded rate, by the same calls that change one task. The path of a task does not know this
+//! crate; if an engine dies, another continues.
 //!
 //! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Bulk operations".
 

@@ -1,4 +1,4 @@
-//! What this engine has done for bulk operations since it began: told by the metrics, and by nothing that decides.
+//! This engine's work on bulk operations since it began: for metrics only, nothing decides by it.
 
 use parking_lot::Mutex;
 use punctual_domain::{bulk::Action, time::Millis};
@@ -7,14 +7,14 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// An operation that was not carried on here for so long is carried on elsewhere, or waits.
+/// An operation without work here for this long is run elsewhere, or waits.
 const AT_WORK_MS: i64 = 60_000;
 
-/// What became of tasks.
+/// The results of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// Not what was looked for any more.
+    /// No longer matching.
     Skipped,
     Failed,
 }

@@ -1,22 +1,23 @@
-//! How bulk operations are carried out; the defaults are what is documented.
+//! How bulk operations run; the defaults are the documented ones.
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Tasks of one batch: what a pause or a stop waits for at most, and what another engine looks at again.
+    /// Tasks of one batch: the most that a pause or a stop waits for, and that another engine examines again.
     pub batch: usize,
     /// Tasks that are changed at one time.
     pub at_once: usize,
-    /// Looks for matching tasks that a preview makes while its caller waits: each passes over 20,000 ids. Beyond them it is counted on.
+    /// Reads that a preview makes while its caller waits: each examines 20,000 ids. Beyond them, counting
+    /// continues in the background.
     pub preview_looks: usize,
     pub sample: usize,
-    /// For so long a preview can be confirmed.
+    /// How long a preview can be confirmed.
     pub preview_good_ms: i64,
     /// A task that cannot be reached is tried so often before it counts as failed.
     pub tries: u32,
-    /// How long operations that have ended are kept, and previews that nobody has confirmed.
+    /// How long ended operations and unconfirmed previews are kept.
     pub keep_ms: i64,
-    /// Between two looks for those.
+    /// Between two deletions of those.
     pub forget_interval_ms: i64,
 }
 

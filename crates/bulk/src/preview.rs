@@ -1,6 +1,6 @@
-//! What an operation would be about: how many tasks, and the first of them. Exact where the account of queues and states says
-//! so; otherwise they are counted. What takes longer than a caller waits for is counted on by the runner, and until then it is
-//! said that there are at least so many.
+//! The preview of an operation: how many tasks match, and the first of them. The number is exact if the
+//! account has it; otherwise the tasks are counted. If that takes longer than the caller waits, the runner
+//! continues counting, and until then the number is a lower bound.
 
 use crate::{error::Error, runner::RunnerState};
 use punctual_contract::{
@@ -16,7 +16,7 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// Places of one look.
+/// Places of one read.
 const LOOK: usize = 20_000;
 
 #[derive(Debug)]
@@ -54,10 +54,10 @@ pub(crate) async fn preview(
     Ok(Previewed { stored, sample })
 }
 
-/// What was counted so far.
+/// The running count.
 pub(crate) struct Counted {
     pub(crate) count: u64,
-    /// Where it continues; None: all were looked at.
+    /// Where it continues; None: all were read.
     pub(crate) below: Option<i64>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn look(namespace: &Name, bulk: &Bulk, now: Millis) -> TaskFilter {
     }
 }
 
-/// None: the account does not say.
+/// None: the account does not have it.
 async fn account(inner: &RunnerState, namespace: &Name, bulk: &Bulk) -> Result<Option<u64>, Error> {
     if !bulk.filter.is_of_the_account() {
         return Ok(None);
@@ -112,14 +112,14 @@ async fn read(inner: &RunnerState, places: &[TaskRef]) -> Result<Vec<Task>, Erro
     Ok(inner.engine.store().read(&first).await?.into_iter().flatten().collect())
 }
 
-/// Counts them, as far as a preview looks at once.
+/// Counts the tasks, as far as a preview does at once.
 async fn walk(inner: &RunnerState, look: TaskFilter) -> Result<(Counted, Vec<Task>), Error> {
     let mut first = Vec::new();
     let counted = count_on(inner, look, Some(&mut first)).await?;
     Ok((counted, read(inner, &first).await?))
 }
 
-/// Counts those of a bounded number of looks.
+/// Continues counting, with a bounded number of reads.
 pub(crate) async fn count_on(
     inner: &RunnerState,
     mut look: TaskFilter,

@@ -1,7 +1,8 @@
-//! The runner: looks which operations have something to do, and carries each on by some batches. `run_once` is bounded, can be
-//! run again at any time, and by several engines at once. One commit a batch: what became of the last one, and which tasks
-//! come next. Whoever continues after a death begins with the batch that stands, and finds by its marks what was done. What is in a
-//! database that does not answer goes by itself from there on (`apart`), so that the others' tasks do not wait for it.
+//! The runner: finds operations with work, and runs some batches of each. `run_once` is bounded, repeatable
+//! at any time, and may run at several engines at once. One commit per batch: the results of the last batch,
+//! and the tasks of the next. After a crash, another engine begins with the stored batch, and recognizes
+//! completed tasks by their marks. Tasks in a database that does not answer continue in a separate walk
+//! (`apart`), so that the others do not wait for them.
 
 use crate::{
     act::{Acted, act},
@@ -37,9 +38,9 @@ const BULKS: usize = 64;
 const BULKS_AT_ONCE: usize = 4;
 /// Batches of one operation in one run.
 const BATCHES: usize = 100;
-/// Looks that find nothing, of one run: each passes over 20,000 ids.
+/// Reads without a result in one run: each examines 20,000 ids.
 const LOOKS: usize = 5;
-/// Somebody else may change the operation while a batch is under way (a pause, mostly) so often.
+/// How often another caller may change the operation (usually a pause) while a batch is running.
 const COMMITS: usize = 8;
 /// After a batch that could not be done: doubled each time, up to the second.
 const AGAIN_AFTER_MS: i64 = 500;
@@ -60,16 +61,16 @@ pub(crate) struct RunnerState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn BulkStore>,
     pub(crate) options: Options,
-    /// Told of the ends of their tasks.
+    /// Notified of the ends of their tasks.
     pub(crate) workflows: Option<Workflows>,
-    /// When it was last looked for what is old.
+    /// When old operations were last searched.
     forgot_at: Mutex<Option<Millis>>,
     meters: Meters,
-    /// Some operation may be carried on here at once.
+    /// Some operation may have work here now.
     pub(crate) has_work: Notify,
 }
 
-/// What became of a batch.
+/// The results of a batch.
 #[derive(Debug, Default)]
 struct Batch {
     done: u64,
@@ -103,10 +104,10 @@ impl Runner {
         })
     }
 
-    /// Carries on what may be carried on by now. How many tasks were looked after.
+    /// Runs the operations that are due. Returns the number of processed tasks.
     ///
     /// # Errors
-    /// A failing store; what was done before it stays done.
+    /// A failing store; completed work remains.
     pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move {
             let inner = &self.inner;
@@ -176,7 +177,7 @@ impl RunnerState {
         all.into_iter().try_fold(0, |sum, result| Ok(sum + result?))
     }
 
-    /// One batch: what else engines have died of waits for it.
+    /// One batch, evaluated alone: other subjects that engines have died of wait for it.
     async fn evaluate_alone(&self, stored: StoredBulk) -> Result<usize, BackendError> {
         let begun = self.engine.begin_alone(&*self.store, EvaluationKind::Bulk, &subject(&stored)).await?;
         match begun {
@@ -208,7 +209,7 @@ pub(crate) fn subject(stored: &StoredBulk) -> Subject {
     Subject { id: stored.id, namespace: stored.namespace.clone(), name: stored.id.to_string() }
 }
 
-/// Nothing of it is done now.
+/// Postpones an operation.
 async fn put_off(
     inner: &RunnerState,
     stored: &StoredBulk,
@@ -231,7 +232,8 @@ async fn put_off(
     inner.store.advance_bulk(advance, now).await.map(|_| 0)
 }
 
-/// Counts on, of a preview whose caller has not waited for it. What was counted counts once: whoever comes second has lost.
+/// Continues counting for a preview whose caller did not wait. Of two engines that count the same part, only
+/// the first result is stored.
 async fn count(inner: &RunnerState, stored: &StoredBulk) -> Result<(), BackendError> {
     let Some(below) = stored.progress.counting_below else { return Ok(()) };
     if inner.engine.closed(&stored.namespace).is_some() {
@@ -256,7 +258,7 @@ async fn count(inner: &RunnerState, stored: &StoredBulk) -> Result<(), BackendEr
     inner.store.advance_bulk(advance, now).await.map(drop)
 }
 
-/// Carries one operation on, as far as its rate allows. How many tasks were looked after.
+/// Runs one operation, as far as its rate allows. Returns the number of processed tasks.
 async fn go_on(inner: &RunnerState, mut stored: StoredBulk, batches: usize) -> Result<usize, BackendError> {
     if stored.state == BulkState::Previewed {
         return count(inner, &stored).await.map(|()| 0);
@@ -296,7 +298,7 @@ async fn go_on(inner: &RunnerState, mut stored: StoredBulk, batches: usize) -> R
     Ok(count)
 }
 
-/// Of a namespace that is being deleted: it goes with it.
+/// Its namespace is being deleted, and the operation with it.
 async fn stop(inner: &RunnerState, stored: &StoredBulk, now: Millis) -> Result<(), BackendError> {
     let note = Some("its namespace is closed".to_owned());
     let progress = Progress { ended_at: Some(now), note, ..stored.progress.clone() };
@@ -327,7 +329,7 @@ async fn batch(
         .collect();
     let acted: Vec<_> = stream::iter(acting).buffer_unordered(inner.options.at_once.max(1)).collect().await;
     let is_last_try = walk.tries + 1 >= inner.options.tries;
-    // Not of a database that is unavailable: that is waited for, as long as it takes.
+    // Not if its database is unavailable: the walk waits for that without limit.
     let mut answers = None;
     if is_last_try && acted.iter().any(|pair| matches!(pair.1, Acted::NotNow(_))) {
         answers = Some(apart::away(inner, stored, walk).await);
@@ -367,13 +369,13 @@ fn backend(error: punctual_engine::Error) -> BackendError {
     }
 }
 
-/// Which tasks come next.
+/// The tasks of the next batch.
 #[derive(Debug, Default)]
 struct Next {
     places: Vec<TaskRef>,
-    /// Found, and nothing is to be done to them.
+    /// Found, but without an action.
     counted: usize,
-    /// None: it has not been looked.
+    /// None: no search was made.
     looked: Option<WalkPosition>,
 }
 
@@ -412,8 +414,8 @@ async fn plan(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> Result<N
     Ok(Next { places: found.places, counted: 0, looked: Some(looked) })
 }
 
-/// Accounts for a batch and notes the next, in one step. Paused or stopped meanwhile, the batch that was under way is
-/// accounted for all the same. None: another engine has done so.
+/// Accounts for a batch and stores the next, in one step. If the operation was paused or stopped meanwhile,
+/// the running batch is still accounted for. None: another engine has done so.
 async fn commit(
     inner: &RunnerState,
     mut stored: StoredBulk,
@@ -467,7 +469,7 @@ fn advanced(
         wake_at = None;
     }
     if stored.state == BulkState::Stopped {
-        // What was planned after it was stopped is not done.
+        // Tasks that were planned before the stop are not processed.
         progress.drop_batches();
     }
     let mended = if progress.repeats { acted.decided.clone() } else { Vec::new() };
@@ -482,7 +484,7 @@ fn advanced(
     }
 }
 
-/// A walk after its batch. Parts of it that are unavailable go by themselves, if others answer.
+/// A walk after its batch. If others answer, its unavailable parts continue in separate walks.
 fn after(
     progress: &mut Progress,
     walk: &Walk,

@@ -1,5 +1,6 @@
-//! How fast the bus on Redis is, and what it costs Redis: `cargo run --release -p punctual-bus --example bus_bench -- redis://127.0.0.1:6379`.
-//! Writes under a prefix of its own. Further arguments: messages, size of a batch, bytes of a payload, streams.
+//! How fast the bus on Redis is, and what it costs Redis: `cargo run --release -p punctual-bus --example
+//! bus_bench -- redis://127.0.0.1:6379`. Writes under a prefix of its own. Further arguments: messages, size
+//! of a batch, bytes of a payload, streams.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use punctual_bus::{RedisBus, RedisBusOptions};

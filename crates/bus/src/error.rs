@@ -1,5 +1,5 @@
-//! What can go wrong with Redis, told by whether the work may have been done. Never shows an address: it may hold a
-//! password.
+//! Errors of Redis, classified by whether the work may have been done. Never shows an address, which may
+//! contain a password.
 
 use punctual_contract as contract;
 use punctual_redis_link::{Failure, LinkError};

@@ -1,6 +1,6 @@
-//! The executor's guard: of all who were handed one attempt of a task, one executes it within the window. Never
-//! deleted: an attempt that has ended must not run again either. It saves work, and decides nothing: behind it
-//! stands the fence in the store.
+//! The executor's guard: of all executors that were handed one attempt of a task, one executes it within the
+//! window. Never deleted, because an attempt that has ended must not run again either. It only saves work and
+//! decides nothing: the store's fence does.
 
 use crate::{
     error::Error,
@@ -11,16 +11,16 @@ use punctual_redis_link::{ConnectionPool, Router};
 use redis::Value;
 use std::time::Duration;
 
-/// Guards that are asked for at the same time; the others wait for one.
+/// Guards that are requested at the same time; further callers wait for a connection.
 const CONNECTIONS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardOptions {
     /// The first part of every key.
     pub prefix: String,
-    /// Who takes: an executor's name, for the log of the one that comes second.
+    /// The executor's name, for the log of an executor that comes second.
     pub holder: String,
-    /// How long an attempt stays guarded after it was taken, in whole milliseconds.
+    /// How long an attempt is guarded after it was taken, in whole milliseconds.
     pub window: Duration,
     pub connect_timeout: Duration,
     pub response_timeout: Duration,
@@ -57,7 +57,7 @@ pub enum Taken {
 
 #[derive(Debug)]
 pub struct Guard {
-    /// A handler begins when its guard has answered: none waits behind another's.
+    /// A handler begins when its guard has answered, so no guard waits for another's answer.
     pool: ConnectionPool<Router>,
     options: GuardOptions,
 }
@@ -80,7 +80,8 @@ impl Guard {
     }
 
     /// # Errors
-    /// Redis refused or did not answer. After no answer it may be taken, by us: no other executor will be granted it.
+    /// Redis refused or did not answer. Without an answer the guard may be taken by this executor; no other
+    /// one gets it then.
     pub async fn take(&self, this_execution: Execution) -> Result<Taken, Error> {
         let taken = match self.ask(this_execution).await? {
             Value::Nil => Taken::Granted,
@@ -99,7 +100,7 @@ impl Guard {
         Ok(taken)
     }
 
-    /// The value that stood there: nil when it was free.
+    /// The value that the key had: nil if it was free.
     async fn ask(&self, execution: Execution) -> Result<Value, Error> {
         let window_ms = u64::try_from(self.options.window.as_millis()).unwrap_or(u64::MAX);
         let mut set = redis::cmd("SET");

@@ -1,5 +1,5 @@
-//! Carries dispatched messages to executors: in memory, which is lost with its process, and on Redis Streams. The
-//! leases in the store bring back what was lost under way.
+//! Delivers dispatched messages to executors: in memory, where they are lost with the process, and on Redis
+//! Streams. Leases in the store recover lost messages.
 
 mod error;
 mod guard;

@@ -1,6 +1,6 @@
-//! The bus in memory. A message is either waiting or with a consumer; both live under one lock, which is never held
-//! across an await, and a message leaves `waiting` in the same poll that hands it over: a receive that is dropped
-//! while it waits has taken nothing.
+//! The bus in memory. A message is either waiting or with a consumer. One lock protects both, and is never
+//! held across an await. A message leaves `waiting` in the same poll that delivers it, so a receive that is
+//! dropped while it waits has taken nothing.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -31,10 +31,10 @@ struct BusState {
 
 #[derive(Debug, Default)]
 struct QueueMessages {
-    /// By id: what was reclaimed goes before what is newer.
+    /// By id: reclaimed messages precede newer ones.
     waiting: BTreeMap<u64, Message>,
     pending: HashMap<u64, (Millis, Message)>,
-    /// A lane that a caller waits at is not forgotten: its `arrived` is what they listen to.
+    /// A lane with waiters is not forgotten: they listen to its `arrived`.
     waiters: usize,
     /// One permit means "something is waiting"; the executor that leaves something behind passes it on.
     arrived: Arc<Notify>,
@@ -61,7 +61,7 @@ impl QueueMessages {
         deliveries
     }
 
-    /// Nothing in it, and no caller waits for anything.
+    /// It has no messages and no waiters.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.pending.is_empty() && self.waiters == 0
     }
@@ -75,7 +75,7 @@ impl BusState {
     }
 }
 
-/// Lives as long as one wait, and tidies up after it, however it ends.
+/// Lives as long as one wait, and cleans up after it, however it ends.
 #[derive(Debug)]
 struct Waiter<'a> {
     bus: &'a MemoryBus,
@@ -112,13 +112,14 @@ impl MemoryBus {
         self.state.lock().lanes.get_mut(queue).map(|lane| lane.hand_out(limit, now)).unwrap_or_default()
     }
 
-    /// Ends when there is something. What is delivered after a wait counts from its delivery, not from the call.
+    /// Ends when a message is available. A message that is delivered after a wait counts from its delivery,
+    /// not from the call.
     async fn first(&self, queue: &QueueKey, limit: usize, now: Millis) -> Vec<Delivery> {
         let began = Instant::now();
         let waiter = Waiter::new(self, queue);
         loop {
             let mut signal = pin!(waiter.arrived.notified());
-            // Listen before looking: what is published between the two is then heard.
+            // Listen before looking, so that messages published between the two are noticed.
             signal.as_mut().enable();
             let waited_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
             let deliveries = self.hand_out(queue, limit, now.plus(waited_ms));

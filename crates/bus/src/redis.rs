@@ -27,9 +27,9 @@ use std::{
 };
 use streams::Stream;
 
-/// After a failed connect, publishers get its error at once for this long.
+/// After a failed connect, publishers get its error immediately for this long.
 const REST_AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// An answer takes a millisecond; after this a connection is doubted, and another one is made.
+/// An answer takes a millisecond; after this a connection is doubted, and another one is opened.
 const DOUBT_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +41,11 @@ pub struct RedisBusOptions {
     /// 1 to 16: a Cluster spreads the streams of one queue over its nodes. All processes must use the same number; it
     /// may grow at any time, and shrink when the queues are empty.
     pub streams_per_queue: u8,
-    /// A consumer that has held nothing for so long is forgotten by the next reclaim. Longer than any pause between two
-    /// receives of a living one, which would only be made again.
+    /// A consumer without pending messages for this long is removed by the next reclaim. Longer than any
+    /// pause between two receives of a live consumer, which would only be created again.
     pub forget_consumers_after: Duration,
     pub connect_timeout: Duration,
-    /// For commands that do not block. What ends by it may have happened.
+    /// For commands that do not block. A command that exceeds it may have been executed.
     pub response_timeout: Duration,
 }
 
@@ -101,7 +101,7 @@ pub struct RedisBus {
 #[derive(Debug)]
 struct Core {
     options: RedisBusOptions,
-    /// Bulk in both directions: a large batch that goes out does not keep what comes in waiting.
+    /// Bulk in both directions: a large outgoing batch does not delay incoming messages.
     out: Router,
     work: Router,
     place: Arc<RedisEndpoints>,
@@ -145,7 +145,7 @@ impl RedisBus {
     }
 }
 
-/// Says what was being done.
+/// Adds the operation to an error.
 fn reported<E>(doing: &'static str, happened: Happened, source: E) -> contract::Error
 where
     E: std::error::Error + Send + Sync + 'static,

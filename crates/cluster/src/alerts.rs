@@ -1,5 +1,5 @@
-//! What engines have to say to a human, told to the others with what they counted: so that any of them answers for all, up to ten
-//! seconds late. Nothing rests on it, and it is never more than a few lines.
+//! Alerts of all engines, exchanged together with their counts, so that any engine answers for all, up to ten
+//! seconds late. Nothing depends on them, and there are never more than a few lines.
 
 use crate::{
     counts::{ReportedCounts, STEP_MS, step_of},
@@ -16,12 +16,12 @@ use tokio::time::Instant;
 /// Of one engine, the gravest first.
 const REPORTED_MAX: usize = 20;
 const TEXT_MAX_CHARS: usize = 300;
-/// An engine that has not told anything for so long tells nothing.
+/// An engine without a sample for this long has no alerts here.
 const GOOD_FOR_MS: i64 = 30_000;
-/// For those who take an older answer.
+/// For callers that accept an older answer.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
-/// An alert as its engine has told it; of one of another release some may be missing.
+/// An alert as its engine reported it; fields may be missing from another release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReportedAlert {
@@ -58,7 +58,7 @@ pub type Elsewhere = Vec<(String, ReportedAlert)>;
 #[derive(Debug, Default)]
 pub(crate) struct ElsewhereCache(tokio::sync::Mutex<Option<(Instant, Elsewhere)>>);
 
-/// What of the samples is to be believed now: the newest of each engine that lives.
+/// The valid part of the samples: the newest of each live engine.
 fn reported(samples: &[Sample], now: Millis, lives: impl Fn(&str) -> bool) -> Elsewhere {
     let mut newest: BTreeMap<&str, ReportedCounts> = BTreeMap::new();
     for one in samples {
@@ -77,7 +77,7 @@ fn reported(samples: &[Sample], now: Millis, lives: impl Fn(&str) -> bool) -> El
 }
 
 impl WatcherCore {
-    /// Of this engine, as of its last look.
+    /// The alerts of this engine, as of its last check.
     pub(crate) async fn own_alerts(&self) -> Vec<ReportedAlert> {
         if !self.engine.is_shared() {
             return Vec::new();
@@ -89,7 +89,7 @@ impl WatcherCore {
 }
 
 impl Watcher {
-    /// What the other engines that live have to say, as they told it last.
+    /// The last reported alerts of the other live engines.
     ///
     /// # Errors
     /// A failing store.

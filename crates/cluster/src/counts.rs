@@ -1,4 +1,4 @@
-//! What engines count of tasks, as differences that can be added up: within a step, and over all engines. Pure.
+//! Task counts of engines, as differences that can be added: within a step, and over all engines. Pure.
 
 use crate::{alerts::ReportedAlert, queues::QueueReport};
 use punctual_contract::cluster::Sample;
@@ -9,13 +9,13 @@ use std::{collections::HashMap, sync::Arc};
 
 /// One step of the list: a minute.
 pub(crate) const STEP_MS: i64 = 60_000;
-/// Stands for every lateness beyond the last bound.
+/// Represents every lateness beyond the last bound.
 pub const LATENESS_BEYOND_MS: i64 = match LATENESS_BOUNDS_MS.last() {
     Some(last) => *last + 1,
     None => 0,
 };
 
-/// Of an engine of another release some may be missing: they count as 0.
+/// Fields may be missing from another release: they count as 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EngineCounts {
@@ -50,7 +50,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What an engine has counted since its process began.
+/// An engine's counts since its process began.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) all: EngineCounts,
@@ -72,7 +72,7 @@ impl Totals {
 }
 
 impl EngineCounts {
-    /// What an engine has counted of one queue.
+    /// An engine's counts of one queue.
     #[must_use]
     pub fn of_queue(numbers: &QueueNumbers) -> Self {
         Self {
@@ -134,8 +134,8 @@ impl EngineCounts {
         }
     }
 
-    /// So many in a thousand fired at most this late, to the bound of a bucket; [`LATENESS_BEYOND_MS`]: later than the last
-    /// bound. None: nothing fired.
+    /// The bucket bound within which this share of tasks (in thousandths) fired; [`LATENESS_BEYOND_MS`]:
+    /// beyond the last bound. None: no task fired.
     #[must_use]
     pub fn lateness_ms(&self, per_thousand: u64) -> Option<i64> {
         let all: u64 = self.lateness.iter().sum();
@@ -151,7 +151,7 @@ impl EngineCounts {
     }
 }
 
-/// What is in a sample.
+/// The content of a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ReportedCounts {
@@ -161,18 +161,18 @@ pub(crate) struct ReportedCounts {
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,
     pub(crate) counts: EngineCounts,
-    /// What a human should look at.
+    /// Alerts for an operator.
     pub(crate) alerts: Vec<ReportedAlert>,
 }
 
 impl ReportedCounts {
-    /// None: of a release that writes something else.
+    /// None: another release wrote an unknown form.
     pub(crate) fn read(sample: &Sample) -> Option<Self> {
         serde_json::from_str(&sample.body).ok()
     }
 }
 
-/// Cuts what an engine counts into steps.
+/// Splits an engine's counts into steps.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     started_at: Millis,
@@ -191,7 +191,7 @@ impl Sampling {
         Self { started_at: now, step_at: step_of(now), base: Totals::default(), reported_at: None }
     }
 
-    /// What is to be kept now: the step that is over, or the one that is not, every so often.
+    /// The sample to store now: of the step that has ended, or, at an interval, of the running one.
     pub(crate) fn next(
         &mut self,
         now: Millis,

@@ -1,7 +1,7 @@
-//! How many tasks fall due in each minute of the next hour. Tasks are spread over partitions by their ids, so that a few
-//! partitions tell of all: they are counted one after the other until so many tasks were passed over, and what the counted ones
-//! have represents the others. Kept for a while: asking often costs nothing. It is counted beside a caller that asks: they have the last
-//! meanwhile, and who goes away does not end it.
+//! How many tasks fall due in each minute of the next hour. Tasks are spread over partitions by their ids, so
+//! a few partitions are representative. They are counted one after the other until a limit of rows is
+//! reached, and the result is extrapolated. It is cached, so frequent requests cost nothing. A separate task
+//! counts: callers get the last result meanwhile, and a caller that hangs up does not end the count.
 
 use crate::{counts::STEP_MS, watcher::WatcherCore};
 use punctual_contract::{
@@ -32,7 +32,7 @@ pub struct Due {
     /// When it was counted; the first minute begins here.
     pub at: Millis,
     pub step_ms: i64,
-    /// Tasks by minute; None: there were too many before it to look so far.
+    /// Tasks by minute; None: earlier minutes had too many tasks to count this one.
     pub steps: Vec<Option<u64>>,
     pub partitions: usize,
     pub partitions_counted: usize,
@@ -46,12 +46,12 @@ impl Due {
     }
 }
 
-/// While it is counted anew, the last is told that is not older than so many times what an answer may be.
+/// While a new count runs, the last one is returned up to this multiple of the allowed age.
 const REPORTED_TIMES: i64 = 4;
 /// No caller waits longer for the first count.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// What was counted last.
+/// The last count.
 #[derive(Debug)]
 pub(crate) struct DueCache {
     last: watch::Sender<Option<Result<Due, Error>>>,
@@ -74,11 +74,11 @@ impl Drop for Counting<'_> {
     }
 }
 
-/// What was counted so far.
+/// The running count.
 #[derive(Debug)]
 struct Sum {
     steps: [u64; STEPS],
-    /// Steps that were looked at in every counted partition.
+    /// Steps that were read in every counted partition.
     reached: usize,
     counted: usize,
     left: usize,
@@ -89,7 +89,7 @@ impl Sum {
         Self { steps: [0; STEPS], reached: STEPS, counted: 0, left: limit }
     }
 
-    /// One that was cut short tells only of what came before, and counts only where it is the first.
+    /// A count that was cut short covers only the first steps, and is used only if it is the first.
     fn add(&mut self, counts: &DueCounts) {
         let passed: u64 = counts.steps.iter().map(|step| step.1).sum();
         self.left = self.left.saturating_sub(usize::try_from(passed).unwrap_or(usize::MAX));
@@ -122,7 +122,7 @@ fn as_u128(number: usize) -> u128 {
     u128::try_from(number).unwrap_or(u128::MAX)
 }
 
-/// All partitions, those that follow each other far apart: databases take turns, mostly.
+/// All partitions in an order in which neighbours are far apart, so that databases mostly alternate.
 fn spread(partitions: u16) -> impl Iterator<Item = Partition> {
     let count = u32::from(partitions.max(1));
     // Odd and near the golden section: a step that meets each of a power of two once; other counts are walked in order.
@@ -168,7 +168,7 @@ fn begin(inner: &Arc<WatcherCore>) {
             let _counting = Counting(&counted.due.is_counting);
             count(&counted, counted.engine.now()).await
         };
-        // The engine that begins from here on counts anew; the engine that has found this at it learns of it.
+        // A caller from here on starts a new count; one that found this count running gets its result.
         counted.due.last.send_replace(Some(due));
     });
 }
@@ -184,7 +184,7 @@ async fn count(inner: &WatcherCore, now: Millis) -> Result<Due, Error> {
         let look = DueLook { partition, from: now, until, step_ms: STEP_MS, limit: sum.left };
         match inner.store.due_counts(look).await {
             Ok(counts) => sum.add(&counts),
-            // A database that is unavailable: the others tell of it.
+            // A database that is unavailable: the others are representative.
             Err(error) => failed = Some(error),
         }
     }

@@ -1,4 +1,5 @@
-//! The last hour in steps of a minute, added up from what engines have told: of all queues, or of one. Pure but for reading.
+//! The last hour in steps of a minute, summed from the engines' samples: of all queues, or of one. Pure
+//! except for reading.
 
 use crate::{
     counts::{EngineCounts, ReportedCounts, STEP_MS, step_of},
@@ -10,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Steps of the list: the last hour.
 const STEPS: i64 = 60;
-/// An engine that has not told anything for so long has no rates.
+/// An engine without a sample for this long has no rates.
 const SILENT_MS: i64 = 60_000;
 
 /// Per second, over the last minute or two.
@@ -31,7 +32,7 @@ pub struct CountsSample {
     pub counts: EngineCounts,
 }
 
-/// What was counted in the last hour.
+/// The counts of the last hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HourView {
     pub at: Millis,
@@ -72,7 +73,7 @@ impl Rates {
     }
 }
 
-/// What one engine has told of its last two steps.
+/// One engine's samples of its last two steps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lately {
     pub(crate) version: String,
@@ -81,7 +82,7 @@ pub(crate) struct Lately {
     counts: EngineCounts,
 }
 
-/// What engines have told of the last hour.
+/// The engines' samples of the last hour.
 #[derive(Debug, Default)]
 pub(crate) struct Hour {
     steps: BTreeMap<Millis, EngineCounts>,
@@ -93,7 +94,7 @@ impl Hour {
         Ok(Self::of(now, inner.store.samples(first(now)).await?))
     }
 
-    /// Of one queue, as far as it was told of.
+    /// The last hour of one queue, as far as it was sampled.
     pub(crate) async fn read_queue(
         inner: &WatcherCore,
         now: Millis,
@@ -143,7 +144,7 @@ impl Hour {
     }
 }
 
-/// For how long an engine has told of the last two steps. None: it has told nothing for a while.
+/// The time that an engine's last two steps cover. None: it has sent no sample for a while.
 pub(crate) fn reported_for_ms(now: Millis, started_at: Millis, until: Millis) -> Option<i64> {
     (now.since(until) < SILENT_MS).then(|| until.since(since(now).max(started_at)))
 }

@@ -1,6 +1,6 @@
-//! What an operator asks of all engines together: what happened, who lives and owns what, how fast tasks come and go, how much
-//! falls due. Each engine writes down what it has noticed and counted; any of them answers for all. The path of a task knows
-//! nothing of it, and nothing here decides anything about one.
+//! Information over all engines for operators: events, live engines and owners, task rates, tasks that fall
+//! due. Each engine stores its events and counts; any of them answers for all. The path of a task does not
+//! know this crate, and nothing here decides anything about a task.
 
 mod options;
 

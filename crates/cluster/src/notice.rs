@@ -1,16 +1,17 @@
-//! From what an engine sees to events: what has changed since the last look. Pure; each difference is said once.
+//! Derives events from an engine's observations: the changes since the last look. Pure; each difference is
+//! reported once.
 
 use punctual_contract::cluster::{Event, SignOfLife};
 use punctual_domain::{event::EventKind, place::Partition, time::Millis};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who has been silent for longer is no news.
+/// A longer silence is no news.
 pub(crate) const OLD_NEWS_MS: i64 = 3_600_000;
 /// Partitions that an event names.
 const NAMED_MAX: usize = 64;
 
-/// What one look at this engine found.
+/// The result of one look at this engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClusterSnapshot {
     pub(crate) hot: HotSet,
@@ -38,7 +39,7 @@ pub(crate) fn own(me: &str, at: Millis, kind: EventKind, text: String, details: 
     }
 }
 
-/// Of the back ends, as this engine reaches them.
+/// Events of the back ends, as this engine reaches them.
 pub(crate) fn back_ends(
     me: &str,
     now: Millis,
@@ -69,17 +70,17 @@ pub(crate) fn back_ends(
     events
 }
 
-/// Partitions that have come to this engine, gathered until a look finds no more of them.
+/// Partitions that this engine took over, gathered until a look finds no more.
 #[derive(Debug, Default)]
 pub(crate) struct TakenOver(BTreeSet<Partition>);
 
 impl TakenOver {
-    /// Nothing is to be said yet or any more: then who owns what can be remembered.
+    /// Nothing is pending: the present owners can be remembered.
     pub(crate) fn is_quiet(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `owners`: who had them, as far as was known before.
+    /// `owners`: the earlier owners, as far as known.
     pub(crate) fn look(
         &mut self,
         me: &str,
@@ -93,7 +94,7 @@ impl TakenOver {
             return None;
         }
         let mut taken = std::mem::take(&mut self.0);
-        // What was given away meanwhile is another's news.
+        // Partitions that were given away meanwhile are another engine's event.
         taken.retain(|partition| after.held.contains(partition));
         (!taken.is_empty()).then(|| taken_over(me, now, &taken, owners))
     }

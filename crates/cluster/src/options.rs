@@ -1,4 +1,4 @@
-//! How a cluster is watched; the defaults are what is documented.
+//! How a cluster is watched; the defaults are the documented ones.
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
@@ -6,13 +6,13 @@ pub struct Options {
     pub keep_events_ms: i64,
     /// Events that are kept at most, however young.
     pub events_max: usize,
-    /// What was counted is told this often; steps are minutes.
+    /// How often counts are stored; steps are minutes.
     pub sample_every_ms: i64,
-    /// An engine that fell silent is an alert for so long, unless it comes back.
+    /// How long a silent engine is an alert, unless it returns.
     pub alert_lost_ms: i64,
-    /// Answers about sizes and about what falls due are this old at most.
+    /// The maximum age of answers about sizes and due tasks.
     pub cached_ms: i64,
-    /// Tasks that one count of what falls due passes over, in all partitions together.
+    /// Rows that one count of due tasks reads, in all partitions together.
     pub due_looks_max: usize,
 }
 

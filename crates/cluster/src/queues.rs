@@ -1,5 +1,5 @@
-//! What engines count of each queue: told beside what they count of all, of the busiest queues of a step only, so that what is
-//! written and read stays small however many queues there are. A caller that asks often reads it once a second.
+//! Counts per queue, stored beside the totals, and only for the busiest queues of a step, so that they stay
+//! small with any number of queues. Frequent requests cause one read a second.
 
 use crate::{
     counts::EngineCounts,
@@ -20,21 +20,22 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Queues that an engine tells of in one step.
+/// Queues that an engine reports in one step.
 const REPORTED_MAX: usize = 500;
-/// What is told changes every ten seconds. That it cannot be read is remembered as long: no caller waits for a silent database behind others.
+/// Samples change every ten seconds. A failed read is cached as well, so that callers do not queue for a
+/// silent database.
 const CACHED_MS: i64 = 1_000;
-/// The engine that looks at queues does not wait longer for their rates.
+/// A view of queues waits no longer for their rates.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// What is in a sample of queues.
+/// The content of a queue sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct QueueReport {
     pub(crate) started_ms: i64,
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,
-    /// Something happened in more queues than are told of.
+    /// More queues were active than are reported.
     pub(crate) is_cut: bool,
     pub(crate) queues: BTreeMap<String, EngineCounts>,
 }
@@ -56,7 +57,7 @@ impl QueueReport {
     }
 }
 
-/// How fast tasks of each queue come and go, over the last minute or two, of all engines together.
+/// The rates of each queue over the last minute or two, of all engines together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueRates {
     by_queue: HashMap<String, Rates>,
@@ -67,7 +68,7 @@ pub struct QueueRates {
 pub(crate) struct QueueRatesCache(tokio::sync::Mutex<Option<(Millis, Option<Arc<QueueRates>>)>>);
 
 impl QueueRates {
-    /// None: so many others are busier that it was not told of.
+    /// None: the queue was not reported, because others were busier.
     #[must_use]
     pub fn of(&self, queue: &QueueKey) -> Option<Rates> {
         let reported = self.by_queue.get(&in_sample(queue)).copied();
@@ -102,7 +103,7 @@ impl QueueRates {
 }
 
 impl Watcher {
-    /// As of a second ago. None: what engines have told cannot be read.
+    /// As of a second ago. None: the samples cannot be read.
     pub async fn queue_rates(&self) -> Option<Arc<QueueRates>> {
         let inner = &self.inner;
         let mut cached = inner.queue_rates.0.lock().await;
@@ -124,10 +125,10 @@ impl Watcher {
         rates
     }
 
-    /// The last hour of one queue, as far as it was told of.
+    /// The last hour of one queue, as far as it was sampled.
     ///
     /// # Errors
-    /// When what engines have told cannot be read.
+    /// When the samples cannot be read.
     pub async fn queue_hour(&self, queue: &QueueKey) -> Result<HourView, Error> {
         let now = self.inner.engine.now();
         Ok(Hour::read_queue(&self.inner, now, queue).await?.view(now))

@@ -1,4 +1,5 @@
-//! What any engine answers for all of them: engines, partitions, databases, and the whole cluster in numbers.
+//! Views over all engines that any of them answers: engines, partitions, databases, and the whole cluster in
+//! numbers.
 
 use crate::{
     hour::{Hour, HourView, Rates},
@@ -14,7 +15,7 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// A database that takes longer to say how large it is is shown without.
+/// A database that reports its size later than this is shown without it.
 const SIZES_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,9 +29,9 @@ pub struct EngineView {
     /// Numbers of databases that it does not reach.
     pub databases_away: Vec<usize>,
     pub partitions: usize,
-    /// It does what one engine is to do for all.
+    /// It does what one engine does for all.
     pub leads: bool,
-    /// None: it has not told anything for a while.
+    /// None: it has sent no sample for a while.
     pub version: Option<String>,
     pub started_at: Option<Millis>,
     pub rates: Option<Rates>,
@@ -42,12 +43,12 @@ pub struct PartitionView {
     pub database: usize,
     /// It is on its way to this one.
     pub moves_to: Option<usize>,
-    /// None: no engine has it now.
+    /// None: no engine owns it now.
     pub engine: Option<String>,
     pub term: i64,
-    /// None: the lease does not end.
+    /// None: the lease does not expire.
     pub lease_left_ms: Option<i64>,
-    /// When the oldest task was due that should have fired long ago; None: there is none.
+    /// When the oldest overdue task was due; None: there is none.
     pub overdue_since: Option<Millis>,
 }
 
@@ -83,7 +84,7 @@ pub struct HotStatus {
     pub fullness: u32,
 }
 
-/// Counting it takes Redis the longer the more queues there are.
+/// Counting takes Redis longer the more queues there are.
 const HOT_CACHED_MS: i64 = 5_000;
 /// That it does not answer is remembered: no caller waits for it behind others.
 const HOT_LOST_CACHED_MS: i64 = 1_000;
@@ -172,10 +173,10 @@ impl Watcher {
         sizes.into_iter().enumerate().map(view).collect()
     }
 
-    /// What is in the store is not older than this call, or than `max_age`.
+    /// Data of the store is no older than this call, or than `max_age`.
     ///
     /// # Errors
-    /// When what engines have told cannot be read.
+    /// When the samples cannot be read.
     pub async fn stats(&self, max_age: Duration) -> Result<Stats, Error> {
         let inner = &self.inner;
         let now = inner.engine.now();
@@ -191,7 +192,7 @@ impl Watcher {
 
 async fn hot(inner: &WatcherCore) -> Option<HotStatus> {
     if inner.engine.hot_is_away() {
-        // The engine that looks at an overview does not wait for it.
+        // An overview does not wait for an unavailable hot set.
         return None;
     }
     let mut cached = inner.hot.0.lock().await;
@@ -220,7 +221,7 @@ async fn owners(
     Ok(held.map(|owner| (owner.tenure.partition, owner)).collect())
 }
 
-/// Those of whom something was heard, by name.
+/// The known engines, by name.
 pub(crate) fn known(inner: &WatcherCore) -> BTreeMap<String, EngineView> {
     let mut engines = BTreeMap::new();
     for live in inner.engine.live() {
@@ -270,7 +271,7 @@ async fn sizes(inner: &WatcherCore) -> Vec<Option<Database>> {
     let mut sizes = Vec::new();
     for part in 0..inner.engine.store().parts() {
         if away.contains(&part) {
-            // It is known not to answer: who scrapes metrics does not wait for it.
+            // It is known not to answer: a metrics scrape does not wait for it.
             sizes.push(None);
             continue;
         }

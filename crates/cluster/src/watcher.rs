@@ -1,6 +1,6 @@
-//! Watches the engine that it is beside, and the heartbeats of the others: `run_once` notices what has changed, writes
-//! it down, tells what was counted, and, where it falls to this engine, forgets what is old. What cannot be written waits in
-//! a short list. Bounded, and can be run again at any time; nothing rests on it.
+//! Watches its own engine, and the heartbeats of the others: `run_once` notices changes, stores them, stores
+//! the counts, and, at the leading engine, deletes old data. What cannot be stored waits in a short list.
+//! Bounded, and repeatable at any time; nothing depends on it.
 
 use crate::{
     alerts::ElsewhereCache,
@@ -28,9 +28,9 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Events that wait to be written; the oldest go first, and the log has them.
+/// Events that wait to be stored; the oldest are dropped first, and the log has them.
 const WAITING_MAX: usize = 1_000;
-/// Between two looks at who owns what, for the next takeover; and how many looks follow each other when that has changed here.
+/// Between two reads of the owners, for the next takeover; and how many reads follow a change here.
 const OWNERS_EVERY_MS: i64 = 10_000;
 const OWNERS_LOOKS: u32 = 3;
 const FORGET_EVERY_MS: i64 = 60_000;
@@ -62,7 +62,7 @@ pub(crate) struct WatcherCore {
 
 #[derive(Debug)]
 struct WatcherState {
-    /// None: it has not looked yet.
+    /// None: no look so far.
     seen: Option<ClusterSnapshot>,
     taken: TakenOver,
     owners: BTreeMap<Partition, String>,
@@ -105,10 +105,10 @@ impl Watcher {
         Self { inner: Arc::new(inner) }
     }
 
-    /// How many events were written.
+    /// Returns the number of stored events.
     ///
     /// # Errors
-    /// A failing store; what could not be written is tried again.
+    /// A failing store; events that could not be stored are tried again.
     pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, Error>> {
         Box::pin(async move {
             let inner = &self.inner;
@@ -123,7 +123,7 @@ impl Watcher {
         })
     }
 
-    /// The engine is about to stop: said at once, or not at all.
+    /// The engine is about to stop: stored immediately, or not at all.
     pub fn farewell(&self, now: Millis) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let me = self.inner.engine.name();
@@ -149,7 +149,8 @@ impl Watcher {
         self.inner.store.events(query).await
     }
 
-    /// Engines that fell silent a short while ago and are not back: their names, and for how long (ms), as of the last look.
+    /// Engines that recently became silent and are not back: their names, and for how long (ms), as of the
+    /// last look.
     #[must_use]
     pub fn lost(&self) -> Vec<(String, i64)> {
         let most = self.inner.options.alert_lost_ms;
@@ -164,7 +165,7 @@ impl WatcherCore {
         self.state.lock().signs.clone()
     }
 
-    /// Something happened that this engine knows by itself: it is in the log at once.
+    /// An event that this engine itself knows: it is logged immediately.
     fn push(&self, event: Event) {
         log(&event);
         self.wait(WaitingEvent { event, is_logged: true });
@@ -208,7 +209,7 @@ impl WatcherCore {
                 let (text, details) = (format!("{} has started", self.called()), version());
                 events.push(notice::own(me, now, EventKind::EngineStarted, text, details));
             }
-            // What an engine without others has from the start was no engine's.
+            // The partitions that a lone engine has from the start had no owner before.
             let before = before.unwrap_or_else(|| match self.engine.is_shared() {
                 true => ClusterSnapshot::default(),
                 false => ClusterSnapshot { held: after.held.clone(), ..ClusterSnapshot::default() },
@@ -238,7 +239,7 @@ impl WatcherCore {
         Ok(())
     }
 
-    /// Who owns what, so that the next takeover can say whose it was: never in the middle of one.
+    /// Reads the owners, so that the next takeover can name the previous one: never during a takeover.
     async fn remember_owners(&self, now: Millis) -> Result<(), Error> {
         let is_due = {
             let mut state = self.state.lock();
@@ -259,7 +260,8 @@ impl WatcherCore {
         Ok(())
     }
 
-    /// In their order. Of what another may have written too, the engine that was first logs it.
+    /// Stores waiting events in order. If another engine may have stored the same event, the first one logs
+    /// it.
     async fn write(&self) -> Result<usize, Error> {
         let mut written = 0;
         loop {

@@ -1,5 +1,6 @@
-//! Tokens: durable, numbered, revoked ones kept for a while. Engines keep them all in memory and look at the number a few times a
-//! second, so that a revocation holds everywhere within a second, and a store that is unavailable locks nobody out.
+//! Tokens: durable, numbered, revoked ones kept for a while. Engines hold them all in memory and read the
+//! number a few times a second, so that a revocation takes effect everywhere within a second, and an
+//! unavailable store locks no caller out.
 
 use crate::{error::Error, settings::Saved};
 use async_trait::async_trait;
@@ -9,10 +10,10 @@ use punctual_domain::{
 };
 
 /// Promises:
-/// - **Numbered.** Each change of any token has a revision, higher than all before it. Whoever has read the tokens of a
-///   revision, and finds that it still stands, has missed no change.
-/// - **Never open again.** The number does not fall, whatever is forgotten: what was configured once stays so.
-/// - **Hashed.** No secret is ever given to a store.
+/// - **Numbered.** Each change of any token has a revision, higher than all before it. An engine that has
+///   read the tokens of a revision, and finds the same revision, has missed no change.
+/// - **Never open again.** The number never decreases, whatever is deleted: once configured, it stays so.
+/// - **Hashed.** A store never gets a secret.
 #[async_trait]
 pub trait AccessStore: Send + Sync {
     /// The number of the last change; 0: there never was a token. Cheap.
@@ -21,15 +22,15 @@ pub trait AccessStore: Send + Sync {
     /// All tokens, as of one revision, by id.
     async fn tokens(&self) -> Result<Tokens, Error>;
 
-    /// Adds or changes a token, if `expected` is its revision; 0: only if there is none of its id. What it says of its
-    /// last use is not looked at.
+    /// Adds or changes a token, if `expected` is its revision; 0: only if no token has its id. The time of
+    /// its last use is ignored.
     async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error>;
 
-    /// Forgets tokens that were revoked, or over, before an instant, at most so many; answers how many. None of it is a change
-    /// in the sense of revisions: they were good for nothing.
+    /// Deletes tokens that were revoked, or expired, before an instant, at most `limit`; returns how many.
+    /// This changes no revision: they were invalid.
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// When tokens were last used. An older time changes nothing, and none of it is a change in the sense of revisions.
+    /// When tokens were last used. An older time changes nothing, and none of these changes a revision.
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error>;
 }
 
@@ -40,7 +41,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// From when on each request needs a token, where that was put off. None: it was not, or there is no token.
+    /// From when on each request needs a token, if that was postponed. None: it was not, or no token exists.
     #[must_use]
     pub fn required_at(&self) -> Option<Millis> {
         self.all.iter().map(|token| token.required_at).min().flatten()
@@ -65,8 +66,9 @@ pub struct Token {
     pub used_at: Option<Millis>,
     /// Of the change that made it so.
     pub revision: i64,
-    /// Until then this token does not end the time in which requests without one are accepted. Named with the first token,
-    /// the same of all that are made before then, and never changed. None: a token is required from its creation on.
+    /// Requests without a token are accepted until then, in spite of this token. Named with the first token,
+    /// the same for all that are created before then, and never changed. None: a token is required from its
+    /// creation on.
     pub required_at: Option<Millis>,
 }
 

@@ -1,5 +1,6 @@
-//! What a caller has asked for, as far as executors are handed it and no other field of a hot entry has it. It travels with the
-//! entry, so that a hand-over reads nothing. Must hold only what cannot change while a task keeps its fence.
+//! The parts of a caller's request that executors get and that no other field of a hot entry has. They travel
+//! with the entry, so that a hand-over reads nothing. Must contain only what cannot change while a task keeps
+//! its fence.
 
 use punctual_domain::{
     task::{Content, NewTask},
@@ -23,7 +24,7 @@ impl Ask {
     /// Bytes of payload, labels and trace together.
     pub const BYTES_MAX: usize = 4_096;
 
-    /// None: the task is too long to travel, and its row is read before it is handed over.
+    /// None: the task is too long to travel, and its row is read before the hand-over.
     #[must_use]
     pub fn of(task: &NewTask) -> Option<Self> {
         let ask = || Self {
@@ -45,7 +46,7 @@ impl Ask {
         is_short.then_some(self)
     }
 
-    /// Of what differs in length: payload, labels, trace.
+    /// The bytes of the variable parts: payload, labels, trace.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -1,17 +1,18 @@
-//! Who changed what: written before the change, and completed with its result after it.
+//! The audit of changes and their authors: written before a change, and completed with its result afterwards.
 
 use crate::error::Error;
 use async_trait::async_trait;
 use punctual_domain::time::Millis;
 
 /// Promises:
-/// - **Durable.** What was appended is there after any crash.
-/// - **Append-only.** An entry is never changed, but for its result, once.
-/// - **Bounded.** A page comes back after so much work, with a position to continue from, however little matches.
+/// - **Durable.** An appended entry survives any crash.
+/// - **Append-only.** An entry is never changed, except that its result is added once.
+/// - **Bounded.** A page returns after bounded work, with a position to continue from, however few entries
+///   match.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Appends an entry, and answers its number: higher than that of every entry that was answered before. One whose key
-    /// is there already is not appended again: the number of the one that stands is answered.
+    /// Appends an entry, and returns its number: higher than that of every entry answered before. An entry
+    /// whose key exists is not appended again: the existing number is returned.
     async fn append_audit(&self, entry: AuditEntry) -> Result<i64, Error>;
 
     /// Completes an entry. One that has a result keeps it.
@@ -20,46 +21,46 @@ pub trait AuditStore: Send + Sync {
     /// Entries, the newest first.
     async fn audit_entries(&self, query: AuditQuery) -> Result<AuditPage, Error>;
 
-    /// Forgets the oldest entries from before an instant, at most so many; answers how many.
+    /// Deletes the oldest entries from before an instant, at most `limit`; returns how many.
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error>;
 }
 
-/// What somebody was about to do.
+/// An operation that a caller requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Millis,
-    /// None: no token was asked for, or none was good.
+    /// None: no token was required, or none was valid.
     pub token_id: Option<String>,
-    /// The name of the token, or what else is known of who it was.
+    /// The name of the token, or other known facts about the caller.
     pub caller: String,
     pub address: Option<String>,
     /// The name of the operation.
     pub action: String,
     /// Method and address of the request, or the command.
     pub request: String,
-    /// None: it is of no namespace.
+    /// None: it concerns no namespace.
     pub namespace: Option<String>,
     pub request_id: Option<String>,
     /// How many alike it represents, at least 1.
     pub times: i64,
-    /// Of what was refused it is known at once.
+    /// The result of a refusal is known immediately.
     pub result: Option<AuditResult>,
-    /// Drawn by whoever may append it twice, because the first answer may be lost; None: it is appended once. It is not
-    /// read again.
+    /// Drawn by a caller that may append the entry twice, because the first answer may be lost; None: it is
+    /// appended once. Not returned by reads.
     pub key: Option<AuditKey>,
 }
 
 /// Random, so that no two entries have the same.
 pub type AuditKey = [u8; 16];
 
-/// What came of it.
+/// The result of the operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditResult {
     pub at: Millis,
     /// HTTP status; of commands 200 or 500.
     pub status: u16,
     pub reason: Option<String>,
-    /// JSON, of what has settings: in its earlier state and in its current state.
+    /// JSON of settings: the earlier and the current state.
     pub before: Option<String>,
     pub after: Option<String>,
 }
@@ -74,7 +75,7 @@ pub struct AuditQuery {
     pub since: Option<Millis>,
     /// Exclusive.
     pub until: Option<Millis>,
-    /// Go on below this number.
+    /// Continue below this number.
     pub before_id: Option<i64>,
     pub limit: usize,
 }

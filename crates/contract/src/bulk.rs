@@ -1,5 +1,6 @@
-//! Bulk operations: their documents, how far each has come, what failed; and which tasks a filter finds. Durable; changes no
-//! task, and decides nothing about time: what is due is said by `wake_at`, which the service that runs them has set.
+//! Bulk operations: their documents, progress and failures; and which tasks match a filter. Durable; changes
+//! no task, and decides nothing about time: an operation is due at `wake_at`, which the service that runs
+//! them sets.
 
 use crate::{error::Error, evaluations::EvaluationStore, store::Applied};
 use async_trait::async_trait;
@@ -12,17 +13,18 @@ use punctual_domain::{
 };
 use std::collections::BTreeSet;
 
-/// Operations are spread over so many slots, by their ids; engines share slots.
+/// Operations are spread over this many slots, by their ids; engines share slots.
 pub const SLOTS: u8 = 32;
 /// Failures of one operation that are kept; all are counted.
 pub const FAILURES_MAX: usize = 10_000;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
-/// - **Compared.** Whatever changes an operation names the `step` that it was decided on, and grows it: of two who decide on
-///   the same step one is applied, and the other is told `Lost` and has changed nothing.
-/// - **With its failures.** The failures of an advance stand, or are gone, with it, in the same transaction.
+/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Compared.** Every change of an operation names the `step` that it was decided on, and increments it:
+///   of two callers that decide on the same step, one change is applied, and the other caller gets `Lost` and
+///   has changed nothing.
+/// - **With its failures.** An advance and its failures are stored in the same transaction.
 #[async_trait]
 pub trait BulkStore: EvaluationStore {
     /// A new operation, with an id that is never used again, at step 1.
@@ -33,7 +35,7 @@ pub trait BulkStore: EvaluationStore {
     /// Those of a namespace below an id, the newest first, at most `limit`.
     async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, Error>;
 
-    /// Those whose `wake_at` has come, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    /// Those whose `wake_at` has passed, the longest ago first, at most `limit`. `slots`: bit n for slot n.
     async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, Error>;
 
     /// The earliest `wake_at` of all.
@@ -41,15 +43,15 @@ pub trait BulkStore: EvaluationStore {
 
     async fn advance_bulk(&self, advance: AdvanceBulk, now: Millis) -> Result<Applied, Error>;
 
-    /// What failed and stands, by the id of the task above one, at most `limit`.
+    /// The current failures, by the id of the task above one, at most `limit`.
     async fn bulk_failures(&self, bulk: i64, above: i64, limit: usize) -> Result<Vec<BulkFailure>, Error>;
 
     /// Forgets operations with their failures that have not changed since an instant and are not at work: at most `limit` of
     /// them. How many.
     async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// Where the tasks are that match, the newest first; not more than `look.limit`, and bounded in what it looks at: a page
-    /// may be short of the limit and have a position to continue from.
+    /// The places of the matching tasks, the newest first; at most `look.limit`, and bounded in the rows that
+    /// it reads: a page may have fewer and a position to continue from.
     async fn matching(&self, look: &TaskFilter) -> Result<Matching, Error>;
 }
 
@@ -99,7 +101,7 @@ pub struct AdvanceBulk {
     pub state: BulkState,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
-    /// In the place of what stood for the same task. Beyond [`FAILURES_MAX`] they are not kept.
+    /// Each replaces an earlier failure of the same task. Beyond [`FAILURES_MAX`] they are not stored.
     pub failed: Vec<BulkFailure>,
     /// Ids of tasks that are no failures any more.
     pub mended: Vec<i64>,
@@ -129,7 +131,7 @@ pub struct TaskFilter {
     pub created_until: Option<Millis>,
     /// In one of these. Only the parts of the store that have them are asked, wherever they are when it is asked.
     pub partitions: Option<BTreeSet<Partition>>,
-    /// Go on below this id.
+    /// Continue below this id.
     pub before_id: Option<i64>,
     pub limit: usize,
 }
@@ -139,6 +141,6 @@ pub struct Matching {
     pub places: Vec<TaskRef>,
     /// `before_id` of the next page; None: this was the last.
     pub next_before_id: Option<i64>,
-    /// Ids that were looked through for it, those of what was found among them; of an index, what was found.
+    /// Ids that were examined, of which the result is a part; for an index, the number of results.
     pub examined: u64,
 }

@@ -8,14 +8,14 @@ use std::{fmt, time::Duration};
 
 /// Promises:
 /// - **At least once.** A published message is delivered until it is acknowledged.
-/// - **One at a time.** While a message is with a consumer it is given to no other, unless `reclaim` takes it away.
-/// - **Per message.** One message that cannot be published does not stop the others of its batch.
+/// - **One at a time.** While a consumer has a message, no other one gets it, unless `reclaim` takes it away.
+/// - **Per message.** One message that cannot be published does not prevent the others of its batch.
 #[async_trait]
 pub trait Bus: Send + Sync + fmt::Debug + 'static {
     /// One result a message, in order.
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>>;
 
-    /// Waits up to `wait` for the first message, then gives what is there, at most `limit`.
+    /// Waits up to `wait` for the first message, then returns the available ones, at most `limit`.
     async fn receive(
         &self,
         queue: &QueueKey,

@@ -1,4 +1,4 @@
-//! The only way to read the time, and what an engine may know of how good that time is.
+//! The only way to read the time, and an engine's knowledge of its quality.
 
 use punctual_domain::time::Millis;
 use std::{fmt, time::Duration};
@@ -9,25 +9,28 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The millisecond that has begun: the instant, rounded down. A task whose `due_at` is at most this is due.
     fn now(&self) -> Millis;
 
-    /// How long until `at` begins; zero when it has. Finer than a millisecond, for whoever sleeps until then.
+    /// How long until `at` begins; zero if it has begun. Finer than a millisecond, for callers that sleep
+    /// until then.
     fn until(&self, at: Millis) -> Duration;
 
-    /// What watches over this time. None: nothing does, and it is taken as it is.
+    /// The watcher of this clock. None: the clock is taken as it is.
     fn trust(&self) -> Option<&dyn Trust> {
         None
     }
 }
 
-/// A clock that follows its machine's wall clock only while others agree with it.
+/// A clock that follows its machine's wall clock only while other clocks agree.
 pub trait Trust: Send + Sync + fmt::Debug {
-    /// Goes on evenly from some instant, through a suspend too, whatever is done to the wall clock.
+    /// Runs evenly from some instant, even through a suspend, whatever happens to the wall clock.
     fn steady(&self) -> Duration;
 
-    /// The clock of those who share a store showed `theirs` at some instant since `asked`, on the steady clock.
+    /// The clock shared by all engines of a store showed `theirs` at some instant since `asked`, on the
+    /// steady clock.
     fn hear(&self, theirs: Millis, asked: Duration);
 
-    /// How often time may have passed that was not noticed: a suspend, a jump of the wall clock, or a second in which this
-    /// process was stopped. Compares the clocks itself: between two readings of the same number nothing of that kind lies.
+    /// How often time may have passed unnoticed: a suspend, a jump of the wall clock, or a second in which
+    /// this process was stopped. Compares the clocks itself: between two readings of the same number there
+    /// was no such event.
     fn discontinuities(&self) -> u64;
 
     fn status(&self) -> ClockStatus;
@@ -38,9 +41,9 @@ pub trait Trust: Send + Sync + fmt::Debug {
 pub struct ClockStatus {
     /// The wall clock is not followed at present.
     pub is_doubtful: bool,
-    /// The wall clock is so far ahead of the time that is gone by.
+    /// How far the wall clock is ahead of the time in use.
     pub wall_ahead_ms: i64,
-    /// The clock of those who share a store is so far ahead of it; None: it has not been heard.
+    /// How far the shared clock is ahead of it; None: it has not answered.
     pub keeper_ahead_ms: Option<i64>,
     /// It has jumped away from clocks that agree with each other, and is not believed.
     pub is_keeper_doubtful: bool,

@@ -1,5 +1,5 @@
-//! What engines write down so that an operator can ask any of them about all: events, what each has counted, and who has
-//! fallen silent. No task rests on any of it, and none waits for it.
+//! Data that engines store so that an operator can ask any of them about all: events, counts of each, and
+//! silent engines. No task depends on it, and none waits for it.
 
 use crate::{error::Error, store::Applied};
 use async_trait::async_trait;
@@ -7,21 +7,22 @@ use punctual_domain::{event::EventKind, name::QueueKey, place::Partition, time::
 use std::fmt;
 
 /// Promises:
-/// - **Durable.** What was appended is there after any crash.
-/// - **Once.** Of events with one key the first stands, whoever appends the others.
-/// - **Bounded.** A look passes over no more than what `trim_events` leaves, or than its own limit.
+/// - **Durable.** An appended event survives any crash.
+/// - **Once.** Of events with one key the first is kept, whichever engine appends the others.
+/// - **Bounded.** A read examines at most what `trim_events` leaves, or its own limit.
 #[async_trait]
 pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
-    /// Lost: one with this key stands already.
+    /// Lost: an event with this key exists.
     async fn append_event(&self, event: Event) -> Result<Applied, Error>;
 
     /// Events with their numbers, the newest first.
     async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, Error>;
 
-    /// Forgets the oldest events that are from before an instant, or beyond so many; at most `limit`. How many.
+    /// Deletes the oldest events that are from before an instant, or exceed `most`; at most `limit`. Returns
+    /// how many.
     async fn trim_events(&self, before: Millis, most: usize, limit: usize) -> Result<usize, Error>;
 
-    /// Keeps what an engine has counted in one step, in the place of what it said of that step before.
+    /// Stores an engine's counts of one step, replacing its earlier counts of that step.
     async fn save_sample(&self, sample: Sample) -> Result<(), Error>;
 
     /// Of all engines, from a step on, in order of step and engine.
@@ -30,7 +31,8 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// The same by queue; its body has `started_ms`, `until_ms`, and in `queues` the counts of each under [`in_sample`].
     async fn save_queue_sample(&self, sample: Sample) -> Result<(), Error>;
 
-    /// As `samples`, of queues. Of one queue only: the body has `counts` instead of `queues`, `{}` where none were told.
+    /// As `samples`, of queues. With `only`, the body has `counts` instead of `queues`, `{}` if there are
+    /// none.
     async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, Error>;
 
     /// Forgets samples of steps before an instant, of queues too. How many steps of engines.
@@ -40,7 +42,7 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// Empty: no engines share this store.
     async fn signs_of_life(&self) -> Result<Vec<SignOfLife>, Error>;
 
-    /// What one database holds, as it estimates it.
+    /// A database's content, as it estimates it.
     async fn database(&self, part: usize) -> Result<Database, Error>;
 
     /// Partitions that are on their way from one database to another, by number.
@@ -50,14 +52,14 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, Error>;
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub at: Millis,
     pub kind: EventKind,
-    /// Of what happened once it is one, whoever has noticed it; at most [`EVENT_KEY_MAX`] bytes.
+    /// An event that is noticed by several engines has the same key at each; at most [`EVENT_KEY_MAX`] bytes.
     pub key: String,
-    /// Which engine it is about, or noticed it; None: no engine did.
+    /// The engine that it concerns, or that noticed it; None: no engine.
     pub engine: Option<String>,
     /// A sentence for people.
     pub text: String,
@@ -76,7 +78,7 @@ pub struct EventQuery {
     pub since: Option<Millis>,
     /// Exclusive.
     pub until: Option<Millis>,
-    /// Go on below this number.
+    /// Continue below this number.
     pub before_id: Option<i64>,
     pub limit: usize,
 }
@@ -85,11 +87,11 @@ pub struct EventQuery {
 pub struct Sample {
     pub step_at: Millis,
     pub engine: String,
-    /// JSON; what is in it is the engines' own.
+    /// JSON, whose content the engines define.
     pub body: String,
 }
 
-/// Under what a queue is in samples.
+/// The name of a queue in samples.
 #[must_use]
 pub fn in_sample(queue: &QueueKey) -> String {
     format!("{}/{}", queue.namespace, queue.queue)
@@ -105,19 +107,19 @@ pub struct SignOfLife {
     pub has_hot: bool,
 }
 
-/// Estimates of its server; None: it gives none.
+/// Estimates of its server; None: it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     pub name: String,
     pub rows: Option<i64>,
     pub bytes: Option<i64>,
-    /// Slices of the time axis; None: it is not cut.
+    /// Slices of the time axis; None: it is not partitioned.
     pub buckets: Option<i64>,
-    /// Of these, that are wider than they should be and cannot be cut; None: nobody has looked.
+    /// How many of these are too wide and cannot be split; None: not checked yet.
     pub buckets_wide: Option<i64>,
     /// In order of time; empty: it is not cut.
     pub axis: Vec<Slice>,
-    /// How often archives of it were published; None: nothing is archived of it.
+    /// How often its archives were published; None: it is not archived.
     pub archives: Option<i64>,
 }
 
@@ -154,6 +156,6 @@ pub struct DueLook {
 pub struct DueCounts {
     /// By step, the first is 0; those without a task are left out.
     pub steps: Vec<(usize, u64)>,
-    /// As many as `limit` were counted: what is due later was not looked at.
+    /// `limit` tasks were counted: later ones were not read.
     pub is_cut: bool,
 }

@@ -1,5 +1,5 @@
-//! The one error of every back end. It says whether the work happened: a caller may repeat what did not happen,
-//! and must look before repeating what may have.
+//! The one error of every back end. It says whether the work happened: a caller may repeat work that did not
+//! happen, and must check before it repeats work that may have.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub enum Happened {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{doing}: {source}{}", match .happened { Happened::No => "", Happened::Maybe => " (it may have taken effect)" })]
 pub struct Error {
-    /// What was being done, for a log reader: "insert tasks".
+    /// The operation, for a log reader: "insert tasks".
     pub doing: &'static str,
     pub happened: Happened,
     pub source: Arc<dyn std::error::Error + Send + Sync>,
@@ -36,7 +36,8 @@ impl Error {
         Self { doing, happened: Happened::Maybe, source: Arc::from(source.into()) }
     }
 
-    /// Of what came after something that did take effect: the caller that asked for both must not be told that nothing was done.
+    /// For an error after a part that took effect: a caller that requested both must not get the answer that
+    /// nothing was done.
     #[must_use]
     pub fn after_a_change(self) -> Self {
         Self { happened: Happened::Maybe, ..self }

@@ -1,23 +1,25 @@
-//! What engines evaluate: a mark before, removed after, so that what an engine has died of is known to whoever is left. Durable;
-//! knows nothing of what it is that is evaluated, and of no task.
+//! Marks of evaluations: set before, removed after, so that the surviving engines know which subject an
+//! engine died of. Durable; does not know what is evaluated, and no task.
 
 use crate::error::Error;
 use async_trait::async_trait;
 use punctual_domain::{name::Name, time::Millis};
 use std::fmt;
 
-/// What so many engines have died of is evaluated no more.
+/// A subject that this many engines have died of is no longer evaluated.
 pub const DEATHS_MAX: usize = 2;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
-/// - **Dead is who gives no heartbeat.** A mark of an engine that lives is no death, whoever looks at the same. Where no engines
-///   share the store, all but the engine that asks are dead.
-/// - **Each its own.** Nobody removes a mark of another engine that lives, or of another turn of the same engine.
+/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **An engine without a heartbeat is dead.** A mark of a live engine is no death, whichever engine
+///   evaluates the same subject. If no engines share the store, all except the caller are dead.
+/// - **Own marks only.** No engine removes a mark of another live engine, or of another pass of the same
+///   engine.
 #[async_trait]
 pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
-    /// Marks what is about to be evaluated, but for what [`Crowd`] forbids. What stands of each afterwards, in order.
+    /// Marks subjects that are about to be evaluated, except those that [`Crowd`] forbids. Returns the
+    /// resulting marks of each, in order.
     async fn begin_evaluations(
         &self,
         pass: &EvaluationPass,
@@ -26,7 +28,7 @@ pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
         now: Millis,
     ) -> Result<Vec<SubjectMarks>, Error>;
 
-    /// Removes the marks of one turn.
+    /// Removes the marks of one pass.
     async fn end_evaluations(&self, pass: &EvaluationPass, ids: &[i64]) -> Result<(), Error>;
 
     /// Removes the marks that dead engines have left at these. How many.
@@ -37,10 +39,11 @@ pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
         engine: &str,
     ) -> Result<usize, Error>;
 
-    /// What is evaluated no more: [`DEATHS_MAX`] engines have died of each. At most `limit`.
+    /// Subjects that are set aside: [`DEATHS_MAX`] engines have died of each. At most `limit`.
     async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, Error>;
 
-    /// What dead engines have left marks at, and no engine evaluates any more: it is gone, or over. At most `limit`.
+    /// Subjects with marks of dead engines that no engine evaluates any more: deleted, or ended. At most
+    /// `limit`.
     async fn ended_subjects(&self, engine: &str, limit: usize) -> Result<Vec<(EvaluationKind, i64)>, Error>;
 
     /// Removes all marks of an engine that stops.
@@ -104,14 +107,15 @@ pub struct Subject {
 /// How many other engines may have marked the same, dead or alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crowd {
-    /// None: evaluated together with others.
+    /// No engine has died of it: evaluated together with others.
     Together,
-    /// Fewer than [`DEATHS_MAX`]: evaluated alone, so that nothing else is in flight if the engine dies of it.
+    /// Fewer than [`DEATHS_MAX`] engines have died of it: evaluated alone, so that nothing else is in flight
+    /// if the engine dies.
     Alone,
 }
 
 impl Crowd {
-    /// So many others forbid it.
+    /// This many other evaluations forbid it.
     #[must_use]
     pub const fn others_max(self) -> usize {
         match self {
@@ -121,10 +125,10 @@ impl Crowd {
     }
 }
 
-/// What stands of one subject.
+/// The marks of one subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubjectMarks {
-    /// By the turn that asked.
+    /// By the calling pass.
     pub is_marked: bool,
     /// Other engines that have marked it and are dead.
     pub died: usize,
@@ -140,6 +144,6 @@ pub struct SetAside {
     pub name: String,
     /// When the last evaluation began that an engine died of.
     pub since: Millis,
-    /// Engines that died of it.
+    /// How many engines died of it.
     pub died: usize,
 }

@@ -1,5 +1,5 @@
-//! The near future: a cache of what is due soon, that can be rebuilt from the store at any time. It decides one
-//! thing: whether a task was withdrawn before it fired, or fired before it was withdrawn.
+//! The near future: a cache of tasks that are due soon, which can be rebuilt from the store at any time. It
+//! decides one thing: whether a task was withdrawn before it fired, or fired before it was withdrawn.
 
 use crate::{ask::Ask, error::Error, ownership::Tenure};
 use async_trait::async_trait;
@@ -15,21 +15,22 @@ use punctual_domain::{
 use std::{fmt, sync::Arc};
 
 /// Promises:
-/// - **One place at a time.** An entry (told apart by id) is in `due`, or not. What is drained is in the caller's hands.
+/// - **One place at a time.** An entry (identified by id) is in `due`, or not. A drained entry is the
+///   caller's.
 /// - **One owner.** `drain` gives nothing to a term that is older than one it has seen.
-/// - **Newest fence wins.** An entry never takes the place of one with the same or a newer fence.
+/// - **Newest fence wins.** An entry never replaces one with the same or a newer fence.
 /// - **Definite withdrawal.** `withdraw` and `drain` of one entry: exactly one of them gets it.
-/// - **Bounded.** Every method does at most as much as its limit or its argument says.
+/// - **Bounded.** The work of every method is bounded by its limit or its argument.
 #[async_trait]
 pub trait Hot: Send + Sync + fmt::Debug + 'static {
-    /// Puts entries into `due`, each unless the same id is there with the same or a newer fence. An older one is replaced.
-    /// Loading twice is harmless. Answers how many were put in. What is broken in one partition is an error, and the entries of the
-    /// others are put in.
+    /// Puts entries into `due`, except those whose id exists there with the same or a newer fence. An older
+    /// one is replaced. Loading twice is harmless. Returns how many were added. A broken partition is an
+    /// error, and entries of the others are added nevertheless.
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
 
-    /// Pops what is due at or before `until` in each of these partitions, the earliest first, at most `limit` in each, which is at
-    /// most 1,000. An answer for each, in order: a failure of one keeps none of the others. A tenure of an older term than has been seen
-    /// here gets nothing.
+    /// Pops the entries due at or before `until` in each of these partitions, the earliest first, at most
+    /// `limit` in each, which is at most 1,000. One answer per partition, in order: a failure of one does not
+    /// affect the others. A tenure with an older term than one seen here gets nothing.
     async fn drain(
         &self,
         tenures: &[Tenure],
@@ -43,61 +44,64 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// How many entries there are, of all partitions.
     async fn count_due(&self) -> Result<usize, Error>;
 
-    /// What became of these partitions since this was first asked with this tenure; in order. `Lost` at the first
-    /// question, and once after each loss of a whole partition (a flush), and after each restart or failover of a server, which may
-    /// lack what was put in last: the owner loads it again. A loss of a few entries of a server that lives is not noticed here. A caller that asks with an older term than has been seen
-    /// here is told so each time, and changes nothing.
+    /// The state of these partitions since the first question with this tenure; in order. `Lost` at the first
+    /// question, once after each loss of a whole partition (a flush), and after each restart or failover of a
+    /// server, which may lack its last writes: the owner loads it again. A loss of single entries of a live
+    /// server is not noticed here. A caller with an older term than one seen here gets that answer each time,
+    /// and changes nothing.
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
 
-    /// Forgets all that is due in a partition, unless a newer term has been seen there: what is stored there is of a time that the
-    /// store has lost. From then on older terms drain nothing.
+    /// Deletes all due entries of a partition, unless a newer term has been seen there: the data dates from a
+    /// time that the store has lost. From then on older terms drain nothing.
     async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
 
-    /// What of a task's way it keeps, always the same. Makes no call.
+    /// The part of a task's path that it keeps, always the same. Makes no call.
     fn keeps(&self) -> Keeps {
         Keeps::Due
     }
 
-    /// In words, whose it is, once `is_whole` has found that it is not this store's: from then on until it is found to
-    /// be this store's again every method fails and does nothing. Asks nobody.
+    /// The owner of its data, once `is_whole` has found that this is another store's. From then on every
+    /// method fails and does nothing, until it is found to be this store's again. Makes no call.
     fn stranger(&self) -> Option<String> {
         None
     }
 
-    /// In words, why no call passes through to its servers: they have not answered a first look, must not be used by an engine, or
-    /// hold another store's entries. None: calls go through. Makes no call.
+    /// Why no call reaches its servers: they have not answered a first check, must not be used by an engine,
+    /// or have another store's entries. None: calls pass through. Makes no call.
     fn refusal(&self) -> Option<String> {
         self.stranger()
     }
 
-    /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`
-    /// may be refused, which changes nothing of what is there; every other method continues. Cheap: asked after each
-    /// thousand entries.
+    /// How full it is, in thousandths of its bound, where it is fullest; 0: it has no bound. From 1000 on
+    /// `load` may be refused, which changes none of the entries; every other method continues. Cheap: called
+    /// after each thousand entries.
     async fn fullness(&self) -> Result<u32, Error>;
 }
 
-/// What of a task's way a hot set keeps. What it does not keep, the store has.
+/// The part of a task's path that a hot set keeps. The rest is in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// What is due soon, until its owner drains it.
+    /// Tasks that are due soon, until their owner drains them.
     Due,
     /// It is always empty.
     Nothing,
 }
 
-/// What became of a partition in the hot set.
+/// The state of a partition in the hot set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wholeness {
     Whole,
-    /// What was there may be gone.
+    /// Entries may be missing.
     Lost,
-    /// This newer term has been seen: a caller that asks is out of date, or the back end that gives terms has gone back in time.
+    /// This newer term has been seen: the caller is outdated, or the back end that assigns terms was set
+    /// back.
     NewerTerm(i64),
-    /// What is kept there is not what was put there: nothing is known of it, and of the other partitions all is.
+    /// The stored data differs from what was written: the state of this partition is unknown, while the
+    /// others are unaffected.
     Broken,
 }
 
-/// What the hot set keeps of a task.
+/// A task's entry in the hot set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotEntry {
     pub place: TaskRef,
@@ -107,9 +111,10 @@ pub struct HotEntry {
     pub priority: Priority,
     pub task_id: i64,
     pub task_version: i64,
-    /// Not started by then, it is dead; `Millis::MAX`: none.
+    /// A task that has not started by then is dead; `Millis::MAX`: no deadline.
     pub deadline_at: Millis,
-    /// As the store had it when the entry was made: tells a claim from taking over a dead owner's claim.
+    /// The stored state when the entry was made: distinguishes a claim from the takeover of a dead owner's
+    /// claim.
     pub state: State,
     /// When it fired; `Millis::ZERO`: not yet.
     pub fired_at: Millis,
@@ -118,13 +123,13 @@ pub struct HotEntry {
     pub details: Arc<Details>,
 }
 
-/// What differs in length. Behind a pointer, and shared by entries that say the same: millions of entries are kept.
+/// The variable parts. Behind a pointer, and shared by equal entries, because millions of entries are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
-    /// None: the entry was written by a release that did not keep it. The row says.
+    /// None: an older release wrote the entry without it. The row has it.
     pub kind: Option<Name>,
     pub demands: Demands,
-    /// What a hand-over needs besides. None: too long to travel, or left out for want of room. The row says.
+    /// Further data for a hand-over. None: too long to travel, or omitted for lack of room. The row has it.
     pub ask: Option<Arc<Ask>>,
 }
 
@@ -185,12 +190,12 @@ pub enum Withdrawn {
     Absent,
 }
 
-/// How much is to be popped, and how it is chosen.
+/// How many entries are popped, and how they are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Admission {
     pub limit: usize,
     pub chooser: Chooser,
-    /// What the choices are drawn from.
+    /// The seed of the random choices.
     pub seed: u32,
 }
 
@@ -202,15 +207,15 @@ impl Admission {
     }
 }
 
-/// Why something is parked: what it waits for.
+/// Why a task is parked: what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ParkReason {
     /// A slot, or the rate, of this `concurrency_key`.
     Key(String),
-    /// A slot for what is tried again.
+    /// A slot for retries.
     Retries,
     /// An executor with a version in this range.
     Version(String),
-    /// An executor that takes tasks of this kind, where one asked that takes only others.
+    /// An executor that takes tasks of this kind; an executor that asked takes only other kinds.
     Kind(String),
 }

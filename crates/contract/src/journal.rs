@@ -1,5 +1,6 @@
-//! A journal of one engine, on its own machine: what was acknowledged, and what was handed over, while the store did not answer.
-//! Knows nothing of what its records mean: they are bytes under the key of an attempt. Must not be asked for anything that the store can answer.
+//! A journal of one engine, on its own machine: acknowledged outcomes, and hand-overs, while the store did
+//! not answer. Does not know what its records mean: they are bytes under the key of an attempt. Must not be
+//! asked for anything that the store can answer.
 
 use async_trait::async_trait;
 use std::fmt;
@@ -12,7 +13,8 @@ pub struct AttemptKey {
 }
 
 impl AttemptKey {
-    /// Of the record that says who has the attempt: beside the record of its outcome. Fences are never negative, and this one is.
+    /// The key of the record that names the attempt's holder, beside the record of its outcome. Fences are
+    /// never negative, and this one is.
     #[must_use]
     pub const fn of_hand_over(self) -> Self {
         Self { task: self.task, fence: !self.fence }
@@ -24,7 +26,7 @@ impl AttemptKey {
     }
 }
 
-/// What is to be kept.
+/// A record to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
     pub key: AttemptKey,
@@ -41,7 +43,7 @@ pub struct KeptRecord {
     pub body: Vec<u8>,
 }
 
-/// What became of one new record.
+/// The result for one new record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendResult {
     /// It is durable.
@@ -59,7 +61,7 @@ pub enum JournalError {
          report again later, or raise journal.max_mib"
     )]
     Full { bytes: u64, bytes_max: u64, asked: u64 },
-    /// Nothing of the call is kept.
+    /// No record of the call is kept.
     #[error("the journal of outcomes cannot be written: {0}; report again later")]
     Unwritable(String),
     #[error("the journal of outcomes cannot be read: {0}")]
@@ -70,30 +72,33 @@ pub enum JournalError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalSize {
     pub records: u64,
-    /// Of what waits.
+    /// Of the waiting records.
     pub bytes: u64,
     pub bytes_max: u64,
 }
 
 /// Promises:
-/// - **Durable.** `keep` answers after the records are synced; calls at one time share a sync. What was refused is not found by a
-///   later start, unless the medium failed while it was revoked: then it may be, and nobody was told that it is kept.
-/// - **Once.** Of one attempt there is one record, the first.
-/// - **In order.** `waiting` answers the oldest first.
-/// - **Forgotten late.** What is `done` may be found again by a later start: whoever applies records does so by their fence.
+/// - **Durable.** `keep` answers after the records are synced; concurrent calls share a sync. A later start
+///   does not find a refused record, unless the medium failed while it was withdrawn: then it may, although
+///   it was never acknowledged.
+/// - **Once.** Each attempt has one record, the first.
+/// - **In order.** `waiting` returns the oldest first.
+/// - **Forgotten late.** A later start may find records again that are `done`: they are applied under their
+///   fence.
 /// - **Bounded.** More bytes than the bound are refused with `Full`.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug + 'static {
-    /// All of them or none; answers stand in the order of the records.
+    /// All of them or none; answers are in the order of the records.
     async fn keep(&self, records: Vec<NewRecord>) -> Result<Vec<AppendResult>, JournalError>;
 
-    /// What is not done, after a number, up to about so many bytes, and one record at least, if there is one.
+    /// Records that are not done, after a number, up to about `bytes`, and at least one record, if there is
+    /// one.
     async fn waiting(&self, after: u64, bytes: usize) -> Result<Vec<KeptRecord>, JournalError>;
 
     /// These are applied, or will never count.
     async fn done(&self, numbers: Vec<u64>);
 
-    /// What journals have left beside this one whose engines are gone comes into this one. How many records.
+    /// Moves the records of journals of ended engines in the same directory into this one. Returns how many.
     async fn take_over(&self) -> Result<usize, JournalError>;
 
     /// The digest of the record of an attempt that is not done. Asks memory.

@@ -1,23 +1,26 @@
-//! Labels that queues declare (`domain::settings::QueueSettings::indexed_labels`), so that tasks are found by them in any
-//! crowd. Which are declared is a setting; what stood before it was declared is entered in batches, by the service that runs them.
+//! Labels that queues declare (`domain::settings::QueueSettings::indexed_labels`), so that tasks are found by
+//! them among any number. The declaration is a setting; earlier tasks are indexed in batches, by the service
+//! that runs them.
 
 use crate::error::Error;
 use async_trait::async_trait;
 use punctual_domain::name::QueueKey;
 
 /// Promises:
-/// - **With the task.** From the answer to the save that declares it, every task of the queue that is inserted or replaced with
-///   the label is found by it when it is stored, whoever stores it and whatever that engine knows of the settings.
-/// - **Whole or not at all.** A search uses the index only where every task that it could find is entered; otherwise it walks.
-/// - **Bounded.** A batch looks at no more tasks than its limit, and is one short transaction.
-/// - **Again.** A batch can be repeated, by anybody and beside others.
+/// - **With the task.** After the answer to the save that declares a label, every task of the queue that is
+///   inserted or replaced with it is indexed when stored, whichever engine stores it, even one that does not
+///   know the setting yet.
+/// - **Whole or not at all.** A search uses the index only if every possible result is indexed; otherwise it
+///   walks.
+/// - **Bounded.** A batch reads at most `limit` tasks, and is one short transaction.
+/// - **Again.** Any engine may repeat a batch, also concurrently.
 #[async_trait]
 pub trait LabelStore: Send + Sync {
-    /// What is declared, and how far each is, part by part.
+    /// The declared labels, and the progress of each, for each database.
     async fn label_indexes(&self) -> Result<Vec<LabelIndex>, Error>;
 
-    /// One batch of one part: enters tasks that stood before their label was declared. How many ids it passed over; 0: there is
-    /// nothing left to do.
+    /// One batch in one database: indexes tasks that were inserted before their label was declared. Returns
+    /// how many ids it examined; 0: nothing is left.
     async fn index_labels_in(&self, part: usize, limit: usize) -> Result<usize, Error>;
 }
 
@@ -27,14 +30,14 @@ pub struct LabelIndex {
     pub part: usize,
     pub queue: QueueKey,
     pub label: String,
-    /// Tasks that stood when it was declared have ids below this.
+    /// Tasks that existed when it was declared have ids below this.
     pub begun_id: i64,
-    /// Of those, the ones below this are still to be entered; None: it is whole.
+    /// Of those, the ones below this are not indexed yet; None: it is complete.
     pub below_id: Option<i64>,
 }
 
 impl LabelIndex {
-    /// Of the tasks that stood when it was declared, as far as their ids say.
+    /// The percentage of the earlier tasks that is indexed, estimated from their ids.
     #[must_use]
     pub fn percent(&self) -> u8 {
         let Some(below) = self.below_id else { return 100 };

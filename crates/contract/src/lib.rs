@@ -1,6 +1,6 @@
-//! What the engine asks of store, hot set, bus and clock. Each promise is in prose on its trait and has a
-//! case in the testkit's conformance suite; a back end is right when it passes that suite, and nothing else
-//! is promised. Holds no logic and no back end.
+//! The contracts of store, hot set, bus and clock with the engine. Each promise is in prose on its trait and
+//! has a case in the testkit's conformance suite; a back end is correct if it passes that suite, and nothing
+//! else is promised. Contains no logic and no back end.
 
 pub mod access;
 pub mod ask;

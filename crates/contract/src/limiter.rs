@@ -1,6 +1,6 @@
-//! How many attempts may be in flight, and how fast they may start. A slot is not a number that is counted up and down:
-//! it is a member, an attempt with the scopes that it holds, so that it cannot drift, says who has it, and is given up
-//! once however often that is said. The store has the truth; what is here can be rebuilt from its leases.
+//! How many attempts may be in flight, and how fast they may start. A slot is not a counter but a member: an
+//! attempt with the scopes that it holds. So it cannot drift, names its holder, and is released once however
+//! often that is requested. The store has the truth; this can be rebuilt from its leases.
 
 use crate::error::Error;
 use async_trait::async_trait;
@@ -8,64 +8,66 @@ use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, settings::R
 use std::fmt;
 
 /// Promises:
-/// - **Never above.** `grant` leaves no scope with more members than the limit that the wish names for it, any other that
-///   grants at the same time.
-/// - **All or nothing.** A wish gets a place in all of its scopes and a start from all of its rates, or none of either.
-/// - **Once.** A member that holds a place already is granted again without cost. It holds it anew from then on: whoever was
-///   granted it before cannot `retract` it any more.
-/// - **Never over the rate.** From a rate come at most its burst and what the rate brings, in any stretch of time. Where
-///   engines share a limiter it has one clock for all of them, so that it does not matter how theirs differ.
-/// - **Never by time.** A place is given up by `release` and `retract` and by nothing else. `until` only says when to look.
-/// - **Whole or nothing.** What has lost members, or may have (another server answers, or the same one after a restart),
-///   knows it, and grants nothing until `make_whole`.
-/// - **Bounded.** Every method does at most as much as its arguments say.
-/// - **Nothing rests on demands.** They are what engines tell each other so as to share alike; one that is not learned of for
-///   `DEMANDS_KNOWN_MS` is forgotten, and a loss of all members may take them along.
+/// - **Never above.** `grant` leaves no scope with more members than the limit that the request names for it,
+///   even with concurrent grants.
+/// - **All or nothing.** A request gets a slot in all of its scopes and a start from all of its rates, or
+///   none at all.
+/// - **Once.** A member that already holds a slot is granted again without cost. The slot then counts from
+///   the new grant: the earlier grantee cannot `retract` it any more.
+/// - **Never over the rate.** In any period, a rate grants at most its burst plus its starts in that period.
+///   Engines that share a limiter use one clock, so differences between theirs do not matter.
+/// - **Never by time.** Only `release` and `retract` free a slot. `until` only says when to check it.
+/// - **Whole or nothing.** A limiter that has lost members, or may have (another server answers, or the same
+///   one after a restart), notices it, and grants nothing until `make_whole`.
+/// - **Bounded.** The work of every method is bounded by its arguments.
+/// - **Nothing depends on demands.** Engines exchange them to compute equal shares; a demand that is not
+///   repeated within `DEMANDS_KNOWN_MS` is dropped, and a loss of all members may include them.
 #[async_trait]
 pub trait Limiter: Send + Sync + fmt::Debug + 'static {
-    /// One answer a wish, in order; an earlier one is served before a later one. `now` on the engine's own clock.
+    /// One answer per request, in order; earlier requests are served first. `now` is the engine's own clock.
     async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error>;
 
-    /// What could be granted now to wishes with just these limits and rates: so that no more is taken than can go.
+    /// How many requests with just these limits and rates could be granted now, so that no more are taken
+    /// than can start.
     async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error>;
 
-    /// Gives places up. One answer a member, in order: what it held, if it did.
+    /// Releases slots. One answer per member, in order: what it held, if anything.
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error>;
 
-    /// Takes back grants that nothing has come of: each by when it was granted. One answer each, as `release`; who has been
-    /// granted again since, or holds nothing, keeps what it has.
+    /// Revokes unused grants, each identified by its time. One answer each, as `release`. A member that has
+    /// been granted again since, or holds nothing, is unchanged.
     async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error>;
 
-    /// Says anew when to look at members; who holds nothing is passed over.
+    /// Sets new times at which to check members; those that hold nothing are skipped.
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error>;
 
-    /// These hold places, whatever the limits say: they are in flight. Takes the place of what a member held.
+    /// These hold slots, regardless of the limits: they are in flight. Replaces what a member held.
     async fn restore(&self, held: Vec<Held>) -> Result<(), Error>;
 
-    /// Members to be looked at by `until`, in that order, without the first `skip`.
+    /// Members to check by `until`, in that order, without the first `skip`.
     async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error>;
 
-    /// What these hold, in any order; who holds nothing is left out.
+    /// What these hold, in any order; members that hold nothing are left out.
     async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error>;
 
-    /// Who holds a scope: how many, and the first of them.
+    /// The holders of a scope: their number, and the first of them.
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error>;
 
     /// How many members each of these scopes has, in order.
     async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error>;
 
-    /// Says what one engine has lately seen asked for, in the place of what it said before. Answers what each engine has
-    /// said within `DEMANDS_KNOWN_MS`, this one's too, in no order; several engines may speak of one queue.
+    /// Stores one engine's recent demands, replacing its earlier ones. Returns the demands of all engines
+    /// within `DEMANDS_KNOWN_MS`, including this one's, in no order; several engines may report one queue.
     async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error>;
 
     /// Whether it has all its members. Not at first, and not after it has lost them.
     async fn is_whole(&self) -> Result<bool, Error>;
 
-    /// All that is in flight is about to be restored. Changes nothing where all members are there.
+    /// All attempts in flight are about to be restored. Changes nothing if no member is missing.
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error>;
 
-    /// All that is in flight has been restored since `begin_anew`. False: something was lost again, or another has
-    /// begun after that; nothing is changed.
+    /// All attempts in flight have been restored since `begin_anew`. False: members were lost again, or
+    /// another engine has begun after that; nothing is changed.
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
 
@@ -75,8 +77,8 @@ pub trait LimiterState: Send + Sync + fmt::Debug + 'static {
     /// The stored value. `known`: a version whose value need not be read again.
     async fn read(&self, known: i64) -> Result<StoredState, Error>;
 
-    /// Replaces the value of `version` by this one, whose version is the next. False: the stored version is another, and nothing
-    /// is changed.
+    /// Replaces the value of `version` by this one, whose version is the next. False: the stored version
+    /// differs, and nothing is changed.
     async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error>;
 }
 
@@ -85,27 +87,27 @@ pub trait LimiterState: Send + Sync + fmt::Debug + 'static {
 pub struct StoredState {
     /// From 0 on.
     pub version: i64,
-    /// What the clock of the store shows.
+    /// The store's clock.
     pub now: Millis,
-    /// Empty: none was written yet. None: it is known.
+    /// Empty: none was written yet. None: the caller has it.
     pub value: Option<Vec<u8>>,
 }
 
-/// How long what an engine has said of demands is known.
+/// How long an engine's demands are valid.
 pub const DEMANDS_KNOWN_MS: i64 = 5_000;
 
-/// What an engine has seen of one queue that counts for limits which queues share.
+/// An engine's observation of a queue that counts for shared limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     pub queue: QueueKey,
-    /// Executors asked for its tasks and were deferred by a limit, or by a rate.
+    /// Executors requested its tasks and were deferred by a limit, or by a rate.
     pub short_of_slots: bool,
     pub short_of_starts: bool,
     /// Attempts that it let start, in a thousand seconds.
     pub starts_per_ks: u64,
 }
 
-/// One who restores members. No other has the same number.
+/// An engine that restores members. No other has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebuilding(pub u64);
 
@@ -134,7 +136,7 @@ pub struct Flowing {
 pub struct SlotRequest {
     pub member: Member,
     pub place: TaskRef,
-    /// When to look whether it is still in flight.
+    /// When to check whether it is still in flight.
     pub until: Millis,
     /// Scopes that it counts for without a limit have `u32::MAX`.
     pub limits: Vec<Limit>,
@@ -146,7 +148,7 @@ pub enum Verdict {
     Granted,
     /// The first of its scopes that is full.
     Blocked(Scope),
-    /// The first of its rates that has no start left, and how long until it has; None: never.
+    /// The first of its rates without a start, and how long until it has one; None: never.
     Throttled {
         scope: Scope,
         wait_ms: Option<i64>,
@@ -155,7 +157,7 @@ pub enum Verdict {
     NotWhole,
 }
 
-/// A member with what it holds.
+/// A member with the scopes that it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub member: Member,
@@ -168,7 +170,7 @@ pub struct Held {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     pub free: usize,
-    /// What is in the way of more.
+    /// What prevents more.
     pub bound: Option<Verdict>,
 }
 

@@ -1,6 +1,6 @@
-//! The deletion of all that a namespace holds, in small batches. That it is being deleted, and hence takes nothing new, is a
-//! setting (`domain::settings::Deletion`); who passes through its batches, and when it is over, is the engine's. And the deletion
-//! of single finished tasks.
+//! The deletion of a namespace's contents, in small batches; and of single finished tasks. That a namespace
+//! is being deleted, and so accepts nothing new, is a setting (`domain::settings::Deletion`). The engine runs
+//! the batches, and decides when they have ended.
 
 use crate::{error::Error, store::Applied};
 use async_trait::async_trait;
@@ -12,18 +12,18 @@ use punctual_domain::{
 };
 
 /// Promises:
-/// - **Bounded.** A batch looks at no more tasks than its limit, and is one short transaction.
+/// - **Bounded.** A batch reads at most `limit` tasks, and is one short transaction.
 /// - **Of this namespace only.** Nothing of any other is touched, whatever its name begins with.
-/// - **Accounted for.** Tasks that are deleted are so in the account, in the transaction that deletes them.
-/// - **Again.** A batch can be repeated, by anybody and beside others: what is gone is passed over.
+/// - **Accounted for.** The transaction that deletes tasks also updates the account.
+/// - **Again.** Any engine may repeat a batch, also concurrently: deleted tasks are skipped.
 #[async_trait]
 pub trait NamespaceStore: Send + Sync {
     /// Deletes tasks of a namespace in one part of the store, whatever their state, with their histories, payloads and ids;
     /// and the answers that are kept there under its idempotency keys.
     async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, Error>;
 
-    /// Deletes what else is known of a namespace: executors, and the history of what was set for its queues. At most `limit`
-    /// rows of each; how many. Not what is set.
+    /// Deletes a namespace's other data: executors, and the history of its queues' settings. At most `limit`
+    /// rows of each; returns how many. Leaves current settings.
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error>;
 
     /// Deletes finished tasks with their histories, payloads and ids, each if it is in this state with this fence; one that
@@ -47,7 +47,7 @@ pub struct DeleteTasks {
     pub namespace: Name,
     /// Inclusive; None: from the beginning.
     pub from: Option<TaskPosition>,
-    /// Most tasks that are looked at, and most answers that are deleted.
+    /// The most tasks that are read, and the most answers that are deleted.
     pub limit: usize,
     /// Those that executors are at, too. Otherwise their executors are asked to stop: they learn it with their next heartbeat.
     pub in_flight: bool,
@@ -75,7 +75,7 @@ pub struct DeletedTasks {
     /// Those that executors are at, which were left, and asked to stop.
     pub in_flight: Vec<TaskRef>,
     pub replies: usize,
-    /// Where the next batch continues; None: to the end.
+    /// Where the next batch continues; None: the end was reached.
     pub next: Option<TaskPosition>,
 }
 

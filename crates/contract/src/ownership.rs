@@ -1,5 +1,6 @@
-//! Who works on which partition, when several engines share the work. It makes waking and wheels cheap; correctness
-//! never rests on it: claims are atomic, terms fence zombies, the store decides.
+//! Which engine works on which partition, if several engines share the work. It makes waking and wheels
+//! cheap; correctness never depends on it: claims are atomic, terms fence outdated engines, the store
+//! decides.
 
 use crate::{
     error::Error,
@@ -14,17 +15,17 @@ use punctual_domain::{
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 /// Promises:
-/// - **One owner.** A partition has at most one owner whose lease has not ended.
+/// - **One owner.** A partition has at most one owner with an unexpired lease.
 /// - **Terms ascend.** Each change of owner gives the partition a higher term; renewing keeps it.
-/// - **One clock.** Leases are compared on the keeper's clock; those of the engines do not matter.
-/// - **Said.** What was lost is an answer, never an error.
+/// - **One clock.** Leases are compared on the keeper's clock; the engines' clocks do not matter.
+/// - **Said.** A loss is an answer, never an error.
 #[async_trait]
 pub trait Ownership: Send + Sync + fmt::Debug + 'static {
-    /// A heartbeat of `engine`, good for `ttl`, with what it says of itself. Answers all live engines, sorted by name.
+    /// A heartbeat of `engine`, valid for `ttl`, with its report. Returns all live engines, sorted by name.
     async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error>;
 
-    /// Takes those partitions that are free, whose lease has ended, or that `engine` owns already (then the term
-    /// stays), for `ttl`. One answer a partition, in order; None: another owns it.
+    /// Acquires the partitions that are free, whose lease has expired, or that `engine` already owns (then
+    /// the term stays), for `ttl`. One answer per partition, in order; None: another engine owns it.
     async fn acquire(
         &self,
         engine: &str,
@@ -35,26 +36,28 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// Makes leases last `ttl` from now. One answer a tenure, in order; false: it is lost.
     async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error>;
 
-    /// Gives partitions that `engine` holds by these tenures a term above `above`, where theirs is not: the hot set has
-    /// seen newer terms, because this back end was restored or has lost its last writes. One answer a tenure, in order;
-    /// None: it is lost. The engine that does not hold a partition raises nothing.
+    /// Gives partitions that `engine` holds by these tenures a term above `above`, unless theirs is higher:
+    /// the hot set has seen newer terms, because this back end was restored or has lost its last writes. One
+    /// answer per tenure, in order; None: it is lost. An engine that does not hold a partition raises
+    /// nothing.
     async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error>;
 
-    /// Ends leases at once, so that others need not wait for their end. What is not held any more is passed over.
+    /// Ends leases immediately, so that others need not wait for their end. Partitions that are no longer
+    /// held are skipped.
     async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error>;
 
     /// `engine` stops: it is not among the live any more.
     async fn leave(&self, engine: &str) -> Result<(), Error>;
 
-    /// What the keeper's clock shows, in one short round trip: the time that all engines agree by. None: it has none beside the
-    /// engine's own.
+    /// The keeper's clock, in one short round trip: the time on which all engines agree. None: it has no
+    /// clock besides the engine's own.
     async fn now(&self) -> Result<Option<Millis>, Error>;
 
     /// Every partition that ever had an owner, in order.
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
 }
 
-/// What an engine says of itself with a heartbeat.
+/// An engine's report in its heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Says {
     /// The hot set answers it.
@@ -70,12 +73,12 @@ impl Default for Says {
     }
 }
 
-/// An engine that is alive, as it last said.
+/// A live engine, as of its last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
     pub engine: String,
     pub has_hot: bool,
-    /// As `Says::without`. None: it is of a release that does not say.
+    /// As `Says::without`. None: its release does not report it.
     pub without: Option<Vec<usize>>,
 }
 
@@ -109,24 +112,25 @@ pub struct Owner {
     pub left: Duration,
 }
 
-/// What one engine tells the others, so that they need not look so often. Promises nothing: the engine that rests on it looks
-/// at an interval all the same. A signal may reach its sender too.
+/// Signals between engines, so that they need not poll so often. They promise nothing: a receiver that
+/// depends on them also looks at an interval. A signal may also reach its sender.
 #[async_trait]
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
-    /// Returns the engines that have not heard what is for them alone, as far as the bus can tell: they do not listen.
+    /// Returns the engines that have not received signals for them alone, as far as the bus can tell: they do
+    /// not listen.
     async fn announce(&self, signals: Vec<Signal>) -> Result<Vec<String>, Error>;
 
-    /// Whose end this is: from its next `next` on it hears what is for this engine alone. Makes no call.
+    /// Names this engine: from its next `next` on it receives signals for this engine alone. Makes no call.
     fn belongs_to(&self, _engine: &str) {}
 
-    /// Waits for the next signals from any engine: for all engines, or for this one; others may be among them. An error means that some may have been missed; the next call
-    /// listens again.
+    /// Waits for the next signals: for all engines, or for this one; others may be included. An error means
+    /// that some may have been missed; the next call listens again.
     async fn next(&self) -> Result<Vec<Signal>, Error>;
 
-    /// This engine listens no more: what is for it alone comes back to its sender.
+    /// This engine stops listening: signals for it alone are reported to their senders as not received.
     async fn close(&self) {}
 
-    /// A caller that waits for a signal looks after this without one: it may have been lost.
+    /// A caller that waits for a signal looks after this time without one: it may have been lost.
     fn look_after(&self) -> Duration {
         Duration::from_millis(250)
     }
@@ -136,13 +140,14 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
 pub enum Signal {
     /// Something was loaded into the hot set that is due at this time.
     Due { partition: Partition, due_at: Millis },
-    /// This engine hears demands, and says so each second.
+    /// This engine receives demands, and repeats this each second.
     Hello { engine: String },
-    /// Executors at this engine take so many tasks of the queue.
+    /// Executors at this engine accept this many tasks of the queue.
     Wanted { engine: String, queue: QueueKey, places: usize },
-    /// Tasks of this queue wait at this engine, and no executor takes them there.
+    /// Tasks of this queue wait at this engine without an executor.
     Ready { engine: String, queue: QueueKey },
-    /// At this engine attempts have ended, and so many places of a queue are free: of one lane of it, or of all its tasks.
+    /// Attempts have ended at this engine, and this many slots of a queue are free: of one lane, or of all
+    /// its tasks.
     Freed { engine: String, queue: QueueKey, lane: Option<ParkReason>, places: usize },
     /// For one engine: `Demand::to`.
     Demand(Box<Demand>),
@@ -166,7 +171,7 @@ impl Signal {
     }
 }
 
-/// An executor that waits at one engine asks for tasks that wait at another.
+/// A request of an executor that waits at one engine, for tasks that wait at another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     pub to: String,
@@ -174,20 +179,20 @@ pub struct Demand {
     /// The answer names it.
     pub number: u64,
     pub queue: QueueKey,
-    /// How many tasks it takes.
+    /// How many tasks it accepts.
     pub places: usize,
     pub lease_ms: i64,
     pub executor: String,
-    /// Of its handlers. None: it takes only tasks that demand none.
+    /// The version of its handlers. None: it takes only tasks that demand none.
     pub version: Option<String>,
     /// None: tasks of any kind.
     pub kinds: Option<BTreeSet<Name>>,
-    /// How many tasks the executor holds at most. None: it does not say.
+    /// How many tasks the executor holds at most. None: unknown.
     pub bound: Option<u32>,
 }
 
-/// The answer to a demand: tasks that may go now. The engine that asked has the store lease them. Or tasks whose time has not come, for
-/// an engine that has said that its executors take some.
+/// The answer to a demand: tasks that may start now. The requesting engine has the store lease them. Or
+/// unfired tasks, for an engine that announced that its executors accept some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
     pub to: String,
@@ -195,13 +200,13 @@ pub struct Passed {
     pub number: u64,
     pub queue: QueueKey,
     pub entries: Vec<HotEntry>,
-    /// When the limiter granted each of them its places, as it was told. None: they need none.
+    /// The instant that the limiter was given when it granted their slots. None: they need none.
     pub granted_at: Option<Millis>,
     /// More of the queue wait there.
     pub has_more: bool,
 }
 
 impl Passed {
-    /// The number of tasks whose time has not come: no demand has it.
+    /// The number for unfired tasks: no demand has it.
     pub const AHEAD: u64 = 0;
 }

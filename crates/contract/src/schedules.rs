@@ -1,5 +1,5 @@
-//! Schedules: their documents, how far each has come, and the history of their runs. Durable; knows no task but by its
-//! reference, and decides nothing about time: what is due is said by `wake_at`, which whoever plans has set.
+//! Schedules: their documents, progress, and the history of their runs. Durable; knows tasks only by their
+//! references, and decides nothing about time: a schedule is due at `wake_at`, which the planner sets.
 
 use crate::{error::Error, evaluations::EvaluationStore, identity::IdentityStore, store::Applied};
 use async_trait::async_trait;
@@ -9,17 +9,19 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// Schedules are spread over so many slots; engines share slots, not schedules.
+/// Schedules are spread over this many slots; engines share slots, not schedules.
 pub const SLOTS: u8 = 32;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
-/// - **Compared.** Whatever changes a schedule names the `step` that it was decided on, and grows it: of two who decide on
-///   the same step one is applied, and the other is told `Lost` and has changed nothing.
-/// - **With its runs.** The runs of an advance are there if it is applied, and those that it revokes are cancelled, in the same
-///   transaction, and not otherwise.
-/// - **Only what is due.** What `due_schedules` costs grows with what it answers, not with the schedules that there are.
+/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Compared.** Every change of a schedule names the `step` that it was decided on, and increments it: of
+///   two callers that decide on the same step, one change is applied, and the other caller gets `Lost` and
+///   has changed nothing.
+/// - **With its runs.** If an advance is applied, its runs are stored, and those that it revokes are
+///   cancelled, in the same transaction; otherwise none is.
+/// - **Only what is due.** The cost of `due_schedules` grows with its result, not with the number of
+///   schedules.
 #[async_trait]
 pub trait ScheduleStore: IdentityStore + EvaluationStore {
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Error>;
@@ -32,14 +34,14 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
         limit: usize,
     ) -> Result<Vec<StoredSchedule>, Error>;
 
-    /// Stores a document, with a revision that is higher than that of any change of any schedule before. None: it does not
-    /// stand as expected, and nothing has changed.
+    /// Stores a document, with a higher revision than any earlier change of any schedule. None: the stored
+    /// schedule is not as expected, and nothing has changed.
     async fn save_schedule(&self, save: SaveSchedule, now: Millis) -> Result<Option<StoredSchedule>, Error>;
 
     /// Forgets a schedule; its runs are forgotten with time.
     async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, Error>;
 
-    /// Those whose `wake_at` has come, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    /// Those whose `wake_at` has passed, the longest ago first, at most `limit`. `slots`: bit n for slot n.
     async fn due_schedules(
         &self,
         slots: u32,
@@ -53,11 +55,12 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
     /// Moves schedules on, each by itself; answers in order.
     async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, Error>;
 
-    /// Says what came of runs that are created and not settled. One that is settled, or not there, stays as it is.
+    /// Records the results of created, unsettled runs. A run that is settled, or does not exist, is
+    /// unchanged.
     async fn record_runs(&self, runs: Vec<RecordRun>) -> Result<(), Error>;
 
-    /// Runs of any schedule, or those that older documents of one have planned, that were created, or put off, before an
-    /// instant and never settled, with their schedule; the oldest first.
+    /// Runs that were created, or postponed, before an instant and never settled, with their schedule; the
+    /// oldest first. Of any schedule, or those that older documents of one schedule planned.
     async fn unsettled_runs(
         &self,
         of: Option<OlderDocuments>,
@@ -65,17 +68,18 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, Error>;
 
-    /// Runs that cannot be settled now stand behind all others from then on. One that is settled, or not there, stays as it is.
+    /// Moves runs that cannot be settled now behind all others. A run that is settled, or does not exist, is
+    /// unchanged.
     async fn put_off_runs(&self, runs: Vec<RunKey>, now: Millis) -> Result<(), Error>;
 
-    /// Runs of one schedule, the latest instant first. What is stored under one instant is never torn apart, so that a page may
-    /// be a little longer than `limit`.
+    /// Runs of one schedule, the latest instant first. Runs of one instant are never split, so a page may be
+    /// slightly longer than `limit`.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error>;
 
-    /// What became of the tasks of created runs, in order.
+    /// The tasks of created runs, in order.
     async fn run_tasks(&self, runs: Vec<RunKey>) -> Result<Vec<RunTask>, Error>;
 
-    /// Created runs that have no task, or none any more: they have this outcome from then on.
+    /// Created runs that have no task, or no longer have one: they get this outcome.
     async fn withdraw_runs(&self, runs: Vec<RunKey>, outcome: Outcome, reason: &str) -> Result<(), Error>;
 
     /// Deletes runs that were created before an instant, in one bounded batch. How many.
@@ -123,7 +127,7 @@ pub struct SaveSchedule {
     pub schedule: Schedule,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
-    /// The step that it was decided on; None: there is no such schedule.
+    /// The step that it was decided on; None: the schedule does not exist.
     pub expected: Option<i64>,
     pub by: String,
 }
@@ -146,7 +150,8 @@ pub struct TakesBack {
     pub reason: String,
 }
 
-/// One line of history. Said again for the same instant, kind, revision and outcome, it is the one that stands.
+/// One line of history. If it is repeated with the same instant, kind, revision and outcome, the existing
+/// line stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {
     pub kind: RunKind,
@@ -154,10 +159,11 @@ pub struct NewRun {
     pub execute_at: Millis,
     /// Of the document that it was made by.
     pub revision: i64,
-    /// Of its task. None: an older program has decided it, and the name of its task follows from the revision.
+    /// The version of its task. None: an older program decided the run, and its task's name is derived from
+    /// the revision.
     pub version: Option<i64>,
     pub number: u64,
-    /// Created: its task is to be made, and it is not settled before that.
+    /// Created: its task must be made, and it is unsettled until then.
     pub outcome: Outcome,
     pub reason: Option<String>,
 }
@@ -175,7 +181,7 @@ pub struct RecordRun {
     pub key: RunKey,
     /// The reference of its task.
     pub task_ref: String,
-    /// What is to be said of it; None: what stands.
+    /// The new note; None: the existing one.
     pub note: Option<String>,
 }
 
@@ -189,7 +195,7 @@ pub struct Run {
     pub outcome: Outcome,
     pub reason: Option<String>,
     pub task_ref: Option<String>,
-    /// Its task was made; true for what is not created.
+    /// Its task was made; true for runs that are not created.
     pub is_recorded: bool,
     pub created_at: Millis,
 }
@@ -199,9 +205,9 @@ pub struct Run {
 pub enum RunTask {
     /// The reference of its task.
     Made(String),
-    /// It is in the history, and its task is to be made.
+    /// It is in the history, and its task must be made.
     Owed,
-    /// There is no such run: it is forgotten, or was revoked.
+    /// The run does not exist: it was deleted, or revoked.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! What was set for queues, namespaces and everything: durable, numbered, with the history of every change. A pause is a
-//! setting that the store itself holds to: `Store::dispatch` refuses what is paused.
+//! Settings of queues, namespaces and the installation: durable, numbered, with the history of every change.
+//! The store itself enforces a pause: `Store::dispatch` refuses tasks of paused queues.
 
 use crate::error::Error;
 use async_trait::async_trait;
@@ -11,9 +11,9 @@ use punctual_domain::{
 /// Promises:
 /// - **Numbered.** Each change of any setting has a revision, higher than all before it.
 /// - **Recorded.** Each change leaves a line of history in its own transaction.
-/// - **A pause holds.** When a save with a pause has been answered, no `dispatch` that ends later starts a task of that
-///   queue, regardless of the caller, and whatever it knows, until a save without the pause is made.
-/// - **No half.** A save that failed with `Maybe` may hold in part, and comes into force by itself.
+/// - **A pause holds.** After a save with a pause was answered, no `dispatch` that ends later starts a task
+///   of that queue, whichever engine calls and whatever it knows, until a save without the pause.
+/// - **No half.** A save that failed with `Maybe` may be applied in part, and is completed by itself.
 #[async_trait]
 pub trait SettingStore: Send + Sync {
     /// The number of the last change; 0: nothing was ever set. Cheap.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub all: Vec<StoredSetting>,
 }
 
-/// What is set for a scope.
+/// The setting of a scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredSetting {
     pub scope: Scope,
@@ -54,18 +54,18 @@ pub struct StoredSetting {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaveSetting {
     pub scope: Scope,
-    /// None: removed. What is not set is not removed, and leaves no line.
+    /// None: remove it. Removing a missing setting does nothing, and leaves no line.
     pub setting: Option<Setting>,
-    /// Only if this is the revision that stands; 0: only if nothing is set.
+    /// Only if this is the current revision; 0: only if nothing is set.
     pub expected: Option<i64>,
     pub by: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// By this revision; 0: there was nothing to remove.
+    /// The new revision; 0: there was nothing to remove.
     Done(i64),
-    /// Another revision stands; 0: nothing is set.
+    /// The current revision is another; 0: nothing is set.
     Conflict(i64),
 }
 

@@ -1,5 +1,5 @@
-//! The durable truth. What it has acknowledged survives any crash; every change of state is decided here, by a
-//! statement that names the states it may leave (`domain::state`) and the fence it believes in.
+//! The durable truth. Acknowledged work survives any crash. Every change of state is decided here, by a
+//! statement that names the expected states (`domain::state`) and the expected fence.
 
 mod attempt;
 mod change;
@@ -33,9 +33,9 @@ use std::fmt;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever becomes of the caller: dropping the future does not undo
-///   half of it. Each item of a batch takes effect wholly or not at all.
-/// - **In order.** Results stand in the order of what was asked.
+/// - **Whole.** A unit of work runs to its end whatever happens to the caller: dropping the future does not
+///   undo half of it. Each item of a batch takes effect wholly or not at all.
+/// - **In order.** Results are in the order of the request.
 /// - **Said.** A lost race is an answer (`Lost`), never an error. An error says whether it may have happened.
 /// - **Recorded.** Every move appends one history line in the same statement.
 /// - **No clock.** `now` is an argument.
@@ -43,11 +43,11 @@ use std::fmt;
 pub trait Store:
     SettingStore + LabelStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
 {
-    /// Stores new tasks; what is stored under the same id is treated as `domain::insert::decide` says, within one
-    /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
-    /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps
-    /// its `place`, gets a new fence, and has its attempts reset. Each task has an answer of its own: parts of a store fail by
-    /// themselves, and what was committed in the others is said. The error: of all of them.
+    /// Stores new tasks; for an existing task with the same id, `domain::insert::decide` decides, within the
+    /// transaction of the insert. A task without an id gets one that is unique in its namespace. A new row is
+    /// due at the later of `execute_at` and `now`: no row ever appears far in the past. A replacement keeps
+    /// its `place`, gets a new fence, and its attempts are reset. Each task has its own answer: databases
+    /// fail independently, and commits of the others are reported. The error concerns all of them.
     async fn insert_each(
         &self,
         tasks: Vec<NewTask>,
@@ -55,25 +55,25 @@ pub trait Store:
         now: Millis,
     ) -> Result<Vec<Result<Inserted, Error>>, Error>;
 
-    /// As `insert_each`, for who wants all of them or an error: it did not happen only if no task was stored.
+    /// As `insert_each`, for callers that want all or an error: it did not happen only if no task was stored.
     async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
         all_of(self.insert_each(tasks, by, now).await?)
     }
 
-    /// Moves each task along the table, if it is in a source state of the event and, where `fence` is given, has
-    /// that fence. A `place` whose `due_at` is out of date still finds its task. Steps of one part take effect together or not
-    /// at all; of several parts each by itself, and one error is all that is then said of them: whoever must know asks each
-    /// part by itself. So with `dispatch` and `extend`.
+    /// Moves each task along the table, if its state is a source of the event and, if `fence` is given, has
+    /// that fence. A `place` with an outdated `due_at` still finds its task. Steps in one database take
+    /// effect together or not at all; those in several independently, with one error for all. A caller that
+    /// must know more asks each database separately. The same holds for `dispatch` and `extend`.
     ///
-    /// What it says of attempts that ended, it knows from the move itself, and reads nothing more for it.
+    /// Data of ended attempts in the answer is known from the move itself; no further read is made for it.
     ///
-    /// A step may say what its caller knows of the row, and so may a grant. A row is looked at only where nothing is said of it, or
-    /// where it is not as it is said to be: the answer, the history and the account are the same with facts and without, whatever
-    /// the facts are, as long as they are those of a task with this fence.
+    /// A step may contain the caller's facts about the row, and so may a grant. A row is read only if facts
+    /// are missing or wrong. Answer, history and account are the same with and without facts, whatever the
+    /// facts are, if they belong to a task with this fence.
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error>;
 
-    /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, sets the lease, which
-    /// ends no later than the task's `timeout_ms` allows. Nothing of a paused queue is handed over.
+    /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, and sets the lease,
+    /// which ends no later than the task's `timeout_ms` allows. No task of a paused queue is handed over.
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error>;
 
     /// Heartbeats of leases: extends each that is still held (never beyond the task's `timeout_ms`), keeps its
@@ -86,9 +86,9 @@ pub trait Store:
     /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
 
-    /// Tasks of one partition whose time has come and that have not fired (`State::waits_for_its_time`), in order of
-    /// (due_at, id), after a position. Rests on the rows alone: on no watermark, no hint, nothing that is remembered of
-    /// the partition. Bounded by what is asked; says where it stopped.
+    /// Due, unfired tasks of one partition (`State::waits_for_its_time`), in order of (due_at, id), after a
+    /// position. Depends on the rows alone: on no watermark, no hint, no remembered state of the partition.
+    /// Bounded by its arguments; returns where it stopped.
     async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error>;
 
     /// Tasks in flight of one part whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
@@ -105,8 +105,9 @@ pub trait Store:
         Ok(tasks)
     }
 
-    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins; None: that was all. A lease
-    /// that is extended meanwhile may come twice; one that is made meanwhile, or not at all. Histories are not filled in.
+    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins; None: that
+    /// was all. A lease that is extended meanwhile may be returned twice; a new one may be missing. Histories
+    /// are not included.
     async fn in_flight(
         &self,
         after: Option<LeasePosition>,
@@ -116,7 +117,7 @@ pub trait Store:
     /// Whole tasks, histories included.
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error>;
 
-    /// The versions of one caller's id (or the one asked for), the highest first, at most `limit`.
+    /// The versions of one caller's id (or the given one), the highest first, at most `limit`.
     async fn versions(
         &self,
         namespace: &Name,
@@ -125,14 +126,16 @@ pub trait Store:
         limit: usize,
     ) -> Result<Vec<Task>, Error>;
 
-    /// The highest version of each of a few ids of callers, in one read, in no order; an id under which nothing stands has none.
+    /// The highest version of each of a few callers' ids, in one read, in no order; ids without a task are
+    /// omitted.
     async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, Error>;
 
-    /// Search, newest first unless the query says otherwise. Bounded: a page may come back short of `limit` with a position to continue from.
+    /// Search, newest first unless the query says otherwise. Bounded: a page may have fewer than `limit`
+    /// tasks and a position to continue from.
     async fn list(&self, query: &Query) -> Result<Page, Error>;
 
-    /// Ends retention in one part, in one bounded batch: successes whose time is over become stopped (kept until
-    /// `stopped_until`), other finished tasks whose time is over are deleted.
+    /// Ends retention in one database, in one bounded batch: expired successes become stopped (kept until
+    /// `stopped_until`), other expired finished tasks are deleted.
     async fn retire_in(
         &self,
         part: usize,
@@ -153,8 +156,8 @@ pub trait Store:
         Ok(all)
     }
 
-    /// Has every writer of a part commit something that no task rests on: whether each of them can write now. Costs a sync
-    /// or two; to be asked every few seconds. An error says why the first of them cannot.
+    /// Has every writer of a database commit something that no task depends on: whether each can write now.
+    /// Costs a sync or two; intended for every few seconds. An error says why the first of them cannot.
     async fn check_writers_in(&self, part: usize) -> Result<(), Error>;
 
     /// The running account, kept in the transactions that move tasks: cheap.
@@ -163,8 +166,8 @@ pub trait Store:
     /// The same account, counted from the rows: costs a scan.
     async fn audit(&self) -> Result<Books, Error>;
 
-    /// Takes an idempotency key for a request whose answer is not known yet: one owner at a time has it, until its time is
-    /// over. Said again by the same owner, it lasts until the new time.
+    /// Reserves an idempotency key for a request without an answer yet: one owner at a time has it, until it
+    /// expires. Repeated by the same owner, it is extended.
     async fn reserve_reply(
         &self,
         key: &ReplyKey,
@@ -172,7 +175,8 @@ pub trait Store:
         now: Millis,
     ) -> Result<Reserved, Error>;
 
-    /// Gives up what this owner has reserved: no answer came that is worth keeping. An answer stays.
+    /// Releases a key that this owner has reserved, because no answer is worth keeping. A stored answer
+    /// stays.
     async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), Error>;
 
     /// Keeps the answer to a request under its idempotency key until `keep_until`, in the place of a reservation.
@@ -181,15 +185,15 @@ pub trait Store:
     /// The answer kept under a key, if its time is not over.
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error>;
 
-    /// Keeps heartbeats of executors, and answers what is wished of executors (namespace, name) wherever it is more
-    /// than to serve. What a sign does not say stays; one that is older than the last changes nothing; after a
-    /// farewell nothing is wished of the executor any more, and it is in no list. Of one executor, one sign at a time.
+    /// Stores heartbeats of executors, and returns desired states other than to serve, by namespace and name.
+    /// Omitted fields keep their value; a heartbeat that is older than the last changes nothing. After a
+    /// farewell the executor has no desired state, and is in no list. At most one heartbeat per executor.
     async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, Error>;
 
     /// Executors of a namespace, by name, from a name on (inclusive).
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error>;
 
-    /// Says what is wished of an executor, and answers what was until then. None: there is none of that name.
+    /// Sets an executor's desired state, and returns the previous one. None: no executor has this name.
     async fn desired_state_of_executor(
         &self,
         namespace: &Name,
@@ -197,8 +201,8 @@ pub trait Store:
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, Error>;
 
-    /// Counts the executors. Each that fell silent by `now` is found dead once, regardless of the caller; those that are silent
-    /// since before `silent_since`, or left before `left_before`, are forgotten.
+    /// Counts the executors. Each that became silent by `now` is found dead once, whichever engine calls.
+    /// Those that have been silent since before `silent_since`, or left before `left_before`, are deleted.
     async fn sweep_silent(
         &self,
         now: Millis,
@@ -212,11 +216,12 @@ pub trait Store:
     /// How many parts the store has that fail by themselves: databases. May grow.
     fn parts(&self) -> usize;
 
-    /// Which part has a partition, as far as is known here: below `parts`. It may have moved; then what is asked follows it.
+    /// The database that has a partition, as far as is known here: below `parts`. The partition may have
+    /// moved; then calls follow it.
     fn part_of(&self, partition: Partition) -> usize;
 }
 
-/// All answers of a batch, or an error: it did not happen only if nothing of it did.
+/// All answers of a batch, or an error: it did not happen only if no part of it did.
 pub fn all_of<T>(answers: Vec<Result<T, Error>>) -> Result<Vec<T>, Error> {
     let happened =
         |result: &Result<T, Error>| !matches!(result, Err(error) if error.happened == Happened::No);
@@ -225,7 +230,7 @@ pub fn all_of<T>(answers: Vec<Result<T, Error>>) -> Result<Vec<T>, Error> {
     all.map_err(|error| if some_happened { error.after_a_change() } else { error })
 }
 
-/// What became of one task of an insert: for `ReturnExisting` and `Superseded`, `task` is the one that stands.
+/// The result of inserting one task: for `ReturnExisting` and `Superseded`, `task` is the existing one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inserted {
     pub decision: Decision,
@@ -238,7 +243,7 @@ pub enum Applied {
     Lost,
 }
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stepped {
     pub applied: Applied,
@@ -260,13 +265,14 @@ impl PartialEq<Applied> for Stepped {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub place: TaskRef,
-    /// None: whatever its fence.
+    /// None: any fence.
     pub fence: Option<i64>,
     pub change: Change,
     pub note: Note,
-    /// Of the last outcome of a task: when the attempt fired, where that is not what its hand-over said. None: it is.
+    /// For the last outcome of a task: when the attempt fired, if that differs from its hand-over. None: it
+    /// does not.
     pub fired_at: Option<Millis>,
-    /// What the caller knows of the attempt that a success ends. None: the row is looked at.
+    /// The caller's facts about the attempt that a success ends. None: the row is read.
     pub known: Option<LeaseFacts>,
 }
 
@@ -275,27 +281,27 @@ pub struct Step {
 pub struct Grant {
     pub place: TaskRef,
     pub fence: i64,
-    /// May be to come: then the attempt begins, and its `timeout_ms` counts, from there.
+    /// May be in the future: then the attempt begins there, and its `timeout_ms` counts from there.
     pub fired_at: Millis,
     pub lease_until: Millis,
     pub executor: String,
-    /// Whose task it is: tenants take turns at what commits leases. Decides nothing else.
+    /// The tenant: tenants take turns at committing leases. Decides nothing else.
     pub namespace: Name,
-    /// Its executor has the task already, and the store learns of that late: a pause of its queue, which stops what is to begin, does not
-    /// refuse it.
+    /// The executor already has the task, and the store learns of it late: a pause of its queue, which stops
+    /// new starts, does not refuse it.
     pub has_begun: bool,
-    /// What the caller knows of the task. None: the row is looked at.
+    /// The caller's facts about the task. None: the row is read.
     pub known: Option<Facts>,
 }
 
-/// What became of one grant.
+/// The result of one grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are made: a box for each would cost more")]
 pub enum Dispatched {
     Made(Assignment),
-    /// Its queue is paused: nothing has changed, and the grant is as good as it was.
+    /// Its queue is paused: nothing has changed, and the grant remains valid.
     Paused,
-    /// Another was faster, or it is cancelled, changed or gone: the grant is worth nothing.
+    /// Another call was faster, or the task was cancelled, changed or deleted: the grant is void.
     Lost,
 }
 
@@ -316,13 +322,13 @@ pub struct Beat {
     pub lease_until: Millis,
     /// JSON text.
     pub progress: Option<String>,
-    /// What the handler said since the last beat, as `domain::log::encode` writes it; kept behind what it said before,
-    /// of which the oldest lines go.
+    /// The handler's log lines since the last heartbeat, as `domain::log::encode` writes them; appended to
+    /// the earlier ones, of which the oldest are dropped.
     pub log: Option<String>,
     pub executor: String,
-    /// The engine's, not the executor's: it has handed the task over, at this instant, to this executor. The lease is then
-    /// this executor's, and nothing is said of a beginning; an end that a heartbeat has set meanwhile stays as it is.
-    /// None: a heartbeat.
+    /// Set by an engine, not by an executor: the engine handed the task over at this instant, to this
+    /// executor. The lease then belongs to the executor; it does not count as begun, and a lease end that a
+    /// heartbeat has set meanwhile is kept. None: a heartbeat.
     pub handed_over_at: Option<Millis>,
 }
 
@@ -336,7 +342,7 @@ pub enum Extended {
     Lost,
 }
 
-/// Where a page of `in_flight` ended. Only the store knows what is behind it.
+/// Where a page of `in_flight` ended. Only the store can interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasePosition {
     pub part: usize,
@@ -345,7 +351,7 @@ pub struct LeasePosition {
 }
 
 impl LeasePosition {
-    /// Before the first of a part: where whoever cannot read the part before it continues.
+    /// Before the first of a database: where a caller continues that cannot read the preceding database.
     #[must_use]
     pub const fn beginning_of(part: usize) -> Self {
         Self { part, until: Millis(i64::MIN), id: i64::MIN }
@@ -370,14 +376,14 @@ pub struct OverdueLook {
     pub until: Millis,
     /// Most tasks that are answered.
     pub limit: usize,
-    /// About so many rows are looked at, whatever became of them; None: all up to `until`, which is near.
+    /// About this many rows are read, whatever their state; None: all up to `until`, which is near.
     pub rows: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OverduePage {
     pub found: Vec<Overdue>,
-    /// Where the next look continues; None: everything up to `until` was looked at.
+    /// Where the next look continues; None: everything up to `until` was read.
     pub next: Option<(Millis, i64)>,
     /// The number of the database that answered.
     pub database: usize,
@@ -411,11 +417,11 @@ pub struct Query {
     pub earliest_first: bool,
     /// Not along the due times: the oldest first, along all ids, instead of the newest.
     pub oldest_first: bool,
-    /// Go on above this id, of a search for the oldest first.
+    /// Continue above this id, in a search for the oldest first.
     pub after_id: Option<i64>,
-    /// Go on below this id.
+    /// Continue below this id.
     pub before_id: Option<i64>,
-    /// Go on behind this task in the order of a search along the due times.
+    /// Continue after this task in a search by due time.
     pub behind_due: Option<DuePosition>,
     pub limit: usize,
 }
@@ -438,16 +444,16 @@ impl DuePosition {
 pub struct Page {
     /// Histories are not filled in.
     pub tasks: Vec<Task>,
-    /// `before_id` of the next page; None: this was the last, or it is along the due times.
+    /// `before_id` of the next page; None: this was the last, or the search is by due time.
     pub next_before_id: Option<i64>,
-    /// `after_id` of the next page, of a search for the oldest first; None: this was the last.
+    /// `after_id` of the next page, in a search for the oldest first; None: this was the last.
     pub next_after_id: Option<i64>,
-    /// `behind_due` of the next page, of a search along the due times; None: this was the last.
+    /// `behind_due` of the next page, in a search by due time; None: this was the last.
     pub next_behind_due: Option<DuePosition>,
     pub along: Along,
     /// Of a page along ids that is short of its limit, and is not the last: the highest id that there is.
     pub newest_id: Option<i64>,
-    /// Ids that were looked through for it, those of what was found among them; of an index, what was found.
+    /// Ids that were examined, of which the result is a part; for an index, the number of results.
     pub examined: u64,
 }
 
@@ -459,7 +465,7 @@ impl Page {
     }
 }
 
-/// Along what a search went: how much it had to pass over is another matter for each.
+/// The access path of a search; the number of examined rows differs for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Along {
     /// All tasks, whatever they are, by their ids.
@@ -471,7 +477,7 @@ pub enum Along {
     Dead,
     /// Those that are due in the range of time.
     DueTime,
-    /// Chunks of ids in which the namespace or the queue has tasks, of a kind where one is asked for.
+    /// Chunks of ids in which the namespace or the queue has tasks, of the given kind if any.
     Chunks,
 }
 
@@ -479,7 +485,7 @@ pub enum Along {
 pub struct Retired {
     pub stopped: usize,
     pub deleted: usize,
-    /// The batch ended before all was looked at, so that the next may find more, even if this one found nothing.
+    /// The batch ended before everything was read, so the next may find more, even if this one found nothing.
     pub has_more: bool,
 }
 
@@ -495,7 +501,7 @@ pub struct Books {
     pub pending_bytes: Vec<PendingBytes>,
 }
 
-/// What the payloads of the tasks are that wait in a queue.
+/// The payload bytes of a queue's waiting tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingBytes {
     pub queue: QueueKey,
@@ -542,7 +548,7 @@ pub enum Reserved {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Tells a repetition from another request under the same key.
+    /// Distinguishes a repetition from another request with the same key.
     pub request_hash: u64,
     /// Not 0.
     pub status: u16,

@@ -1,5 +1,5 @@
-//! Workflows: their documents, how far each has come, and the rows of their nodes. Durable; knows no task but by its
-//! reference, and decides nothing: what follows from what is the domain's.
+//! Workflows: their documents, progress, and the rows of their nodes. Durable; knows tasks only by their
+//! references, and decides nothing: the domain does.
 
 use crate::{
     error::Error, evaluations::EvaluationStore, identity::IdentityStore, schedules::SLOTS, store::Applied,
@@ -14,13 +14,16 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
-/// - **Compared.** An advance names the `step` that it was decided on, and grows it: of two that were decided on the same step
-///   one is applied, with all its rows, and the other is told `Lost` and has changed nothing.
-/// - **Once.** Of two creations with the same key in one namespace the second finds what the first has made.
-/// - **Its version.** A workflow keeps the document that it was created with, whatever is created under its name later.
-/// - **Only what is due.** What `due_workflows` costs grows with what it answers, not with the workflows that there are; and so
-///   does `marked_workflows`.
+/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Compared.** An advance names the `step` that it was decided on, and increments it: of two that were
+///   decided on the same step, one is applied with all its rows, and the other gets `Lost` and has changed
+///   nothing.
+/// - **Once.** Of two creations with the same key in one namespace, the second finds the first one's
+///   workflow.
+/// - **Its version.** A workflow keeps the document that it was created with, whatever is later created under
+///   its name.
+/// - **Only what is due.** The cost of `due_workflows` and of `marked_workflows` grows with their result, not
+///   with the number of workflows.
 #[async_trait]
 pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// Stores a workflow that begins. Its document gets the version that the same document has under that name, or the next.
@@ -33,19 +36,19 @@ pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// Newest first. Bounded.
     async fn workflows(&self, query: &WorkflowQuery) -> Result<Vec<StoredWorkflow>, Error>;
 
-    /// All rows of a workflow, without what they carry.
+    /// All rows of a workflow, without their contents.
     async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, Error>;
 
-    /// What rows of these nodes carry: all of them, items included.
+    /// The contents of these nodes' rows: all of them, including items.
     async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, Error>;
 
     /// Moves a workflow on, with its rows.
     async fn advance_workflow(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, Error>;
 
-    /// The tasks of rows are there. Rows that have another attempt by now, or a reference, stay as they are.
+    /// The tasks of these rows exist. Rows that have another attempt by now, or a reference, are unchanged.
     async fn nodes_made(&self, id: WorkflowId, made: Vec<MadeNode>) -> Result<(), Error>;
 
-    /// Those whose `wake_at` has come, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    /// Those whose `wake_at` has passed, the longest ago first, at most `limit`. `slots`: bit n for slot n.
     async fn due_workflows(
         &self,
         slots: u32,
@@ -56,7 +59,7 @@ pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// The earliest `wake_at` of all.
     async fn next_workflow_wake(&self) -> Result<Option<Millis>, Error>;
 
-    /// Says, before it happens, that something of these workflows may end which only the engine that says it will know of.
+    /// Marks these workflows before something of them ends that only the marking engine will know.
     async fn mark_workflows(&self, marks: Vec<WorkflowMark>, now: Millis) -> Result<(), Error>;
 
     /// Marks that were made before an instant, the oldest first, at most `limit`. `slots`: bit n for slot n.
@@ -70,8 +73,8 @@ pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// Deletes marks, by their ids.
     async fn unmark_workflows(&self, ids: Vec<i64>) -> Result<(), Error>;
 
-    /// Deletes workflows that ended before an instant, with their rows, and documents that nothing refers to; in one bounded
-    /// batch. How many workflows.
+    /// Deletes workflows that ended before an instant, with their rows, and unreferenced documents, in one
+    /// bounded batch. Returns the number of workflows.
     async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, Error>;
 }
 
@@ -105,7 +108,7 @@ pub struct NewWorkflow {
     pub definition: Arc<Definition>,
     /// JSON text.
     pub input: String,
-    /// Up to 64 characters. Of what is created twice, one is made. None: always a new one.
+    /// Up to 64 characters. Two creations with the same key make one workflow. None: always a new one.
     pub key: Option<String>,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
@@ -154,7 +157,7 @@ pub struct WorkflowQuery {
     pub namespace: Name,
     pub name: Option<Name>,
     pub state: Option<WorkflowState>,
-    /// Go on below this id.
+    /// Continue below this id.
     pub before: Option<WorkflowId>,
     pub limit: usize,
 }
@@ -169,7 +172,7 @@ pub struct StoredNode {
     pub ended_at: Option<Millis>,
 }
 
-/// What a row carries.
+/// The content of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// JSON text.
@@ -194,15 +197,15 @@ pub struct AdvanceWorkflow {
     pub progress: Progress,
     pub wake_at: Option<Millis>,
     pub rows: Vec<ChangedNode>,
-    /// Made in the same transaction: of the workflow that this one is a node of, when this one ends.
+    /// Made in the same transaction: a mark for the workflow of which this one is a node, when this one ends.
     pub mark: Option<WorkflowMark>,
 }
 
-/// A note that something of a workflow may have ended, for whoever is left when the engine that made it is not. Too many cost a
-/// look.
+/// A note that something of a workflow may have ended, for the surviving engines if its author dies.
+/// Superfluous marks cost a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkflowMark {
-    /// Drawn by whoever makes it.
+    /// Drawn by the marking engine.
     pub id: i64,
     pub workflow: WorkflowId,
 }
@@ -232,7 +235,8 @@ pub struct MadeNode {
 }
 
 impl NewWorkflow {
-    /// Engines share slots, not workflows: spread by all that tells them apart before they have an id.
+    /// Engines share slots, not workflows. Workflows are spread by all that distinguishes them before they
+    /// have an id.
     #[must_use]
     pub fn slot(&self, now: Millis) -> u8 {
         let key = self.key.as_deref().unwrap_or_default();

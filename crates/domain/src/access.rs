@@ -1,4 +1,4 @@
-//! Who may do what: roles and what each of them permits, in one table; the namespaces and queues that a token reaches;
+//! Access rules: roles and their permissions, in one table; the namespaces and queues that a token reaches;
 //! its secret. Pure: random numbers are arguments, and nothing here knows the caller.
 
 mod grant;
@@ -11,15 +11,15 @@ pub use secret::{Secret, SecretHash, TokenId};
 
 use serde::{Deserialize, Serialize};
 
-/// What a token is for. A token has one or several.
+/// The purpose of a token, which has one or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Looks at everything and changes nothing.
+    /// Reads everything and changes nothing.
     Viewer,
     /// Inserts tasks, and changes and cancels them.
     Submitter,
-    /// Leases tasks and reports what became of them.
+    /// Leases tasks and reports their outcomes.
     Executor,
     /// Keeps queues and executors at work.
     Operator,
@@ -27,7 +27,7 @@ pub enum Role {
     Admin,
 }
 
-/// What a call needs. Each route is registered with one.
+/// The permission that a call needs. Each route is registered with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
     /// Tasks, queues, dead letters, executors, alerts, limits.
@@ -40,7 +40,7 @@ pub enum Permission {
     Redrive,
     /// Lease, outcomes, heartbeats.
     Execute,
-    /// Schedules, and runs that are asked for.
+    /// Schedules and their manual runs.
     ManageSchedules,
     /// Settings and pauses of queues; executors are sent home.
     Operate,
@@ -87,7 +87,7 @@ impl Role {
         }
     }
 
-    /// None: there is no such role.
+    /// None: no such role exists.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.word() == word)

@@ -1,5 +1,6 @@
-//! Bulk operations: one action on all tasks that a filter finds. What an action may leave, what a filter fits, and how far an
-//! operation has come. Pure; the tasks themselves are changed by the calls that change one of them.
+//! Bulk operations: one action on all tasks that match a filter. Defines which states an action applies to,
+//! what a filter matches, and an operation's progress. Pure; the calls that change single tasks change them
+//! here, too.
 
 mod filter;
 mod progress;
@@ -17,14 +18,15 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What is in the history of each task that an operation has changed. Nobody else writes it: it says that the task is
-/// done with, and is in the transaction that did it.
+/// The author in the history of each task that an operation has changed. Only the operation writes it, in the
+/// transaction of the change: the task is done.
 #[must_use]
 pub fn mark(id: i64) -> String {
     format!("bulk:{id}")
 }
 
-/// Whether an operation has changed a task, whatever became of it since. Only of a task that was read with its history.
+/// Whether an operation has changed a task, whatever happened to it since. Only for a task that was read with
+/// its history.
 #[must_use]
 pub fn is_marked(task: &Task, id: i64) -> bool {
     let mark = mark(id);
@@ -43,7 +45,7 @@ pub struct Bulk {
     pub reason: Option<String>,
 }
 
-/// What is done to each task, with what it needs.
+/// The action on each task, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
@@ -63,7 +65,7 @@ pub enum Action {
     Bury,
     /// Finished ones.
     Delete,
-    /// Changes nothing: finds and counts them.
+    /// Changes nothing: finds and counts the tasks.
     Export,
 }
 
@@ -135,7 +137,7 @@ impl Action {
 }
 
 impl Bulk {
-    /// The states that are looked for; none: nothing can match.
+    /// The states that are searched; none: no task can match.
     #[must_use]
     pub fn states(&self) -> Vec<State> {
         let is_asked = |state: &State| self.filter.fits_state(*state) && self.action.leaves(*state);
@@ -159,11 +161,11 @@ impl Bulk {
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum BulkState {
-    /// Counted, and not confirmed: nothing happens.
+    /// Counted but not confirmed: nothing happens.
     Previewed = 1,
     Running = 2,
     Paused = 3,
-    /// Ended before its end; it does not continue.
+    /// Stopped before its end; it does not continue.
     Stopped = 4,
     Done = 5,
 }
@@ -192,7 +194,7 @@ impl BulkState {
         }
     }
 
-    /// Nothing more happens by itself.
+    /// The operation changes no further tasks by itself.
     #[must_use]
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Stopped | Self::Done)

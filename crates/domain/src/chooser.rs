@@ -1,5 +1,5 @@
-//! Which of the tasks that wait in a queue is next. Pure: what is drawn comes from a seed that is an argument. Never leaves a place
-//! empty while something waits: a level found empty is replaced at once by another.
+//! Chooses the next of a queue's waiting tasks. Pure: the random seed is an argument. Never leaves a slot
+//! unused while tasks wait: an empty level is immediately replaced by another.
 
 use crate::{
     settings::{Choice, QueueSettings, Retries},
@@ -47,7 +47,8 @@ impl Level {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Chooser {
     pub choice: Choice,
-    /// Of the starts, in percent, for the lane of retries while both lanes wait. None: half, to what still is in it.
+    /// The percentage of starts for the lane of retries while both lanes wait. None: half, for entries that
+    /// are still in it.
     pub retries_percent: Option<u8>,
 }
 
@@ -57,7 +58,8 @@ impl Chooser {
         Self { choice: settings.choice, retries_percent: settings.retries.share_percent }
     }
 
-    /// The level whose oldest is next; None: nothing waits. `waiting`: how many stand in each level.
+    /// The level whose oldest task is next; None: no task waits. `waiting`: the number of tasks in each
+    /// level.
     #[must_use]
     pub fn choose(&self, waiting: &[usize; LEVELS], draws: &mut Draws) -> Option<Level> {
         let occupied: Vec<usize> =
@@ -106,7 +108,7 @@ impl Chooser {
             Choice::HighestFirst { .. } => {
                 let others = occupied.get(1..).unwrap_or_default();
                 let count = u32::try_from(others.len()).unwrap_or(1);
-                // Of two levels nothing further is drawn.
+                // Between two levels, no further number is drawn.
                 let nth = if count > 1 { draws.below(count) } else { 0 };
                 usize::try_from(nth).ok().and_then(|number| others.get(number)).copied().unwrap_or(first)
             }
@@ -129,7 +131,8 @@ impl Chooser {
     }
 }
 
-/// Numbers from a seed: Lehmer's generator, exact in the doubles of Lua too. Good for shares, for nothing secret.
+/// Random numbers from a seed: Lehmer's generator, exact in Lua's doubles too. Good enough for shares, not
+/// for secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draws(u64);
 
@@ -154,7 +157,7 @@ mod tests {
 
     const FLOOD: usize = 1_000_000;
 
-    /// Of 10,000 choices while nothing runs out, how many go to each level.
+    /// How many of 10,000 choices fall on each level while no level runs empty.
     fn shares(chooser: Chooser, waiting: [usize; LEVELS]) -> [usize; LEVELS] {
         let (mut draws, mut shares) = (Draws::new(7), [0; LEVELS]);
         for _ in 0..10_000 {

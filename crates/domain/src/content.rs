@@ -1,5 +1,5 @@
-//! A caller's bytes, in the row of their task or outside of the store. Codes and references are durable formats: rows
-//! and archives have them. Says nothing of where "outside" is.
+//! A caller's bytes, in the row of their task or outside the store. Codes and references are durable formats:
+//! rows and archives contain them. Does not define where "outside" is.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ impl Content {
         Self { is_json, is_outside: true, bytes: text.into_bytes() }
     }
 
-    /// None: the bytes are here, or what is here is no reference.
+    /// None: the bytes are here, or they are not a reference.
     #[must_use]
     pub fn reference(&self) -> Option<Reference<'_>> {
         let text = str::from_utf8(&self.bytes).ok().filter(|_| self.is_outside)?;
@@ -69,7 +69,7 @@ impl Content {
         (if self.is_json { JSON_BIT } else { 0 }) | (if self.is_outside { OUTSIDE_BIT } else { 0 })
     }
 
-    /// None: no such code.
+    /// None: no such code exists.
     #[must_use]
     pub fn from_code(code: u8, bytes: Vec<u8>) -> Option<Self> {
         if code > (JSON_BIT | OUTSIDE_BIT) {

@@ -1,5 +1,5 @@
-//! What can happen to a cluster: engines that come and go, partitions that change hands, back ends that are unavailable and back.
-//! The words of the event list; whoever notices one decides nothing by it.
+//! Events of a cluster: engines start and end, partitions change their owner, back ends fail and return.
+//! These are the words of the event list; the engine that notices an event decides nothing by it.
 
 use std::{fmt, str::FromStr};
 
@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 pub enum EventKind {
     EngineStarted,
     EngineStopped,
-    /// It fell silent without a farewell: what it held is free.
+    /// It became silent without leaving: its partitions are free.
     EngineLost,
     /// It had fallen silent, and gives heartbeats again.
     EngineBack,

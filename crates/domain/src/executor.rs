@@ -1,5 +1,5 @@
-//! Executors as they tell of themselves, and what their operator wishes of them. Who has which task is never decided
-//! here: that is a lease, and the store's.
+//! Executors as they describe themselves, and the states that their operator sets. Which executor has a task
+//! is never decided here: leases in the store decide that.
 
 use crate::{name::Name, place::TaskRef, time::Millis};
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Leases that a profile names at most; `running` counts all.
 pub const HOLDS_MAX: usize = 256;
 
-/// What an executor says of itself. What it does not say stays as it was said before: each kind of call knows a part.
-/// Kept as JSON; fields are only ever added.
+/// An executor's description of itself. Omitted fields keep their earlier value, because each kind of call
+/// sends a part. Stored as JSON; fields are only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
@@ -25,7 +25,7 @@ pub struct Profile {
     /// Tasks that it is given at most at one time, over all engines; the limiter holds it to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// Those it takes tasks from.
+    /// The queues that it takes tasks from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<BTreeSet<String>>,
     /// Those it has handlers for; empty: any.
@@ -42,7 +42,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Takes over what `newer` says; answers whether that changes anything.
+    /// Takes over the fields of `newer`; returns whether that changes anything.
     pub fn update(&mut self, newer: Self) -> bool {
         let before = self.clone();
         let Self { version, host, capacity, concurrency, queues, kinds, labels, holds, running } = newer;
@@ -64,14 +64,14 @@ impl Profile {
     }
 }
 
-/// What an operator wishes of an executor. Stands until it is revoked, or the executor says farewell.
+/// The state that an operator sets for an executor. It applies until it is revoked, or the executor leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DesiredState {
     #[default]
     Serve,
-    /// No new tasks until it is to serve again.
+    /// It gets no new tasks until it may serve again.
     Quiet,
-    /// No new tasks; it should finish what it has, and end.
+    /// It gets no new tasks; it should finish its tasks, and end.
     Drain,
 }
 
@@ -107,7 +107,7 @@ pub struct Sign {
     pub leaving: bool,
 }
 
-/// How an executor stands.
+/// The status of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorStatus {
     Alive,
@@ -139,7 +139,7 @@ impl ExecutorStatus {
     }
 }
 
-/// An executor with all that is known of it.
+/// An executor with all known facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executor {
     pub namespace: Name,
@@ -158,14 +158,14 @@ impl Executor {
     }
 }
 
-/// How many executors stand how, and what became of those that fell silent.
+/// How many executors have each status, and how many became silent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roll {
     pub alive: u64,
     pub quiet: u64,
     pub draining: u64,
     pub dead: u64,
-    /// Found dead just now; each death is found once.
+    /// Newly found dead; each death is counted once.
     pub died: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The record of a task's changes of state, and its stored form: one JSON array a line, appended in the same
-//! statement as the change itself. Stored lines are read for ever: fields are only ever added at the end.
+//! The record of a task's state changes, and its stored form: one JSON array per line, appended in the same
+//! statement as the change. Stored lines must stay readable forever: fields are only ever added at the end.
 
 use crate::{
     state::{Event, State},
@@ -17,7 +17,7 @@ pub struct Entry {
     pub from: Option<State>,
     pub to: State,
     pub attempt: u32,
-    /// Who did it: an engine, an executor, a caller.
+    /// The author: an engine, an executor, a caller.
     pub by: String,
     /// The time that this change gave to the next firing.
     pub due_at: Option<Millis>,
@@ -25,7 +25,7 @@ pub struct Entry {
     pub error: Option<String>,
 }
 
-/// What a caller of the store knows of a change before it happens; the store adds state and attempt.
+/// The parts of a history line that the caller of the store supplies; the store adds state and attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Note {
     pub by: String,
@@ -34,7 +34,8 @@ pub struct Note {
     pub error: Option<String>,
 }
 
-/// Longest error text kept in a history line, and as a task's last error, in bytes: what a `TEXT` of MySQL holds.
+/// The longest error text in a history line, and as a task's last error, in bytes: the size of a MySQL
+/// `TEXT`.
 pub const ERROR_LEN_MAX: usize = 65_535;
 /// Longest error that is kept whole, as the result of its attempt; in bytes of its JSON.
 pub const WHOLE_ERROR_LEN_MAX: usize = 1 << 20;
@@ -63,8 +64,8 @@ pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
     SplitLine { head: format!("[{},\"{word}\",", at.0), tail: format!(",{}\n", tail.trim_start_matches('[')) }
 }
 
-/// Lines that cannot be read (an older program has cut in the middle of one) are passed over. How many are left out is said by the
-/// first line, behind which they were.
+/// Unreadable lines (an older program may have cut one) are skipped. The first line says how many later lines
+/// were removed.
 #[must_use]
 pub fn decode(text: &str) -> Vec<Entry> {
     let (first, others) = text.split_once('\n').unwrap_or((text, ""));
@@ -110,7 +111,7 @@ pub fn error(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn whole_error(text: &str) -> String {
     let json = |text: &str| serde_json::Value::from(text).to_string();
-    // No text is shorter in JSON; some characters are longer, by six times at the most.
+    // No text is shorter in JSON; some characters are longer, at most six times.
     let mut part = clip(text, WHOLE_ERROR_LEN_MAX - 2);
     let mut whole = json(part);
     while whole.len() > WHOLE_ERROR_LEN_MAX {
@@ -176,7 +177,7 @@ mod tests {
         }
         let with_reason = decode("[5,\"insert\",1,0,\"ada\",null,\"again\",null] +3\n");
         assert_eq!(with_reason[0].reason.as_deref(), Some("again; 3 changes after this one are left out"));
-        // An older program has cut in the middle of what is the first line now.
+        // An older program has cut off the beginning of the first line.
         assert_eq!(decode(&format!("rest\",null,null] +7\n{next}")).len(), 1);
     }
 

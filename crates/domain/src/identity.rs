@@ -1,10 +1,11 @@
-//! Ids that follow from what a task is of, keyed by a secret of the cluster. Without the secret nobody can compute them; with it
-//! every engine computes the same. A durable format: a change here makes tasks twice that were made before it.
+//! Ids that are computed from the source of a task, with a secret of the cluster as key. Without the secret
+//! they cannot be computed; with it every engine computes the same. A durable format: after a change here,
+//! earlier tasks would be made again.
 
 /// Ids of this width are exact in JavaScript.
 const BITS: u32 = 53;
 
-/// A secret of the cluster. Ids that follow from it can be computed by its engines only: no caller can take one before.
+/// A secret of the cluster. Only its engines can compute ids from it, so no caller can use such an id first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IdentitySecret([u8; Self::BYTES]);
 
@@ -16,13 +17,13 @@ impl IdentitySecret {
         Self(bytes)
     }
 
-    /// For who stores it.
+    /// For storing it.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 
-    /// Of the journals of its engines: what is kept for one cluster is never applied to another.
+    /// The owner of its engines' journals: a record of one cluster is never applied to another.
     #[must_use]
     pub fn journal_owner(&self) -> [u8; 16] {
         let hash = self.hasher().update(b"journal of outcomes").finalize();

@@ -1,9 +1,9 @@
-//! What an insert does when the same task is there already: requirement A2, every row of it, as a pure function.
-//! Stores call it inside the transaction that inserts; nobody else decides.
+//! The effect of an insert if the same task exists: every row of requirement A2, as a pure function. Stores
+//! call it inside the transaction of the insert; no other code decides.
 
 use crate::state::{Phase, State};
 
-/// What is in the store under the same namespace and task id.
+/// The stored task with the same namespace and task id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Existing {
     /// The state of the same version, if there is one.
@@ -12,15 +12,16 @@ pub struct Existing {
     pub highest_version: Option<i64>,
 }
 
-/// What an insert asks for where the same version is there already.
+/// What an insert requests if the same version exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// Requirement A2: what has not begun, or has ended badly, is replaced.
+    /// Requirement A2: a task that has not begun, or has failed, is replaced.
     #[default]
     Replace,
-    /// Whatever stands, stays: who makes the same task twice has made one, however late the second comes.
+    /// An existing task stays: a caller that inserts a task twice creates one, however late the second insert
+    /// is.
     Keep,
-    /// The same, and whoever comes second is told.
+    /// The same, and the later caller gets an error.
     Fail,
 }
 
@@ -37,15 +38,16 @@ impl OnConflict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing of that version: it is stored.
+    /// This version does not exist: it is stored.
     Create,
-    /// The same version is pending, failed or stopped: the new wish takes its place.
+    /// The same version is pending, failed or stopped: the new task replaces it.
     Replace,
     /// The same version is processing or has succeeded: the answer is that task.
     ReturnExisting,
     /// A higher version exists: refused, and the answer shows that one.
     Superseded,
-    /// What is there was not to be touched, or is another's: refused, and the answer shows it.
+    /// The existing task must not be changed, or belongs to another caller: the insert is refused, and the
+    /// answer shows it.
     Exists,
 }
 

@@ -1,6 +1,6 @@
-//! A task's identity in words, where a caller gives none in numbers. A key represents two ids, which come from it and from
-//! nothing else: a task has the first, unless another key has that. So a key needs no index of its own, and goes wherever
-//! an id goes. A durable format: a change here loses tasks that have a key.
+//! A task's identity as a text, for callers without numeric ids. A key determines two ids: a task has the
+//! first, unless another key has taken that. So a key needs no index of its own, and works wherever an id
+//! does. A durable format: after a change here, tasks with a key could not be found.
 
 use crate::{
     name::Name,
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub const KEY_MAX_BYTES: usize = 128;
 
-/// Ids of keys lie in the half below those that the engine counts: exact in JavaScript, and far from the small numbers
-/// that callers count.
+/// Ids of keys are in the half below those that the engine counts: exact in JavaScript, and far from the
+/// small numbers that callers count.
 const FIRST: i64 = ENGINE_TASK_ID_BASE / 2;
 /// How many there are: 2^51.
 const COUNT: u64 = FIRST.unsigned_abs();
@@ -20,9 +20,9 @@ const COUNT: u64 = FIRST.unsigned_abs();
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
-    /// What a caller named, letter for letter.
+    /// A key that a caller chose, verbatim.
     Caller(String),
-    /// Of a request that may be sent again and has no other identity; nobody is shown it.
+    /// The key of a repeatable request without another identity; it is shown to no caller.
     Request(String),
 }
 
@@ -47,8 +47,9 @@ impl Key {
         }
     }
 
-    /// The ids that a task of this key may have, the likelier first. Both are of one partition, where the transaction that
-    /// inserts looks at both. That two others have them, of hundreds of millions, nobody will see; it is refused.
+    /// The ids that a task with this key may have, the likelier first. Both are in one partition, where the
+    /// inserting transaction reads both. That two other keys have taken both, among hundreds of millions, is
+    /// practically impossible; such an insert is refused.
     #[must_use]
     pub fn ids(&self, namespace: &Name, partitions: u16) -> [i64; 2] {
         let (code, text) = match self {
@@ -80,7 +81,7 @@ fn id(hash: u64) -> i64 {
 
 /// The first that fits of a row of numbers: one of as many as there are partitions does.
 fn second(seed: u64, (namespace, partitions): (&Name, u16), first: i64, wanted: Partition) -> i64 {
-    /// Of the golden ratio: steps of it come to every number before they repeat one.
+    /// From the golden ratio: its multiples reach every number before they repeat one.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = seed;
     loop {

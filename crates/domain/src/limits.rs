@@ -1,5 +1,5 @@
-//! What limits count for, and token buckets. Pure, in whole numbers: the limiters in memory and in Redis
-//! (`hot/lua/limit_*.lua`) reckon the same, and every number stays below 2^53, which Lua can tell apart.
+//! Scopes of limits, and token buckets. Pure, in whole numbers: the limiters in memory and in Redis
+//! (`hot/lua/limit_*.lua`) compute the same, and every number stays below 2^53, which Lua represents exactly.
 
 use crate::{
     name::{Name, QueueKey},
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::fmt;
 
-/// What a limit counts for.
+/// The scope of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     Everything,
@@ -18,7 +18,7 @@ pub enum Scope {
     Retries(QueueKey),
     /// The tasks of a queue that name this key.
     Key(QueueKey, String),
-    /// What an executor of a namespace has in its hands, of whatever queue.
+    /// Tasks that an executor of a namespace holds, of any queue.
     Executor(Name, Name),
 }
 
@@ -81,10 +81,10 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A rate whose numbers can be reckoned with exactly: what is beyond them counts as the nearest that can.
+/// A rate whose numbers can be computed exactly: larger ones count as the nearest such number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Units that come each ms.
+    /// Units added per ms.
     pub limit: i64,
     /// Units that one start costs.
     pub period_ms: i64,
@@ -111,7 +111,7 @@ impl Flow {
     }
 }
 
-/// What is in a bucket: each ms brings `limit` units, a start costs `period_ms` of them.
+/// A bucket's content: `limit` units are added per ms, and a start costs `period_ms` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     units: i64,
@@ -141,7 +141,7 @@ impl Bucket {
         Self { units, period_ms: flow.period_ms, at: now.max(self.at) }
     }
 
-    /// Units, the period that they are of, and when there were so many: as it is kept.
+    /// The units, the period for which they count, and their instant: the stored form.
     #[must_use]
     pub const fn kept(&self) -> (i64, i64, Millis) {
         (self.units, self.period_ms, self.at)
@@ -159,7 +159,7 @@ impl Bucket {
         self.units / self.period_ms
     }
 
-    /// One start is taken out; false: there is none.
+    /// Takes one start; false: there is none.
     pub const fn take(&mut self) -> bool {
         let is_there = self.units >= self.period_ms;
         if is_there {
@@ -168,7 +168,7 @@ impl Bucket {
         is_there
     }
 
-    /// How long until there is a start in it; None: never.
+    /// How long until it contains a start; None: forever.
     #[must_use]
     pub fn wait_ms(&self, flow: Flow) -> Option<i64> {
         let missing = (self.period_ms - self.units).max(0);
@@ -239,8 +239,8 @@ mod tests {
     }
 
     proptest! {
-        /// Calls at any time, and some with a clock that is behind: in no window are there more starts than the burst and
-        /// what the rate brings in it.
+        /// Calls at any time, some with a clock that is behind: no window has more starts than the burst plus
+        /// the rate's starts in it.
         #[test]
         fn never_over_the_rate(
             steps in prop::collection::vec((0..400_i64, 0..1_000_i64), 1..120), limit in 0..20_u32, burst in 1..5_u32,

@@ -1,10 +1,10 @@
-//! What handlers say while they run, kept with the task: one JSON object a line, the oldest first. Bounded: the oldest
-//! lines go. A line that cannot be read is passed over.
+//! Log lines of running handlers, stored with the task: one JSON object per line, the oldest first. Bounded:
+//! the oldest lines are dropped. An unreadable line is skipped.
 
 use crate::{history::clip, time::Millis};
 use serde::{Deserialize, Serialize};
 
-/// What is kept of a task's log, in bytes.
+/// The most bytes kept of a task's log.
 pub const LOG_LEN_MAX: usize = 16_384;
 /// Longest text of one line, in bytes.
 pub const LOG_TEXT_LEN_MAX: usize = 4_096;
@@ -17,7 +17,8 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The stored form of new lines: whole lines, the newest that fit into `LOG_LEN_MAX` bytes. None: there are none.
+/// The stored form of new lines: whole lines, the newest that fit into `LOG_LEN_MAX` bytes. None: there are
+/// no lines.
 #[must_use]
 pub fn encode(lines: impl IntoIterator<Item = LogLine>) -> Option<String> {
     let one = |mut line: LogLine| {

@@ -1,5 +1,5 @@
-//! Names that users choose: namespaces, queues, kinds. They stand in URLs, keys and metrics labels,
-//! so they are checked once, here, and shared afterwards.
+//! Names that users choose: namespaces, queues, kinds. They occur in URLs, keys and metrics labels, so they
+//! are checked here once, and shared afterwards.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -29,8 +29,8 @@ impl Name {
         Ok(Self(text.into()))
     }
 
-    /// A name that somebody chooses now: not `.` or `..` either, which clients take out of an address before they ask. What
-    /// was stored under such a name by an older build is still read, by [`Name::new`].
+    /// A newly chosen name. It may not be `.` or `..` either, because clients remove those from a URL. A task
+    /// that an older build stored under such a name is still read, by [`Name::new`].
     ///
     /// # Errors
     /// As [`Name::new`], and for these two.
@@ -78,7 +78,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A queue is named inside its namespace; the pair is what limits, metrics and lines hang on.
+/// A queue is named within its namespace; the pair identifies its limits, metrics and lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey {
     pub namespace: Name,

@@ -1,6 +1,6 @@
-//! What waits in one queue, in the order in which it goes: the chooser says the level, in it the oldest is first, by due time
-//! and then by id; but of the versions of one task the newest is first, in the place of the one whose turn it is. Every ready
-//! set in memory is one of these (`hot/lua/admit.lua` does the same in Redis). Must not know what a task waits for.
+//! The waiting tasks of one queue in their dispatch order. The chooser selects the level; within it the
+//! oldest is first, by due time, then by id. Of several versions of a task, the newest is first, at the place
+//! of the one whose turn it is. Every ready set in memory uses this. Must not know what a task waits for.
 
 use crate::{
     chooser::{Chooser, Draws, LEVELS, Level},
@@ -11,19 +11,19 @@ use std::{
     ops::Bound::{Excluded, Unbounded},
 };
 
-/// Where a task stands: level, due time and id.
+/// A task's place: level, due time and id.
 pub type Position = (Level, Millis, i64);
 
-/// What is in an order.
+/// An element of an order.
 pub trait Versioned {
-    /// The task's id and its version: what has the same id is one task, in other versions.
+    /// The task's id and its version: elements with the same id are versions of one task.
     fn version(&self) -> (i64, i64);
 }
 
 #[derive(Debug)]
 pub struct Order<T> {
     tasks: BTreeMap<Position, T>,
-    /// How many stand in each level.
+    /// The number of tasks in each level.
     waiting: [usize; LEVELS],
     /// By task id, version and id.
     versions: BTreeMap<(i64, i64, i64), Position>,
@@ -66,7 +66,7 @@ impl<T: Versioned> Order<T> {
         })
     }
 
-    /// What stood there goes.
+    /// Replaces an element at the same place.
     pub fn insert(&mut self, position: Position, task: T) {
         self.remove(&position);
         let (task_id, version) = task.version();
@@ -92,7 +92,7 @@ impl<T: Versioned> Order<T> {
         self.pop_with_position(chooser, draws).map(|(_, task)| task)
     }
 
-    /// The same, with where it stood.
+    /// The same, with its place.
     pub fn pop_with_position(&mut self, chooser: &Chooser, draws: &mut Draws) -> Option<(Position, T)> {
         let level = chooser.choose(&self.waiting, draws)?;
         let (_, first) = self.tasks.range((level, Millis(i64::MIN), i64::MIN)..).next()?;
@@ -102,7 +102,7 @@ impl<T: Versioned> Order<T> {
         self.remove(&newest).map(|task| (newest, task))
     }
 
-    /// Takes out, by position, what a caller names.
+    /// Removes the elements that a caller selects, by place.
     pub fn extract(&mut self, is_one: impl Fn(&T) -> bool) -> Vec<T> {
         let those: Vec<Position> =
             self.tasks.iter().filter(|(_, task)| is_one(task)).map(|(at, _)| *at).collect();

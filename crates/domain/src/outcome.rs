@@ -1,8 +1,8 @@
-//! From what became of an attempt to the event that follows. Pure: now and the random number are arguments.
+//! Maps the end of an attempt to the event that follows. Pure: now and the random number are arguments.
 
 use crate::{retry::RetryPolicy, state::Event, time::Millis};
 
-/// How an attempt ended, as told by its executor or found by the engine.
+/// The end of an attempt, as reported by its executor or found by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     Succeeded,
@@ -24,7 +24,7 @@ pub enum Report {
     PayloadLost,
 }
 
-/// What the decision rests on.
+/// The facts for the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub attempt: u32,

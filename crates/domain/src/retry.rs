@@ -26,7 +26,7 @@ pub enum RetryPolicy {
         #[serde(default)]
         jitter: f64,
     },
-    /// The n-th failure waits the n-th entry; past the end, the last one.
+    /// The n-th failure waits for the n-th delay; beyond the end, for the last one.
     List {
         delays_ms: Vec<i64>,
     },
@@ -119,8 +119,8 @@ impl RetryPolicy {
 const MILLIONTHS: u128 = 1_000_000;
 const NANOS_PER_MS: u128 = 1_000_000;
 
-/// `delay_ms * factor^steps`, at most `max_ms`, rounded up. In whole numbers: no power overflows and none is "not a number",
-/// however many steps there are.
+/// `delay_ms * factor^steps`, at most `max_ms`, rounded up. In whole numbers, so that no power overflows or
+/// is "not a number", however many steps there are.
 fn grown(delay_ms: i64, factor: f64, steps: u32, max_ms: i64) -> i64 {
     let nanos = |ms: i64| u128::from(ms.unsigned_abs()) * NANOS_PER_MS;
     let (factor, max) = (millionths(factor), nanos(max_ms.max(0)));

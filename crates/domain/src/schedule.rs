@@ -1,6 +1,6 @@
-//! A schedule: when a task is to be made again and again, and what is done about a run that outlasts its period or was
-//! missed. Pure and deterministic: the same document, instants and facts always give the same runs. Kept as JSON: a field
-//! is never renamed, and one that is not known is refused, not passed over.
+//! A schedule: when a task is repeated, and what happens to a run that outlasts its period or was missed.
+//! Pure and deterministic: the same document, instants and facts always give the same runs. Stored as JSON: a
+//! field is never renamed, and an unknown one is refused, not ignored.
 
 mod budget;
 mod cron;
@@ -32,12 +32,12 @@ pub const INSTANTS_MAX: usize = 1_000;
 pub const EVERY_MIN_MS: i64 = 100;
 /// Longest interval, jitter and window: 366 days.
 pub const SPAN_MAX_MS: i64 = 366 * DAY_MS;
-/// What was missed longer ago than this is not made up for, unless the schedule says otherwise.
+/// Runs that were missed longer ago are not made up for, unless the schedule says otherwise.
 pub const MISSED_WINDOW_DEFAULT_MS: i64 = DAY_MS;
 
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// What a user asks for. Its name and namespace stand beside it.
+/// The document that a user submits. Its name and namespace are stored beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
@@ -51,7 +51,7 @@ pub struct Schedule {
     pub cron: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<i64>,
-    /// An instant of the interval, counted from the epoch. None: `start_at`, or the epoch itself.
+    /// An instant of the interval, in ms since the epoch. None: `start_at`, or the epoch itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +69,7 @@ pub struct Schedule {
     /// A run fires up to this much after its instant: each by an amount of its own, which is always the same.
     #[serde(default)]
     pub jitter_ms: i64,
-    /// Dates, ranges of dates or instants (`a/b`), or cron expressions of what is left out.
+    /// Dates, ranges of dates or instants (`a/b`), or cron expressions, whose instants are excluded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     pub overlap: Overlap,
@@ -80,13 +80,13 @@ pub struct Schedule {
     pub task: TaskTemplate,
 }
 
-/// What is done when the run before is not over at a run's instant.
+/// What happens if the previous run has not ended at a run's instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// The new run is left out.
     Skip,
-    /// One run waits for its end; further ones are left out.
+    /// One run waits for the end; further ones are skipped.
     BufferOne,
     /// All wait for each other.
     BufferAll,
@@ -97,7 +97,8 @@ pub enum Overlap {
     CancelOther,
 }
 
-/// What becomes of runs whose instant went by while nobody made them: all engines were unavailable, or the schedule was paused.
+/// What happens to runs that were not made at their instant: no engine was available, or the schedule was
+/// paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -116,7 +117,7 @@ pub struct SchedulePause {
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// It ends by itself then.
+    /// The pause ends by itself then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
 }
@@ -147,21 +148,21 @@ impl Schedule {
         }
     }
 
-    /// Nothing is made of it at this instant.
+    /// No run is made at this instant.
     #[must_use]
     pub fn is_paused(&self, now: Millis) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.until.is_none_or(|until| now < until))
     }
 
-    /// Every rule that a document must keep, its next run included.
+    /// Checks every rule of a document, including that it has a next run.
     ///
     /// # Errors
-    /// The first field that cannot be, with what was given and what would be right.
+    /// The first invalid field, with its value and a valid form.
     pub fn check(&self, now: Millis, budget: &mut Budget) -> Result<Timing, Invalid> {
         self.check_bounds()?;
         self.task.check()?;
         let timing = Timing::of(self)?;
-        // Where the budget is used up there may be one: whoever plans looks on.
+        // If the budget is used up, there may be a next run: the planner continues the search.
         if timing.next_after(now, budget) == Ok(None) {
             return Err(self.never_again(now));
         }

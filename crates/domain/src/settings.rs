@@ -1,5 +1,5 @@
-//! What may be set for a queue, for a namespace, and for everything. What is not set has the engine's defaults.
-//! Kept as JSON: a field is never renamed, and one that is not known is refused, not passed over.
+//! The settings of a queue, of a namespace, and of the installation. Unset ones have the engine's defaults.
+//! Stored as JSON: a field is never renamed, and an unknown one is refused, not ignored.
 
 use crate::{
     name::{Name, QueueKey},
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Nothing starts while it is set.
+    /// No task starts while it is set.
     pub pause: Option<Pause>,
     /// Attempts in flight at one time.
     pub concurrency: Option<u32>,
@@ -33,19 +33,19 @@ pub struct QueueSettings {
     /// Fired and not started for this long, a task is dead.
     pub pending_timeout_ms: Option<i64>,
     pub keep: Keep,
-    /// How late the tasks of the queue may fire: what is later is counted and raises an alert. 0: as late as they
-    /// like; None: the default.
+    /// How late the tasks of the queue may fire: later ones are counted and raise an alert. 0: no bound;
+    /// None: the default.
     pub lateness_budget_ms: Option<i64>,
-    /// Who has the tasks brought to them: None is as the engine was started.
+    /// Whether executors pull tasks or get them pushed: None is the engine's default.
     pub mode: Option<Mode>,
-    /// Among the queues of its namespace, when slots or starts are short; 1 unless set. Not written where it is not set, as
-    /// those of a namespace that came later.
+    /// The weight among the queues of its namespace, when slots or starts are short; 1 unless set. Omitted if
+    /// unset, like the namespace's newer fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Keys of labels by which tasks are found fast. Not written where there are none, as above.
+    /// Keys of labels with an index. Omitted if there are none, as above.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub indexed_labels: BTreeSet<String>,
-    /// Where due tasks are found; None: in the hot set. Not written where it is not set, as what follows.
+    /// Where due tasks are found; None: in the hot set. Omitted if unset, like the following fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// From the beginning of one scan to the next.
@@ -54,10 +54,10 @@ pub struct QueueSettings {
     /// Attempts in flight at one time over all engines, of a queue that is scanned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan_concurrency: Option<u32>,
-    /// Due tasks that a scan takes from one partition before it looks at the others.
+    /// Due tasks that a scan reads from one partition before it turns to the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan_batch: Option<u32>,
-    /// What becomes of fired tasks while their database does not answer; None: they wait.
+    /// What happens to fired tasks while their database does not answer; None: they wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_store_is_away: Option<WhileStoreIsAway>,
 }
@@ -66,13 +66,13 @@ pub struct QueueSettings {
 pub const SCAN_INTERVAL_MS: i64 = 1_000;
 /// Attempts in flight of a queue that is scanned, unless it is set.
 pub const SCAN_CONCURRENCY: u32 = 2;
-/// Due tasks that a scan takes from one partition at a time, unless it is set.
+/// The default of due tasks that a scan reads from one partition at a time.
 pub const SCAN_BATCH: u32 = 200;
 /// How late tasks of a queue that is scanned may fire, unless it is set.
 pub const SCAN_LATENESS_BUDGET_MS: i64 = 600_000;
 
 impl QueueSettings {
-    /// Nothing limits, orders or times out the starts of its tasks.
+    /// No setting limits, orders or times out the starts of its tasks.
     #[must_use]
     pub fn lets_all_start(&self) -> bool {
         let has_limit = self.concurrency.is_some() || self.key_concurrency.is_some();
@@ -83,7 +83,7 @@ impl QueueSettings {
         !has_limit && !has_rate && !has_order && !has_conditions && !self.is_scanned()
     }
 
-    /// Its tasks are found by scans of the store, and nothing of it is in the hot set.
+    /// Its tasks are found by scans of the store, and none of them is in the hot set.
     #[must_use]
     pub fn is_scanned(&self) -> bool {
         self.source == Some(Source::Store)
@@ -112,7 +112,7 @@ impl QueueSettings {
         usize::try_from(self.scan_batch.unwrap_or(SCAN_BATCH)).unwrap_or(usize::MAX)
     }
 
-    /// None: the default of all queues. 0: as late as they like.
+    /// None: the default of all queues. 0: no bound.
     #[must_use]
     pub fn lateness_budget_ms(&self) -> Option<i64> {
         self.lateness_budget_ms.or_else(|| self.is_scanned().then_some(SCAN_LATENESS_BUDGET_MS))
@@ -125,12 +125,12 @@ impl QueueSettings {
 pub struct ScopeSettings {
     pub concurrency: Option<u32>,
     pub max_waiting: Option<u64>,
-    /// Bytes of payloads of waiting tasks beyond which inserts are refused. Not written where it is not set, as what follows:
-    /// an engine from before refuses what it does not know.
+    /// Inserts are refused if the payloads of waiting tasks would exceed this many bytes. Omitted if unset,
+    /// like the following fields: an older engine refuses unknown fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, of all its queues together. Not written where it is not set: an engine from before it
-    /// refuses what it does not know.
+    /// How fast attempts start, over all its queues. Omitted if unset: an older engine refuses unknown
+    /// fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// How fast tasks are accepted, of all its queues together.
@@ -142,7 +142,7 @@ pub struct ScopeSettings {
     /// Of a namespace, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Box<str>>,
-    /// Of a namespace: nothing new is taken and nothing starts while all that it holds is being deleted.
+    /// Of a namespace: while all its contents are being deleted, no task is accepted or started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Box<Deletion>>,
 }
@@ -154,7 +154,7 @@ impl ScopeSettings {
         self.concurrency.is_some() || self.rate.is_some()
     }
 
-    /// Nothing keeps a task back that has fired.
+    /// No setting holds back fired tasks.
     #[must_use]
     pub const fn lets_all_start(&self) -> bool {
         !self.limits_starts() && self.deletion.is_none()
@@ -167,7 +167,7 @@ impl ScopeSettings {
 pub struct Deletion {
     pub since: Millis,
     pub by: String,
-    /// Tasks that it held then: what is left says how far it has come. None: it could not be known.
+    /// The number of tasks at that time; the remaining number shows the progress. None: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
 }
@@ -181,7 +181,7 @@ pub struct Pause {
     pub reason: Option<String>,
 }
 
-/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a rest.
+/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
@@ -197,7 +197,7 @@ pub struct Rate {
 pub enum Choice {
     /// With this probability, in percent, the most urgent priority that waits; otherwise one of the others, each as often.
     HighestFirst { percent: u8 },
-    /// Shares of the priorities 1 to 5. One that is 0 goes when nothing else waits.
+    /// Weights of the priorities 1 to 5. One with weight 0 is served if no other waits.
     Weights { weights: [u32; 5] },
 }
 
@@ -207,7 +207,7 @@ impl Default for Choice {
     }
 }
 
-/// How tasks that are tried again stand beside new ones.
+/// How retries are ordered relative to new tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retries {
@@ -219,7 +219,7 @@ pub struct Retries {
     pub concurrency: Option<u32>,
 }
 
-/// How long finished tasks are kept, ms. None: as the engine was started.
+/// How long finished tasks are kept, ms. None: the engine's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
@@ -231,13 +231,13 @@ pub struct Keep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Executors ask for them.
+    /// Executors request them.
     Pull,
     /// They are published to the bus.
     Push,
 }
 
-/// Where the due tasks of a queue are found.
+/// Where due tasks of a queue are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -247,7 +247,7 @@ pub enum Source {
     Store,
 }
 
-/// What becomes of fired tasks of a queue while their database does not answer.
+/// What happens to fired tasks of a queue while their database does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhileStoreIsAway {
@@ -257,7 +257,7 @@ pub enum WhileStoreIsAway {
     HandOver,
 }
 
-/// What settings are of.
+/// The scope of settings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     Everything,
@@ -273,7 +273,7 @@ pub enum Setting {
 }
 
 impl Scope {
-    /// As a store keeps it: namespace and queue, empty where it has none.
+    /// The stored form: namespace and queue, empty if it has none.
     #[must_use]
     pub fn names(&self) -> (&str, &str) {
         match self {
@@ -283,7 +283,7 @@ impl Scope {
         }
     }
 
-    /// Back from `names`. None: there is no such scope.
+    /// The inverse of `names`. None: no such scope exists.
     #[must_use]
     pub fn of_names(namespace: &str, queue: &str) -> Option<Self> {
         match (Name::new(namespace), Name::new(queue)) {
@@ -296,13 +296,13 @@ impl Scope {
 }
 
 impl Setting {
-    /// Nothing in a queue with these starts.
+    /// No task of a queue with these settings starts.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self, Self::Queue(settings) if settings.pause.is_some())
     }
 
-    /// Of a queue: keys of labels by which its tasks are found fast.
+    /// Of a queue: keys of labels with an index.
     pub fn indexed_labels(&self) -> impl Iterator<Item = &str> {
         let labels = match self {
             Self::Queue(settings) => Some(&settings.indexed_labels),
@@ -321,7 +321,8 @@ impl Setting {
     }
 
     /// # Errors
-    /// When it is not what `to_json` makes for such a scope: written by a newer program, or altered manually.
+    /// When it does not have the form of `to_json` for such a scope: a newer program wrote it, or it was
+    /// altered manually.
     pub fn of_json(scope: &Scope, text: &str) -> Result<Self, serde_json::Error> {
         match scope {
             Scope::Queue(_) => Ok(Self::Queue(serde_json::from_str(text)?)),

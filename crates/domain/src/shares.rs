@@ -1,15 +1,17 @@
-//! Fair shares of what is short: slots at one time, or starts per time. By weight, max-min: nobody gets more than is wanted,
-//! what one does not want goes to the others, and who wants more than that gets as much for each unit of weight as any other
-//! who does. Pure, in whole numbers. Never gives out more than there is, and never less while somebody wants it.
+//! Fair shares of a scarce resource: slots, or starts per time. Weighted max-min: no claim gets more than it
+//! wants, what one does not want is divided among the others, and those that want more get equal amounts per
+//! unit of weight. Pure, in whole numbers. Never gives out more than the limit, and never less while a claim
+//! wants it.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Who wants some of it.
+/// A claim for a part of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub weight: u32,
     pub wants: u64,
-    /// What was had so far for each unit of weight (`Turns`). What cannot be divided goes to whoever has the least.
+    /// The amount had so far per unit of weight (`Turns`). An indivisible rest is given to the claim that has
+    /// had the least.
     pub served: u64,
 }
 
@@ -22,11 +24,11 @@ struct Open {
     has_rest: bool,
 }
 
-/// What each gets, in order. The sum is the limit, or all that is wanted if that is less.
+/// The amount for each claim, in order. The sum is the limit, or all wanted amounts if that is less.
 #[must_use]
 pub fn divide(limit: u64, claims: &[Claim]) -> Vec<u64> {
     let mut open: Vec<Open> = claims.iter().enumerate().filter(|entry| entry.1.wants > 0).map(open).collect();
-    // Who wants least for its weight is served first.
+    // The claim that wants least for its weight is served first.
     open.sort_by(|a, b| (a.wants * b.weight).cmp(&(b.wants * a.weight)).then(a.nth.cmp(&b.nth)));
     let (mut left, mut weights) = (u128::from(limit), open.iter().map(|open| open.weight).sum::<u128>());
     let mut short = Vec::new();
@@ -65,7 +67,7 @@ fn open((nth, claim): (usize, &Claim)) -> Open {
     Open { nth, weight, wants: wants.into(), served, whole: 0, has_rest: false }
 }
 
-/// What a weight gives among so many, a caller that wants what.
+/// The amount that a weight entitles to, among a total weight.
 #[must_use]
 pub fn entitled(limit: u64, weight: u32, weights: u64) -> u64 {
     let part = u128::from(limit) * u128::from(weight.max(1)) / u128::from(weights.max(1));
@@ -78,9 +80,9 @@ pub fn weights(claims: &[Claim]) -> u64 {
     claims.iter().map(|claim| u64::from(claim.weight.max(1))).sum()
 }
 
-/// What each may take at the most until the next look, in order, of a limit that is kept beside it: its share, what nobody
-/// wants now, and in any case what its weight gives it. So the shares of the others are there for them whatever one of them
-/// begins to want meanwhile, and nobody is held back where there is enough.
+/// The most that each may take until the next look, in order, if the limit itself is enforced elsewhere: its
+/// share, all unwanted slots, and at least its entitlement. So the others' shares remain available, whatever
+/// one of them begins to want meanwhile, and no claim is restricted while there is enough.
 #[must_use]
 pub fn most(limit: u64, claims: &[Claim]) -> Vec<u64> {
     let (shares, weights) = (divide(limit, claims), weights(claims));
@@ -89,14 +91,14 @@ pub fn most(limit: u64, claims: &[Claim]) -> Vec<u64> {
     claims.iter().zip(shares).map(of).collect()
 }
 
-/// What somebody may take who was not counted in the last look; never nothing.
+/// The most that a claim may take that the last look did not count; never zero.
 #[must_use]
 pub fn newcomer(limit: u64, weight: u32, weights: u64) -> u64 {
     entitled(limit, weight, weights.saturating_add(weight.max(1).into())).max(1)
 }
 
-/// Who has had how much for its weight: so that slots which cannot be divided go round, in proportion to the weights, however
-/// long one of them is held. (The virtual time of weighted fair queueing.)
+/// Counts how much each has had for its weight, so that indivisible slots rotate in proportion to the
+/// weights, however long one of them is held. (The virtual time of weighted fair queueing.)
 #[derive(Debug)]
 pub struct Turns<K>(HashMap<K, u64>);
 
@@ -106,14 +108,15 @@ impl<K> Default for Turns<K> {
     }
 }
 
-/// What one unit of weight has had in a millisecond of a slot, divided so finely.
+/// The units of one millisecond of a slot per unit of weight: fine enough for divisions.
 const FINE: u64 = 1_000_000;
-/// Whoever had a slot for long has the next turns last, but never for longer than half a minute of one slot.
+/// A claim that held a slot for long gets the next turns last, but never for longer than half a minute of one
+/// slot.
 const AHEAD_MAX: u64 = 30_000 * FINE;
 
 impl<K: Eq + Hash + Clone> Turns<K> {
-    /// Of those who want some now. Who comes new, or comes back, begins with the one who has had the least: a rest is no
-    /// credit.
+    /// The amounts of those that want some now. A new or returning claim begins with the smallest amount of
+    /// the others: a pause gives no credit.
     pub fn served<'a>(&mut self, wanting: impl Iterator<Item = &'a K>) -> Vec<u64>
     where
         K: 'a,
@@ -122,13 +125,13 @@ impl<K: Eq + Hash + Clone> Turns<K> {
         let least = wanting.iter().filter_map(|item| self.0.get(*item)).min().copied().unwrap_or(0);
         let served: Vec<u64> =
             wanting.iter().map(|item| self.0.get(*item).copied().unwrap_or(least)).collect();
-        // Counted from the least, so that no number grows without end.
+        // Relative to the smallest, so that no number grows without bound.
         let served: Vec<u64> = served.into_iter().map(|number| (number - least).min(AHEAD_MAX)).collect();
         self.0 = wanting.into_iter().cloned().zip(served.iter().copied()).collect();
         served
     }
 
-    /// Somebody has had so many slots, or has left them free, for so long.
+    /// `who` has held this many slots, or left them free, for this long.
     pub fn had(&mut self, who: &K, slots: u64, for_ms: u64, weight: u32) {
         if let Some(served) = self.0.get_mut(who) {
             let more = slots.saturating_mul(for_ms).saturating_mul(FINE) / u64::from(weight.max(1));

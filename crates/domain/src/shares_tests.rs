@@ -1,4 +1,4 @@
-//! Shares against what is promised of them, for limits and claims at random; and many looks one after the other.
+//! Shares compared with their promises, for random limits and claims; and many looks in sequence.
 
 use super::*;
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ proptest! {
         prop_assert!(claims.iter().zip(&shares).all(|(claim, share)| *share <= claim.wants));
     }
 
-    /// Whoever gets less than it wants has, for its weight, as much as anybody: less than one slot is between them.
+    /// A claim that gets less than it wants has as much per weight as any other, within one slot.
     #[test]
     fn who_is_short_has_as_much_for_its_weight_as_any_other(limit in 0..60_u64, claims in claims()) {
         let shares = divide(limit, &claims);
@@ -75,8 +75,8 @@ proptest! {
         }
     }
 
-    /// Everybody wants all there is, and whoever has its turn takes it: in the long run each has what its weight says, and
-    /// no caller waits for longer than its weight explains. With one slot and five who want it, too.
+    /// All want everything, and each takes its turn: in the long run each gets its weight's part, and none
+    /// waits for longer than its weight explains. Also with one slot and five claims.
     #[test]
     fn slots_that_cannot_be_divided_go_round_by_weight(
         limit in 1..7_u64, weights in prop::collection::vec(1..5_u32, 1..8), length_ms in 1..5_000_u64,
@@ -100,7 +100,7 @@ proptest! {
             }
         }
         for (nth, had) in had.into_iter().enumerate() {
-            // Nobody wants more than there is, so a great weight among few cannot have more than the limit.
+            // No claim wants more than the limit, so a large weight among few cannot get more than that.
             let exact = (limit * looks * u64::from(weights[nth])) as f64 / f64::from(all);
             prop_assert!((had as f64 - exact).abs() <= 2.0 + exact * 0.01, "{had} for {exact}");
         }
@@ -112,7 +112,7 @@ fn whoever_holds_the_only_slot_for_long_has_the_next_turns_last() {
     let mut turns = Turns::default();
     let names = ["a", "b"];
     turns.served(names.iter());
-    // It is b's turn at every look while a goes on and on.
+    // It is b's turn at every look while a continues.
     for _ in 0..40 {
         turns.had(&"a", 1, 250, 1);
         assert_eq!(turns.served(names.iter())[1], 0);

@@ -53,23 +53,23 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The same id and version came again and takes the place of what was there.
+    /// The same id and version was inserted again, and replaces the task.
     Replace,
     /// All parents of a workflow step are done.
     Unblock,
-    /// The partition's owner takes it a little ahead of its time.
+    /// The partition's owner claims it shortly before it fires.
     Claim,
-    /// A new owner takes over what the last one had claimed and not handed over.
+    /// A new owner takes over tasks that the last one claimed and did not hand over.
     Reclaim,
-    /// The owner stops gracefully and gives back what has not fired.
+    /// The owner stops gracefully and returns unfired tasks.
     HandBack,
-    /// Its instant has come, and nobody takes it at once.
+    /// It is due, and no executor takes it immediately.
     Fire,
     /// Handed to an executor: spends an attempt and makes a new fence.
     Dispatch,
     /// Could not be sent.
     FailDispatch,
-    /// The executor was gone before the hand-over reached it: the attempt is given back.
+    /// The executor was gone before the hand-over reached it: the attempt is returned.
     Release,
     /// The executor's first sign of work.
     Start,
@@ -77,7 +77,7 @@ pub enum Event {
     Succeed,
     /// The attempt failed or its lease ended, and another one has a time.
     Retry,
-    /// The executor asks for a later time; the attempt is given back.
+    /// The executor requests a later time; the attempt is returned.
     Snooze,
     /// The last attempt failed, or the executor refused for good.
     Bury,
@@ -93,7 +93,7 @@ pub enum Event {
     Abort,
     /// Time, payload or priority changed before it fired.
     Reschedule,
-    /// What a caller asked for is changed while the task is dead, before it is redriven.
+    /// A dead task's properties are changed before it is redriven.
     Amend,
     /// A dead task is given new attempts.
     Redrive,
@@ -164,7 +164,7 @@ impl State {
         Blocked,
     ];
 
-    /// Where `event` takes a task from here. Total: everything not in the table is an error.
+    /// The state after `event`. Total: everything that is not in the table is an error.
     ///
     /// # Errors
     /// When the table has no such move.
@@ -207,7 +207,7 @@ impl State {
         matches!(self, Scheduled | Dispatching | Ready | DispatchFailed | Retrying)
     }
 
-    /// It has not been handed over, and it is not over: what quotas of waiting tasks count.
+    /// It has neither been handed over nor ended: quotas of waiting tasks count it.
     #[must_use]
     pub const fn is_pending(self) -> bool {
         !self.is_finished() && !self.is_in_flight()
@@ -219,7 +219,7 @@ impl State {
         matches!(self, Dispatched | Running)
     }
 
-    /// Nothing more will happen to it by itself, except that it is forgotten one day.
+    /// It does not change any more by itself, except that it is finally deleted.
     #[must_use]
     pub const fn is_finished(self) -> bool {
         matches!(self, Succeeded | Dead | Cancelled | Stopped)
@@ -282,7 +282,7 @@ impl Event {
         self.row().to
     }
 
-    /// Whether a finished task comes back to life by this event; only a caller's wish does that.
+    /// Whether this event revives a finished task; only a caller can do that.
     #[must_use]
     pub const fn revives(self) -> bool {
         matches!(self, Self::Replace | Self::Redrive)

@@ -1,4 +1,4 @@
-//! The task as everything above the domain sees it: what was asked, where it stands, what came of it.
+//! The task as all code above the domain sees it: the request, its state, its result.
 
 pub use crate::content::Content;
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Ids that the engine counts for tasks without a caller's id start here: far from small callers' ids and, up to
-/// 2^53, exact in JavaScript. Row ids are counted from 1: at 10,000 tasks/s they reach 2^52 in 14,000 years. Uniqueness
-/// does not rest on it: an id that is taken is skipped.
+/// Ids that the engine counts for tasks without a caller's id start here: far from small callers' ids and, up
+/// to 2^53, exact in JavaScript. Row ids are counted from 1: at 10,000 tasks/s they reach 2^52 in 14,000
+/// years. Uniqueness does not depend on it: a used id is skipped.
 pub const ENGINE_TASK_ID_BASE: i64 = 1 << 52;
 
 /// 1 is the most urgent, 5 the least.
@@ -63,24 +63,24 @@ impl From<Priority> for u8 {
     }
 }
 
-/// What a caller asks for: the part of a task that an insert sets and a replacement sets again.
+/// A caller's request: the part of a task that an insert sets and a replacement sets again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
     pub queue: QueueKey,
-    /// None: it comes from `key`, or the engine gives one.
+    /// None: it is derived from `key`, or the engine assigns one.
     pub task_id: Option<i64>,
-    /// Identity in words. What is in a store has its id besides.
+    /// The identity as a text. A stored task has an id besides.
     pub key: Option<Key>,
     pub task_version: i64,
     pub kind: Name,
     pub priority: Priority,
-    /// The instant for which the current or next attempt is planned: the caller's wish, until a retry, a snooze or
-    /// a redrive plans another.
+    /// The instant for which the current or next attempt is planned: the caller's instant, until a retry, a
+    /// snooze or a redrive plans another.
     pub execute_at: Millis,
     pub payload: Content,
     pub max_attempts: u32,
     pub retry: RetryPolicy,
-    /// Longest time one attempt may take; None: as long as its lease is extended.
+    /// The longest time of one attempt; None: as long as its lease is extended.
     pub timeout_ms: Option<i64>,
     /// Counted from `execute_at`: not started by then, it is dead. It marks an instant: when a retry moves
     /// `execute_at`, it shrinks by as much, and may become negative.
@@ -94,13 +94,13 @@ pub struct NewTask {
     pub on_conflict: OnConflict,
 }
 
-/// What a task demands of its hand-over, beyond an executor of its queue.
+/// A task's demands on its executor, beyond the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demands {
     /// Tasks of one queue that name the same key share the queue's limits per key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
-    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). None: any, also one that names no version.
+    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). None: any, even an unnamed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_versions: Option<String>,
 }
@@ -116,7 +116,7 @@ pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
 pub const MAX_ATTEMPTS_LIMIT: u32 = 1_000;
 
 impl NewTask {
-    /// Its id is the engine's to give: nobody can know it before, so that nothing can stand under it.
+    /// The engine assigns its id: it is unknown before, so no task can have it already.
     #[must_use]
     pub const fn is_anonymous(&self) -> bool {
         self.task_id.is_none() && self.key.is_none()
@@ -147,7 +147,7 @@ impl NewTask {
     }
 }
 
-/// What an executor reported and the store accepted.
+/// The report of an executor that the store accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TaskResult {
     pub status_code: i64,
@@ -155,7 +155,7 @@ pub struct TaskResult {
     pub content: Option<Content>,
 }
 
-/// Who has a task that is in flight, and until when.
+/// The holder of a task in flight, and the end of its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub executor: String,
@@ -166,8 +166,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// In whose name an engine leases what it will hand over at its instant, to a caller that waits then. No executor can be
-    /// called so.
+    /// The holder's name when an engine preleases a task that it will hand over when due. No executor can
+    /// have this name.
     #[must_use]
     pub fn ahead(engine: &str) -> String {
         format!("({engine})")
@@ -180,11 +180,11 @@ impl Lease {
     }
 }
 
-/// A task with all that is known of it.
+/// A task with all known facts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     pub place: TaskRef,
-    /// The caller's wish; `task_id` is always set here.
+    /// The caller's request; `task_id` is always set here.
     pub ask: NewTask,
     pub state: State,
     /// Fencing number: grows with every hand-over and every change of plan. A lease token and a hot entry carry
@@ -202,7 +202,8 @@ pub struct Task {
     pub lease: Option<Lease>,
     /// JSON text, the last that the executor reported.
     pub progress: Option<String>,
-    /// What its handlers said, one JSON object a line, the oldest first; bounded, so that the oldest lines go.
+    /// The log lines of its handlers, one JSON object per line, the oldest first; bounded, so that the oldest
+    /// are dropped.
     pub log: Option<String>,
     pub result: Option<TaskResult>,
     pub last_error: Option<String>,

@@ -1,4 +1,4 @@
-//! Instants as UTC epoch milliseconds. Never reads a clock: whoever needs "now" is given it.
+//! Instants as UTC epoch milliseconds. Never reads a clock: callers pass "now".
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
@@ -26,7 +26,7 @@ impl Millis {
     }
 }
 
-/// A span of time in a person's words: two units of it, as `3 h 2 min`.
+/// A duration as people read it, in two units, as `3 h 2 min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub i64);
 

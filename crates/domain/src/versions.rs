@@ -1,10 +1,10 @@
-//! Which version of a handler may run a task. A version may be given short (`2`, `2.1`): what is missing is 0.
-//! Never guesses: what cannot be read matches nothing.
+//! Which version of a handler may run a task. A version may be abbreviated (`2`, `2.1`): missing parts are 0.
+//! Never guesses: an unreadable version matches nothing.
 
 use semver::{Version, VersionReq};
 
-/// Whether an executor whose handlers have this version may run a task that demands this. An executor that names no
-/// version gets only what demands none.
+/// Whether an executor whose handlers have this version may run a task with this demand. An executor without
+/// a version gets only tasks without a demand.
 #[must_use]
 pub fn may_run(demanded: Option<&str>, version: Option<&str>) -> bool {
     let Some(demanded) = demanded else { return true };

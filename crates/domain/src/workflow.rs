@@ -1,5 +1,6 @@
-//! Workflows: nodes that run as tasks, in the order that their edges say. The document and what it may say (`check`), and how
-//! one stands (`run`): a pure function of what has ended, so that the order in which ends arrive makes no difference.
+//! Workflows: nodes that run as tasks, in the order of their edges. The document and its rules (`check`), and
+//! the state of a workflow (`run`): a pure function of the ends, so that the order in which they arrive makes
+//! no difference.
 //!
 //! Stored as JSON: a field is never renamed, and a new one has a default.
 
@@ -31,7 +32,7 @@ pub const NESTED_MAX: usize = 8;
 /// A century.
 pub const DEADLINE_MAX_MS: i64 = 100 * 366 * 24 * 3_600_000;
 
-/// What a workflow does, whatever its input is.
+/// A workflow's actions, independent of its input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -53,7 +54,7 @@ pub struct Node {
     pub after: Vec<Name>,
     #[serde(default)]
     pub join: Join,
-    /// Its task is due so long after the node has begun.
+    /// Its task is due this long after the node has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<i64>,
     /// An expression; where it is false the node is skipped.
@@ -62,7 +63,7 @@ pub struct Node {
     /// An expression that gives an array: the node runs once for each of its items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
-    /// Undoes what the node has done, if the workflow fails or is cancelled later.
+    /// Undoes the node's effects, if the workflow fails or is cancelled later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensate: Option<TaskTemplate>,
     #[serde(default)]
@@ -86,8 +87,8 @@ pub struct SubWorkflow {
     pub input: Option<String>,
 }
 
-/// How many parents have to hold before a node runs. One holds that has succeeded, was skipped manually, or has failed and goes
-/// on; one that was skipped otherwise does not.
+/// How many parents must hold before a node runs. A parent holds if it succeeded, was skipped manually, or
+/// failed with `Continue`; one that was skipped otherwise does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -103,7 +104,7 @@ pub enum OnFailure {
     /// The workflow fails.
     #[default]
     Fail,
-    /// The workflow continues; what comes after the node can ask for its state.
+    /// The workflow continues; later nodes can read its state.
     Continue,
 }
 

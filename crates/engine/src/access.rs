@@ -21,18 +21,19 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Between two looks whether a token was changed: a revocation holds at every engine within a second.
+/// The engine checks for changed tokens this often. A revocation takes effect at every engine within a
+/// second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
 /// How often the last uses of tokens are written.
 const USED_PERIOD_MS: i64 = 60_000;
-/// A token that is not known is looked for in the store; all who bring one look together, and so often at most. However
-/// many bad tokens come, the store is asked twenty times a second.
+/// An unknown token is looked up in the store, at most once in this period. All callers with unknown tokens
+/// share one look-up, so bad tokens cost the store at most twenty queries a second.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Looks whether tokens have changed, and reads them if so; from time to time writes when they were used. How many times
-/// they were read.
+/// Reads the tokens if they changed, and from time to time writes when they were last used. Returns the
+/// number of reads.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
-    // Before the store, which may be unavailable: what ends by itself ends all the same.
+    // This precedes the store, which may be unavailable: tokens expire without it.
     core.callers.access.tell_of_ends(core.now());
     let read = look(core).await?;
     let (now, written_at) = (core.now(), core.callers.access.used_written_at.load(Relaxed));
@@ -65,7 +66,7 @@ pub(crate) async fn note_used(core: &Arc<Core>) -> Result<(), BackendError> {
 }
 
 impl Engine {
-    /// Who sent this. Costs a hash and a look-up; waits for nothing.
+    /// Identifies the caller by the token that it sent. Costs a hash and a look-up, and never waits.
     #[must_use]
     pub fn identify(&self, sent: Option<&str>) -> Identified {
         self.core.callers.access.identify(sent, self.core.now())
@@ -77,7 +78,7 @@ impl Engine {
         self.core.callers.access.is_required(self.core.now())
     }
 
-    /// Returns at once when the tokens have been read since the start. Nobody is let in before.
+    /// Returns immediately if the tokens were read since the start. Until then, no caller is admitted.
     ///
     /// # Errors
     /// A failing store.
@@ -89,8 +90,8 @@ impl Engine {
         self.run(async move { Ok(look(&core).await.map(drop)?) }).await
     }
 
-    /// Looks for tokens that other engines have made just now. Who comes while somebody looks gets the same look, and
-    /// who comes right after one gets none.
+    /// Looks for tokens that other engines have just created. Callers that arrive during a look-up share it.
+    /// A caller that arrives right after one causes no other.
     ///
     /// # Errors
     /// A failing store.
@@ -109,13 +110,15 @@ impl Engine {
         .await
     }
 
-    /// Why it would be let in no more, as far as this engine knows; None: it would be. Costs a look-up.
+    /// Why this caller would be refused now, as far as this engine knows; None: it would be admitted. Costs a
+    /// look-up.
     #[must_use]
     pub fn refusal_of(&self, admitted: &Admitted) -> Option<&'static str> {
         self.core.callers.access.refusal(admitted, self.core.now())
     }
 
-    /// Waits until it would be let in no more, and says why. Soon enough for a revocation to hold within a second.
+    /// Waits until this caller would be refused, and returns the reason. A revocation thus takes effect
+    /// within a second.
     pub async fn until_refused(&self, admitted: &Admitted) -> &'static str {
         let mut changes = self.core.callers.access.changes.sender.subscribe();
         loop {
@@ -128,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// The same of what somebody sent, or of nobody who sent anything.
+    /// As `until_refused`, for the token that a caller sent, or for a caller without a token.
     pub async fn until_not_identified(&self, sent: Option<&str>) {
         let admitted = match self.identify(sent) {
             Identified::As(admitted) => admitted,

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync, time::Instant};
 
 impl Engine {
-    /// What is in all queues. Not older than this call, or than `max_age`.
+    /// The counts of all queues, no older than this call or than `max_age`.
     ///
     /// # Errors
     /// A failing store.
@@ -44,7 +44,7 @@ impl Engine {
 
     async fn counted(&self) -> Result<Account, Error> {
         let books = self.books().await?;
-        // What is due in the hot set is not asked for here; that it is unavailable hides no line.
+        // The due tasks of the hot set are not needed here. If it is unavailable, the lines are still shown.
         let depth = self.depth().await.unwrap_or_default();
         Ok(Account::new(books, depth.ready))
     }

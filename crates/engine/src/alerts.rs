@@ -21,16 +21,16 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(5);
-/// A task that has fired and was not handed over for so long waits for long.
+/// A fired task that was not handed over for this long raises the alert for long waits.
 const WAITING_LONG_MS: i64 = 60_000;
-/// From so long on it is shown how long the oldest has waited.
+/// From this wait on, the wait of the oldest task is shown.
 const WAITING_SHOWN_MS: i64 = 1_000;
-/// Tasks of one partition that are looked at: the oldest.
+/// How many of the oldest tasks of one partition are examined.
 const LOOK_AT: usize = 100;
 /// A service that failed so often in a row does not do its work.
 const FAILURES_IN_A_ROW: u64 = 3;
 
-/// One look by the period. How many alerts are active.
+/// One periodic check. Returns the number of active alerts.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     look(core, now, AlertCheck::ByThePeriod).await
 }
@@ -117,7 +117,7 @@ fn scans(core: &Core, now: Millis, state_ms: i64) {
     }
 }
 
-/// Of all partitions: what should have fired, as of the last look.
+/// The overdue tasks of all partitions, as of the last look.
 fn overdue(core: &Core, now: Millis, state_ms: i64) {
     let overdue: Vec<OverdueTask> =
         core.maintenance.overdue.list(now).into_iter().filter_map(|row| row.2).collect();
@@ -133,7 +133,8 @@ fn overdue(core: &Core, now: Millis, state_ms: i64) {
     core.health.alerts.is_so((AlertKind::OverdueNotFired, None, ""), now, state_ms, text);
 }
 
-/// Of the partitions of this engine, and of what it serves from the store: what waits in queues that are not paused.
+/// The waiting tasks of queues that are not paused: of this engine's partitions, and of those it serves from
+/// the store.
 async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
     let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
     for partition in core.owned() {
@@ -160,7 +161,7 @@ fn note(core: &Core, oldest: &mut BTreeMap<QueueKey, Millis>, queue: &QueueKey, 
 }
 
 impl Engine {
-    /// What is active, after a fresh look.
+    /// The active alerts, after a fresh check.
     ///
     /// # Errors
     /// When the hot set fails before it is known to be unavailable.
@@ -168,7 +169,7 @@ impl Engine {
         self.alerts_within(Duration::ZERO).await
     }
 
-    /// One look as the service takes it by its period, for the caller that moves the clock manually.
+    /// The same check that the service makes periodically, for a caller that moves the clock manually.
     ///
     /// # Errors
     /// See `alerts`.
@@ -177,7 +178,8 @@ impl Engine {
         Ok(())
     }
 
-    /// What is active as of the last look, if that is not older than `max_age`; a caller that asks changes nothing for others.
+    /// The active alerts as of the last check, unless it is older than `max_age`. This call changes no count
+    /// for other callers.
     ///
     /// # Errors
     /// When the hot set fails before it is known to be unavailable.

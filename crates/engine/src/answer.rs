@@ -1,4 +1,5 @@
-//! What the engine answers to the callers for a change. Every answer is definite, or is an error that says so.
+//! The engine's answers to callers that change tasks. Every answer is definite, or is an error that says it
+//! is not.
 
 use punctual_contract::Error as BackendError;
 use punctual_domain::task::Task;
@@ -16,18 +17,18 @@ pub enum Error {
     Stopping,
 }
 
-/// What became of the wish to cancel.
+/// The result of a cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cancelled {
     /// It has not fired and will not (or, when asked to, it had fired and was withdrawn before an executor had it).
     Cancelled(Box<Task>),
-    /// It is with an executor, which learns of the wish at its next heartbeat.
+    /// An executor has the task, and learns of the stop request at its next heartbeat.
     StopRequested(Box<Task>),
     /// It has fired, or it is finished otherwise.
     AlreadyFired(Box<Task>),
 }
 
-/// What became of the wish to change a task.
+/// The result of a change of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
     Changed(Box<Task>),
@@ -35,16 +36,17 @@ pub enum Changed {
     Refused(Box<Task>),
 }
 
-/// What became of the wish to delete a task.
+/// The result of a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deleted {
-    /// It is gone; as it was.
+    /// The deleted task, in its last state.
     Deleted(Box<Task>),
-    /// It is not finished; or it is in an archive, from which nothing is deleted. The task in its current state.
+    /// The task is not finished, or is in an archive, from which nothing is deleted. The task in its current
+    /// state.
     Refused(Box<Task>),
 }
 
-/// What became of an outcome.
+/// The result of an outcome report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reported {
     Accepted,

@@ -17,11 +17,12 @@ use state::{Given, Idle, QueueWaiters};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// The first seat's is one more.
+/// The numbers of registered waiters begin at 1.
 const NO_NUMBER: u64 = 0;
 
 impl QueueWaiters {
-    /// An executor who has looked and found nothing waits for at most `max` tasks. What is on the shelf goes to it at once.
+    /// Registers an executor that found no task, and now waits for at most `max`. It gets fired preleased
+    /// tasks immediately.
     pub(crate) fn sit(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
         let mut registered = self.registered.lock();
@@ -32,7 +33,7 @@ impl QueueWaiters {
         WaiterGuard { core: Arc::clone(core), waiters: Arc::clone(self), number, given, never_given: None }
     }
 
-    /// For an executor who stands: nothing is given to it.
+    /// For an executor that is not registered: it is given nothing.
     pub(crate) fn no_seat(self: &Arc<Self>, core: &Arc<Core>) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
         WaiterGuard {
@@ -44,7 +45,7 @@ impl QueueWaiters {
         }
     }
 
-    /// The executor that was given this does not take it: it is served to others.
+    /// The executor that was given these tasks does not take them: they are offered to others.
     pub(crate) fn pass_on(self: &Arc<Self>, core: &Arc<Core>, given: Given) {
         let entries = match given {
             Given::Leased(leased) => return ahead::offer_preleased(core, self, leased),
@@ -56,26 +57,26 @@ impl QueueWaiters {
     }
 }
 
-/// Dropped by a caller that has gone, what was given to it is served to others.
+/// If the caller hangs up, the guard is dropped, and its tasks are offered to others.
 #[derive(Debug)]
 pub(crate) struct WaiterGuard {
     core: Arc<Core>,
     waiters: Arc<QueueWaiters>,
     number: u64,
     given: oneshot::Receiver<Given>,
-    /// Of who stands: it waits on.
+    /// For a caller that is not registered: keeps its channel open, so that it waits on.
     never_given: Option<oneshot::Sender<Given>>,
 }
 
 const NOTHING: Given = Given::Fired(Vec::new());
 
 impl WaiterGuard {
-    /// Waits for what fires. May be given up at any instant.
+    /// Waits for fired tasks. May be abandoned at any instant.
     pub(crate) async fn given(&mut self) -> Given {
         (&mut self.given).await.unwrap_or(NOTHING)
     }
 
-    /// Stands up. What was given at the last instant.
+    /// Unregisters the waiter. Returns the tasks that it was given at the last instant.
     pub(crate) fn leave(mut self) -> Given {
         self.stand_up()
     }
@@ -85,7 +86,7 @@ impl WaiterGuard {
             return NOTHING;
         }
         let mut registered = self.waiters.registered.lock();
-        // In the order of their numbers; thousands may wait, and all look again at one instant.
+        // Sorted by number, because thousands of waiters may look again at one instant.
         if let Ok(at) = registered.idle.binary_search_by_key(&self.number, |idle| idle.number) {
             registered.idle.remove(at);
         }

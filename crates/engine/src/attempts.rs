@@ -17,7 +17,7 @@ use std::{
 const PROCESSING_BOUNDS_S: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 120.0, 600.0, 3_600.0];
 
-/// What an accepted outcome said.
+/// The end of an attempt, by its accepted outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
     Succeeded,
@@ -59,13 +59,14 @@ fn sampled_trace(traceparent: &str) -> Option<Trace> {
     (is_sampled && trace_id.len() == 32).then(|| Trace { trace_id: trace_id.to_owned() })
 }
 
-/// What a bucket shows an example of.
+/// The example that a bucket shows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Trace {
     trace_id: String,
 }
 
-/// How long attempts took, in seconds, with the last sampled trace of each bucket. A clone is the same histogram.
+/// The durations of attempts in seconds, with the last sampled trace of each bucket. A clone is the same
+/// histogram.
 #[derive(Clone, Debug)]
 pub struct Processing(HistogramWithExemplars<Trace>);
 
@@ -99,7 +100,7 @@ pub struct Outcomes {
     /// In the order of [`AttemptEnd::ALL`].
     pub counts: [u64; AttemptEnd::ALL.len()],
     pub processing: Processing,
-    /// `processing` is that of all queues that came too late to have one of their own.
+    /// `processing` is shared by all queues that were added too late for a histogram of their own.
     pub shares_histogram: bool,
 }
 
@@ -111,7 +112,7 @@ pub(crate) struct OutcomeMeters {
 }
 
 impl OutcomeMeters {
-    /// `with`: the histogram of all that are not told apart; None: it gets its own.
+    /// `with`: the shared histogram; None: this queue gets its own.
     pub(crate) fn new(with: Option<&Processing>) -> Self {
         Self {
             counts: Default::default(),
@@ -120,7 +121,7 @@ impl OutcomeMeters {
         }
     }
 
-    /// By how long it took.
+    /// Counts an attempt by its duration.
     pub(crate) fn count(&self, report: Report, attempt: &EndedAttempt, now: Millis) {
         self.ended(AttemptEnd::of(report));
         let trace = attempt.traceparent.as_deref().and_then(sampled_trace);

@@ -12,23 +12,23 @@ use std::{
     time::Duration,
 };
 
-/// How often what was refused is written.
+/// How often refusals are written.
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
 const TRIM_PERIOD_MS: i64 = 3_600_000;
-/// Batches in one run: what is left waits for the next.
+/// Batches in one run; the rest waits for the next run.
 const TRIM_BATCHES: usize = 10;
 
-/// Writes what was refused, and forgets what is over. How many entries were written or forgotten.
+/// Writes noted refusals, and deletes expired entries. Returns how many entries were written or deleted.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let written = write_noted(core).await?;
     Ok(written + trim(core, now).await?)
 }
 
-/// What was noted, and has not been written yet: all of it, also what others have in their hands.
+/// Writes all noted entries, including those that other writers hold.
 pub(crate) async fn write_noted(core: &Arc<Core>) -> Result<usize, Error> {
     let all = core.callers.audit.writers.acquire_many(WRITERS_MAX).await;
     let mut written = 0;
-    // No more than is here now, however fast others come.
+    // At most as many as are pending now, however fast others are added.
     for _ in 0..core.callers.audit.pending() {
         let Some(entry) = core.callers.audit.next() else { break };
         write(core, entry).await?;
@@ -40,7 +40,8 @@ pub(crate) async fn write_noted(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Of changes of tasks alone, unless as many do it as may.
 async fn write_changes(core: &Arc<Core>) -> Result<(), Error> {
-    // Whoever notes something while the last of them ends finds it ended, or is seen by it.
+    // A caller that notes an entry as the last writer ends either finds a free permit, or the writer sees its
+    // entry.
     while !core.callers.audit.noted.lock().is_empty() {
         let Ok(writer) = core.callers.audit.writers.try_acquire() else { return Ok(()) };
         loop {
@@ -81,7 +82,7 @@ async fn trim(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     Ok(forgotten)
 }
 
-/// Tokens that were over before the oldest entry that is kept: nothing names them any more.
+/// Tokens that ended before the oldest kept entry: no entry names them.
 async fn forget_tokens(core: &Arc<Core>, before: Millis) -> Result<(), Error> {
     for _ in 0..TRIM_BATCHES {
         if core.store.forget_tokens(before, STEP_LIMIT).await? < STEP_LIMIT {
@@ -92,7 +93,7 @@ async fn forget_tokens(core: &Arc<Core>, before: Millis) -> Result<(), Error> {
 }
 
 impl Engine {
-    /// Notes that something was refused with this status; it is written within a minute, with what is like it.
+    /// Notes a refusal with this status. It is written within a minute, together with similar ones.
     pub fn note_refusal(&self, entry: AuditEntry, status: u16) {
         self.core.callers.audit.refuse(entry, status);
     }
@@ -102,19 +103,19 @@ impl Engine {
         self.core.callers.audit.note(entry);
     }
 
-    /// Writes the changes that were noted, unless as many do it already as may: these do not end before.
+    /// Writes noted changes, unless enough writers are at work; those do not end before these are written.
     ///
     /// # Errors
-    /// A failing store; what is left is tried again within a minute.
+    /// A failing store; the rest is tried again within a minute.
     pub async fn write_changes(&self) -> Result<(), crate::Error> {
         let core = Arc::clone(&self.core);
         self.run(async move { Ok(write_changes(&core).await?) }).await
     }
 
-    /// Writes what was noted now, for the reader that reads the audit: they see their own.
+    /// Writes all noted entries, so that a reader of the audit sees its own.
     ///
     /// # Errors
-    /// A failing store; what is left is tried again within a minute.
+    /// A failing store; the rest is tried again within a minute.
     pub async fn write_noted(&self) -> Result<(), crate::Error> {
         let core = Arc::clone(&self.core);
         self.run(async move { Ok(write_noted(&core).await.map(drop)?) }).await

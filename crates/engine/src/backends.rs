@@ -4,7 +4,7 @@ use crate::sharing::alone::Alone;
 use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Ownership, Signals, Store};
 use std::sync::Arc;
 
-/// What an engine is on.
+/// The back ends of an engine.
 #[derive(Debug, Clone)]
 pub struct Backends {
     pub store: Arc<dyn Store>,
@@ -12,23 +12,24 @@ pub struct Backends {
     pub limiter: Arc<dyn Limiter>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
-    /// Where long payloads and results are. None: everything is in the store.
+    /// Storage of long payloads and results. None: they are in the store.
     pub blobs: Option<Arc<dyn Blobs>>,
-    /// None: no other engine works on this store.
+    /// None: no other engine uses this store.
     pub shared: Option<SharedBackends>,
 }
 
-/// What engines that share a store and a hot set agree by.
+/// The back ends through which engines that share a store and a hot set coordinate.
 #[derive(Debug, Clone)]
 pub struct SharedBackends {
     pub ownership: Arc<dyn Ownership>,
     pub signals: Arc<dyn Signals>,
-    /// Holds the limits of queues that are scanned, so that they need no Redis. None: `Backends::limiter` is in the store itself.
+    /// Holds the limits of scanned queues, so that these need no Redis. None: `Backends::limiter` is in the
+    /// store itself.
     pub stored_limiter: Option<Arc<dyn Limiter>>,
 }
 
 impl SharedBackends {
-    /// Of an engine that shares with nobody.
+    /// For an engine that does not share its store.
     pub(crate) fn alone(engine: &str, partitions: u16) -> Self {
         let alone = Arc::new(Alone::new(engine, partitions));
         Self { ownership: Arc::<Alone>::clone(&alone), signals: alone, stored_limiter: None }

@@ -8,10 +8,10 @@ use punctual_domain::{name::Name, task::NewTask};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Below this many rows nothing is said of the pace: the store commits together what comes together, so that a few rows show
-/// how long a commit takes, and not how many rows fit into a second.
+/// With fewer waiting rows, the rate is not measured. The store commits concurrent rows together, so a few
+/// rows show how long a commit takes, not how many rows fit into a second.
 const CROWD: usize = 64;
-/// The pace is taken over at least this long.
+/// The rate is measured over at least this long.
 const WINDOW: Duration = Duration::from_millis(200);
 /// Rows a second, until it is known.
 const PACE_AT_FIRST: f64 = 20_000.0;
@@ -25,7 +25,8 @@ struct PendingInserts {
     rows: usize,
     namespaces: HashMap<Name, usize>,
     pace: Pace,
-    /// When the store last took something, or, if it was longer ago, when the first of those under way began. None: none is.
+    /// When the store last stored a row. If that precedes all running inserts: when the first of them began.
+    /// None: none is running.
     idle_since: Option<Instant>,
 }
 
@@ -36,8 +37,8 @@ struct Pace {
     window: Option<Window>,
 }
 
-/// How long the store takes for as many rows as waited at its beginning: a single row that is taken beside a large batch shows
-/// nothing of the pace.
+/// Measures how long the store takes for as many rows as waited when the window opened. A single row that is
+/// stored beside a large batch says nothing about the rate.
 #[derive(Debug)]
 struct Window {
     began: Instant,
@@ -78,8 +79,8 @@ impl Pace {
 }
 
 impl PendingInserts {
-    /// Namespaces take turns at the store: before the next of this one come its own rows, and as many of each other one.
-    /// Whoever has none under way may see whether the store takes any.
+    /// Namespaces take turns at the store. Before the next insert of a namespace, its own rows are stored,
+    /// and at most as many of each other namespace. A namespace without running inserts may try at once.
     fn wait(&self, namespace: &Name, now: Instant) -> Duration {
         let own = self.namespaces.get(namespace).copied().unwrap_or(0);
         if own == 0 {
@@ -97,8 +98,8 @@ impl PendingInserts {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How long it has taken nothing although it could have taken all of them. One of many databases that takes nothing is
-    /// no stall: the others' tasks are taken.
+    /// How long the store has stored nothing, beyond the time that all waiting rows need. One unavailable
+    /// database of many is no stall: the others store rows.
     fn stall(&self, now: Instant) -> Duration {
         let idle = self.idle_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         idle.saturating_sub(self.needed(self.rows))
@@ -130,7 +131,7 @@ pub(crate) struct Inserting<'a> {
 }
 
 impl Inserting<'_> {
-    /// The store has taken them.
+    /// The store has stored the rows.
     pub(crate) fn stored(mut self) {
         self.is_stored = true;
     }
@@ -207,7 +208,7 @@ mod tests {
         assert!(backlog.wait(&name("a")) > Duration::from_secs(2));
     }
 
-    /// One caller who waits for each of its commits shows how long a commit takes.
+    /// A single caller that waits for each of its commits shows the duration of a commit.
     #[tokio::test(start_paused = true)]
     async fn singles_one_after_the_other_say_nothing_of_the_pace() {
         let backlog = Backlog::default();
@@ -224,7 +225,7 @@ mod tests {
         );
     }
 
-    /// Seen in a browser beside a busy machine: a single insert was told to come again in a minute.
+    /// Seen in a browser beside a busy machine: a single insert got a retry time of a minute.
     #[tokio::test(start_paused = true)]
     async fn a_single_that_is_taken_beside_a_large_batch_says_nothing_of_the_pace() {
         let backlog = Backlog::default();
@@ -243,7 +244,7 @@ mod tests {
         );
     }
 
-    /// However few wait, and whatever its pace was before.
+    /// However few wait, and whatever the rate was before.
     #[tokio::test(start_paused = true)]
     async fn a_store_that_takes_nothing_makes_wait_for_as_long_as_it_has() {
         let backlog = Backlog::default();

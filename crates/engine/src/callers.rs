@@ -11,7 +11,7 @@ pub(crate) struct Callers {
     pub(crate) audit: Audit,
     /// Of executors.
     pub(crate) executor_registry: ExecutorRegistry,
-    /// Keys the ids that are computed from what a caller says.
+    /// The key of the ids that are computed from callers' input.
     pub(crate) identity_secret: OnceCell<IdentitySecret>,
 }
 

@@ -20,8 +20,8 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 /// How long an insert waits for a new one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// While the store cannot be counted no caller waits for it: caps go by the last count, with what was let in since. Where there
-/// is none yet, by what was let in: a cap that was set while a part is unavailable keeps no task out of the others.
+/// While the store cannot be counted, no caller waits: caps use the last count plus later inserts. Without a
+/// first count they use the inserts alone, so an unavailable database blocks no task of the others.
 async fn count(core: &Arc<Core>) {
     let is_fresh = || {
         core.limits.caps.counts.lock().counted_at.is_some_and(|counted_at| counted_at.elapsed() < FRESH_FOR)
@@ -57,10 +57,10 @@ async fn count_now(core: &Core) {
     }
 }
 
-/// In order: None, there is room, and it is kept for the task; and it does not come too fast.
+/// In order. None: the task fits, its room is reserved, and it is within its rate.
 pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
     if core.options.explicit_namespaces {
-        // What is not known would be taken for what there is not.
+        // An unread namespace would be mistaken for a missing one.
         control::loaded(core).await?;
     }
     let known = core.settings.known();
@@ -78,14 +78,14 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
         }
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
-        // What is there already is replaced, or is the answer: nothing comes to what waits.
+        // An existing task is replaced, or is the answer: the number of waiting tasks does not grow.
         let (false, Some(why @ (Refused::Full(_) | Refused::TooManyBytes(_)))) =
             (task.is_anonymous(), &refused)
         else {
             continue;
         };
         let version = Some(task.task_version);
-        // Where it cannot be asked, its insert says what is wrong there: the other tasks are no worse for it.
+        // If the store cannot be asked, the insert itself reports why. The other tasks are unaffected.
         let stored_task = timeout(PATIENCE, identity::stored_task(core, task, version, 1)).await;
         let is_refused = match stored_task {
             Ok(Ok(stored_task)) => match (stored_task.first(), why) {
@@ -102,14 +102,15 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
     Ok(refused)
 }
 
-/// An insert of a task that stands makes more of what waits: it is replaced, by a longer payload or from its end.
+/// Whether inserting an existing task adds to the waiting bytes: a longer payload replaces it, or restarts it
+/// after its end.
 fn grows(stored_task: &Task, payload: &Content) -> bool {
     let is_answer = stored_task.state.is_in_flight() || stored_task.state == State::Succeeded;
     let was = if stored_task.state.is_pending() { bytes_of(&stored_task.ask.payload) } else { 0 };
     !is_answer && bytes_of(payload) > was
 }
 
-/// Whether there is no room for another payload of a task that waits.
+/// Why a waiting task cannot get this payload. None: it fits.
 async fn other_payload(core: &Arc<Core>, task: &Task, payload: &Content) -> Option<TooManyBytes> {
     let known = core.settings.known();
     let more = bytes_of(payload).saturating_sub(bytes_of(&task.ask.payload));
@@ -126,7 +127,7 @@ async fn other_payload(core: &Arc<Core>, task: &Task, payload: &Content) -> Opti
     refused
 }
 
-/// Whether a task that waits may not go into another queue of its namespace.
+/// Why a waiting task may not be moved into another queue of its namespace.
 async fn other_queue(core: &Arc<Core>, task: &Task, queue: &Name) -> Option<QueueRefused> {
     let from = &task.ask.queue;
     if queue == &from.queue {
@@ -145,18 +146,19 @@ async fn other_queue(core: &Arc<Core>, task: &Task, queue: &Name) -> Option<Queu
 }
 
 impl Engine {
-    /// Why a task that waits may not go into another queue. What is not refused has room there until the next count.
+    /// Why a waiting task may not be moved into another queue. If it may, its room there is reserved until
+    /// the next count.
     pub async fn queue_refused(&self, task: &Task, queue: &Name) -> Option<QueueRefused> {
         other_queue(&self.core, task, queue).await
     }
 
-    /// Why a task that waits may not have this payload instead of its own: there is no room for it.
+    /// Why a waiting task may not get this payload: it does not fit.
     pub async fn payload_refused(&self, task: &Task, payload: &Content) -> Option<TooManyBytes> {
         other_payload(&self.core, task, payload).await
     }
 
-    /// Which of these tasks there is no room for, or come too fast, in order. What is not refused has room until the next
-    /// count.
+    /// Which of these tasks do not fit, or exceed their rate, in order. Room of the others is reserved until
+    /// the next count.
     ///
     /// # Errors
     /// A failing store, where a cap is set.

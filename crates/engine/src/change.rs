@@ -1,8 +1,8 @@
-//! Changes that callers wish for: cancel, reschedule (also into another queue), run now, redrive. One atomic step decides each: while a task
-//! waits in the table of this engine or in the hot set, that is the withdrawal from there (`fired` xor `withdrawn`); otherwise it is
-//! the store's conditional update. A crash between withdrawal and update leaves the row as it was, unanswered; the refill loads
-//! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
-//! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
+//! Changes that callers request: cancel, reschedule (also into another queue), run now, redrive. One atomic step decides each.
+//! While a task waits in this engine's table or in the hot set, its withdrawal decides (`fired` xor `withdrawn`); otherwise the
+//! store's conditional update does. A crash between withdrawal and update leaves the row unchanged and the call unanswered; the
+//! refill loads the task again, and it fires. Preleased tasks (`pipeline::ahead`) likewise: after the withdrawal, one unit of
+//! work returns the attempt and changes the task. A crash between leaves the lease to expire.
 
 pub(crate) mod dead;
 pub(crate) mod revoke;
@@ -36,23 +36,22 @@ use what::what_changes;
 
 /// A change lost to others this often is given up, with an error that says so.
 pub(crate) const TRIES: usize = 16;
-/// Of what was changed, before its caller is notified that the outcome is unknown.
+/// How often a changed task is read, before the caller learns that the outcome is unknown.
 const READS: usize = 3;
-/// An engine's own lease of a task lasts for less, and so does what it does with it.
+/// An engine's own lease is shorter than this, so what it does with the task is decided by then.
 const DECIDED_WITHIN: Duration = Duration::from_secs(4);
-/// Between two looks at a task of which that is awaited.
+/// Between two looks at a task whose lease is undecided.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
     core.store.read(&[place]).await?.pop().flatten().ok_or(Error::NotFound)
 }
 
-/// What is to be changed.
+/// The task to change.
 #[derive(Debug)]
 pub(crate) enum Subject {
     At(TaskRef),
-    /// As the caller has just read it, together with many others. What it has become meanwhile is found by its fence, and then
-    /// it is read again.
+    /// As the caller has just read it, together with many others. Its fence reveals a later change; then it is read again.
     Seen(Box<Task>),
 }
 
@@ -78,8 +77,8 @@ impl Subject {
     }
 }
 
-/// A task that this call has changed. A connection that broke is not the end of it; and where it cannot be read, the
-/// caller is not told that nothing was done.
+/// Reads a task that this call has changed. A broken connection is retried. If the task cannot be read, the error does not claim
+/// that nothing was done.
 async fn read_changed(core: &Core, place: TaskRef) -> Result<Task, Error> {
     let mut tries = 1;
     loop {
@@ -93,22 +92,22 @@ async fn read_changed(core: &Core, place: TaskRef) -> Result<Task, Error> {
 
 /// Whether the task can still be changed, decided atomically.
 enum Hold {
-    /// It is taken out and cannot fire until it is put back; or another engine may have it, and the store decides.
+    /// The task is taken out and cannot fire until it is put back. Or another engine may have it, and the store decides.
     Held,
     Fired,
 }
 
-/// What a caller has seen of a task: false refuses the change.
+/// A condition on the task as the caller has seen it: false refuses the change.
 pub(crate) type Expected = dyn Fn(&Task) -> bool + Send + Sync;
 
 /// What one call has taken out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Removed {
-    /// Of the table, or of the hot set. It decides nothing against a lease that was asked for later, or by another engine: that
-    /// one may have read the task from the store.
+    /// From the table, or from the hot set. This decides nothing against a lease that was requested later, or by another engine,
+    /// which may have read the task from the store.
     is_some: bool,
-    /// The fence of an entry that was taken out of the table while this engine asked for its lease, or had it: no executor is given
-    /// that lease.
+    /// The fence of an entry that was taken out of the table while this engine requested or held its lease. No executor gets that
+    /// lease.
     leased: Option<i64>,
 }
 
@@ -118,7 +117,7 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     // The entry is as it was before its lease.
     let fence = if is_ahead { task.fence - 1 } else { task.fence };
     if without_store::has_handed_over(core, place.id, fence) {
-        // Of which the table may not know yet, after a start.
+        // After a start, the table may not know this yet.
         return Ok(Hold::Fired);
     }
     let here = core.live.lock().withdraw(place.id, fence);
@@ -135,15 +134,15 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
         // This engine may be about to hand it over.
         return Ok(if removed.leased == Some(fence) { Hold::Held } else { Hold::Fired });
     }
-    // Without the hot set the store decides, as it does about what another engine has drained.
+    // Without the hot set the store decides, as it does about tasks that another engine has drained.
     let is_in_hot_set = !core.store_fallback.is_away() && !core.settings.is_scanned(&task.ask.queue);
     removed.is_some |=
         is_in_hot_set && core.hot.withdraw(place.partition, place.id, fence).await? == Withdrawn::Removed;
     Ok(Hold::Held)
 }
 
-/// This engine has leased it, and its instant has not come, or never will because this call has withdrawn it. A lease of another
-/// engine is not revoked: only that engine knows whether it has handed the task over.
+/// This engine has leased the task, and it has not fired, or cannot because this call has withdrawn it. A lease of another engine
+/// is not revoked: only that engine knows whether it has handed the task over.
 fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
     let is_own = |lease: &Lease| lease.executor == Lease::ahead(&core.options.name);
     task.state == State::Dispatched
@@ -151,9 +150,9 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
         && (task.due_at > core.now() || removed.leased == Some(task.fence - 1))
 }
 
-/// An engine has the task's lease and has not said who has the task: it is about to be handed over, or another call has
-/// withdrawn it and is about to change it. Which of them, the store says soon. Waits a moment before it is asked again. False:
-/// it is not so, or has been for longer than such a lease lasts.
+/// An engine holds the task's lease and has reported no holder. Either it is about to hand the task over, or another call has
+/// withdrawn and is about to change it; the store soon says which. Waits briefly before the next read. False: the lease is not an
+/// engine's, or has been undecided for longer than such a lease lasts.
 async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
     let is_engines = lease.is_some_and(Lease::is_ahead);
@@ -167,14 +166,14 @@ async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     true
 }
 
-/// What became of the wish to cancel.
+/// The result of a cancel.
 pub(crate) enum Cancel {
     /// This call has done it.
     Withdrawn,
     Was(Cancelled),
 }
 
-/// For who wants the task as it has become.
+/// For a caller that wants the task after the cancel.
 pub(crate) async fn cancel_and_read(
     core: &Arc<Core>,
     place: TaskRef,
@@ -188,7 +187,7 @@ pub(crate) async fn cancel_and_read(
     }
 }
 
-/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it was refused.
+/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it refused the cancel.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
     subject: Subject,
@@ -199,7 +198,7 @@ pub(crate) async fn cancel(
     cancel_removed(core, subject, Removed::default(), stop_if_fired, by, expected).await
 }
 
-/// `removed`: what the caller has taken out before.
+/// `removed`: what the caller has already taken out.
 async fn cancel_removed(
     core: &Arc<Core>,
     mut subject: Subject,
@@ -273,7 +272,7 @@ async fn withdraw(
     Ok(applied)
 }
 
-/// It had fired, and waited for an executor: nobody is to have it any more, with or without its database.
+/// The task had fired and waited for an executor. No executor may get it now, with or without its database.
 fn drop_finished(core: &Arc<Core>, task: &Task) {
     core.live.lock().forget_fired(task.place.id, task.fence);
     line::discard(core, &[entry_of(task)]);
@@ -283,8 +282,8 @@ fn note(by: &str) -> Note {
     Note { by: by.to_owned(), ..Note::default() }
 }
 
-/// Applies a change to a task that is held out of the hot set. Where the store fails, the entry goes back; what is leased
-/// ahead comes back when its lease ends.
+/// Applies a change to a task that is held out of the hot set. If the store fails, the entry is put back; a preleased task is
+/// ready again when its lease expires.
 async fn apply(
     core: &Arc<Core>,
     task: &Task,
@@ -310,7 +309,7 @@ async fn apply(
     let Some(changing) = changing else { return Ok(Applied::Lost) };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
     if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
-        // It has fired without a mark: the lease that was to follow at once has not come yet.
+        // The task has fired without a mark: the lease that was to follow immediately has not been made yet.
         steps.push(step(Change::Claim));
     }
     steps.push(step(change));
@@ -331,8 +330,8 @@ async fn apply(
     }
 }
 
-/// The store has refused their change, or nobody knows. Where tasks are handed over without it, what it may have changed comes back
-/// when it can be read again.
+/// The store refused the change, or its result is unknown. In queues that hand over without the store, possibly changed tasks are
+/// loaded again when the store can be read.
 async fn come_back(
     core: &Arc<Core>,
     entries: Vec<(HotEntry, Changing<'_>)>,
@@ -360,8 +359,8 @@ async fn put_back_held(core: &Arc<Core>, held: Vec<(HotEntry, Changing<'_>)>) {
     intake::admit(core, entries).await;
 }
 
-/// What a caller wishes to change; `change` is a `Reschedule`. `expected` guards against changes that the caller
-/// has not seen: it is given the task, and false refuses.
+/// `change` is a `Reschedule`. `expected` guards against changes that the caller has not seen: it gets the task, and false
+/// refuses the change.
 pub(crate) async fn reschedule(
     core: &Arc<Core>,
     subject: Subject,
@@ -371,14 +370,14 @@ pub(crate) async fn reschedule(
 ) -> Result<Option<Changed>, Error> {
     let put = put_payload(core, subject.place(), &mut change).await?;
     let changed = try_reschedule(core, subject, &change, by, expected).await;
-    // After an error it may stand in the row.
+    // After an error the row may contain it.
     if matches!(&changed, Ok(None | Some(Changed::Refused(_)))) {
         long_payloads::delete_soon(core, long_payloads::keys(put));
     }
     changed
 }
 
-/// A long payload goes outside of the store while the task is still where it was: that may take long.
+/// A long payload is stored outside the database before the task is taken out, because that may take long.
 async fn put_payload(core: &Arc<Core>, place: TaskRef, change: &mut Change) -> Result<Put, Error> {
     let (Change::Reschedule { payload: Some(content), .. } | Change::Amend { payload: Some(content), .. }) =
         change
@@ -484,7 +483,7 @@ pub(crate) async fn bury(
     Err(Error::Contended)
 }
 
-/// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the refill would find it.
+/// Puts back a task that an earlier try took out, and that is not changed after all. Otherwise it waits for the refill.
 async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
     if removed.is_some && task.state.is_waiting() {
         intake::admit(core, vec![entry_of(task)]).await;

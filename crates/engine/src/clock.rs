@@ -20,12 +20,12 @@ use std::{
     time::Duration,
 };
 
-/// An engine that has nobody to ask follows a step of the wall clock when it has stood for so long.
+/// An engine without a keeper follows a step of the wall clock after this long.
 const GRACE: Duration = Duration::from_secs(10);
-/// A wall clock that is no further from where it was needs no second look.
+/// A wall clock that moved less than this needs no second look.
 const UNMOVED_NS: i64 = MS;
 const UNSETTLED: i64 = i64::MIN;
-/// A caller that asks for the time looks at all clocks so often: so it is seen that nobody did, because the process was stopped.
+/// Callers that ask for the time read all clocks this often. A longer gap shows that the process was stopped.
 const LOOK_EVERY_NS: i64 = 50 * MS;
 
 /// The clocks of a machine.
@@ -37,10 +37,10 @@ pub trait MachineClocks: Send + Sync + fmt::Debug + 'static {
     fn glance(&self) -> (i64, i64);
 }
 
-/// Who else can say what time it is.
+/// A second source of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
-    /// The clock of those who share a store.
+    /// The clock that all engines of one store share.
     Keeper,
     Nobody,
 }
@@ -50,9 +50,9 @@ pub enum Witness {
 pub struct TrustedClock<M> {
     machine: M,
     belief: Mutex<Belief>,
-    /// What is added to the steady clock while the wall clock is followed and has not moved: spares the lock.
+    /// Added to the steady clock while the wall clock is followed and has not stepped: avoids the lock.
     steady_offset: AtomicI64,
-    /// When all clocks were last looked at, on the steady one.
+    /// When all clocks were last read, on the steady clock.
     looked_ns: AtomicI64,
 }
 
@@ -138,7 +138,7 @@ fn whole_ns(grace: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    /// A machine on which all clocks continue, and a process that asks when it is told to.
+    /// A machine whose clocks all run evenly, in a process that asks only when a test says so.
     #[derive(Debug, Default)]
     struct Even(AtomicI64);
 

@@ -17,7 +17,7 @@ impl Engine {
         self.core.options.can_push
     }
 
-    /// The engines that live, as far as was last heard; empty: nothing was heard, or nobody shares.
+    /// The live engines, as of the last heartbeats; empty: none was heard, or the store is not shared.
     #[must_use]
     pub fn live(&self) -> Vec<Live> {
         self.core.holdings.live()
@@ -29,7 +29,7 @@ impl Engine {
         self.core.holdings.tenures()
     }
 
-    /// It does what one engine is to do for all.
+    /// This engine does what one engine does for all.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.core.leads()

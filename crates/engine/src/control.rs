@@ -13,12 +13,12 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Between two looks whether something was set: every engine acts on a change within a second.
+/// How often the engine checks for changed settings: every engine acts on a change within a second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
 /// Changes that lose their race to others, one after the other.
 pub(crate) const TRIES: usize = 8;
 
-/// Looks whether settings have changed, and reads them if so. How many times they were read.
+/// Reads the settings if they changed. Returns the number of reads.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
     let revision = core.store.settings_revision().await?;
     core.settings.try_again();
@@ -33,7 +33,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
     Ok(1)
 }
 
-/// Nothing is handed over by an engine that does not know what is set.
+/// An engine hands nothing over before it has read the settings.
 pub(crate) async fn loaded(core: &Arc<Core>) -> Result<(), BackendError> {
     if !core.settings.is_loaded() {
         run_once(core).await?;
@@ -62,34 +62,36 @@ pub(crate) async fn current_setting(core: &Core, scope: &Scope) -> Result<Option
     Ok(core.store.settings().await?.all.into_iter().find(|standing| standing.scope == *scope))
 }
 
-/// What stands after a change.
+/// The setting after a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stood {
     /// None: nothing is set.
     pub current: Option<StoredSetting>,
-    /// Of the line that this change left in the history; None: it was so already, and nothing was written.
+    /// The revision of the history line that this change wrote; None: nothing changed, and nothing was
+    /// written.
     pub written: Option<i64>,
 }
 
-/// What became of the wish to change settings on a condition.
+/// The result of a conditional change of settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Put {
     Done(Box<Stood>),
-    /// This revision stands, which is not what was expected; 0: nothing is set.
+    /// The current revision, which is not the expected one; 0: nothing is set.
     Otherwise(i64),
 }
 
-/// What becomes of a queue for which nothing is set any more.
+/// What happens to the entry of a queue whose last setting is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenNothing {
-    /// It is as one for which nothing was ever set: its revision is 0.
+    /// The entry is removed, as if nothing was ever set: its revision is 0.
     Forget,
-    /// It keeps a revision, which grows: who has seen it paused does not take what comes for what was before.
+    /// The entry keeps a growing revision. A caller that saw the queue paused can distinguish later states
+    /// from earlier ones.
     Keep,
 }
 
-/// Changes what represents a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
-/// is not asked where `fits` says that another revision was expected.
+/// Changes the settings of a queue, also under concurrent changes. `change` returns whether to save, and is
+/// not called if `fits` says that another revision was expected.
 async fn change_queue(
     core: &Arc<Core>,
     queue: QueueKey,
@@ -121,7 +123,7 @@ async fn change_queue(
             by: by.clone(),
         };
         if let Saved::Done(revision) = save(core, asked, now).await? {
-            // From what was committed: a look that fails now must not say that nothing was done.
+            // Built from the committed values: a read that fails now must not claim that nothing was done.
             let scope = scope.clone();
             let current =
                 |setting| StoredSetting { scope, setting, revision, updated_at: now, updated_by: by };
@@ -132,7 +134,7 @@ async fn change_queue(
     Err(Error::Contended)
 }
 
-/// Without a condition nothing else can come of it.
+/// A change without a condition has no other result.
 fn done(put: Put) -> Stood {
     match put {
         Put::Done(stood) => *stood,
@@ -165,7 +167,7 @@ impl Engine {
         Ok(least)
     }
 
-    /// What is set for a scope; None: nothing.
+    /// The setting of a scope; None: nothing is set.
     ///
     /// # Errors
     /// A failing store.
@@ -173,11 +175,12 @@ impl Engine {
         current_setting(&self.core, scope).await
     }
 
-    /// Gives a queue these settings, if its revision fits. Only its pause stays, unless `pause` says otherwise: a reason
-    /// to pause, or None to resume.
+    /// Replaces a queue's settings, if its revision fits. Its pause remains, unless `pause` changes it: a
+    /// reason to pause, or None to resume.
     ///
     /// # Errors
-    /// A failing store; the error says whether it may be set all the same. Or [`Error::Contended`].
+    /// A failing store; the error says whether the settings may have been saved nevertheless. Or
+    /// [`Error::Contended`].
     pub async fn put_queue(
         &self,
         queue: QueueKey,
@@ -208,22 +211,24 @@ impl Engine {
         .await
     }
 
-    /// Whether its tasks go to the bus, as far as this engine knows; a second behind the store at most.
+    /// Whether the queue's tasks are sent to the bus, as far as this engine knows; at most a second behind
+    /// the store.
     #[must_use]
     pub fn is_pushed(&self, queue: &QueueKey) -> bool {
         self.core.pushes(queue)
     }
 
-    /// What this engine knows to be set for a queue; a second behind the store at most.
+    /// The queue's settings, as far as this engine knows; at most a second behind the store.
     #[must_use]
     pub fn known_settings(&self, queue: &QueueKey) -> Arc<QueueSettings> {
         self.core.settings.queue(queue)
     }
 
-    /// Sets or removes what a scope has. This engine acts on it when this returns, the others within a second.
+    /// Sets or removes the setting of a scope. This engine applies it before this returns, the others within
+    /// a second.
     ///
     /// # Errors
-    /// A failing store; the error says whether it may be set all the same.
+    /// A failing store; the error says whether it may have been saved nevertheless.
     pub async fn save_setting(&self, asked: SaveSetting) -> Result<Saved, Error> {
         let core = Arc::clone(&self.core);
         self.run(async move { save(&core, asked, core.now()).await }).await
@@ -242,16 +247,19 @@ impl Engine {
         Ok(self.core.store.setting_changes(scope, before, limit).await?)
     }
 
-    /// When this returns, nothing of the queue starts any more, at any engine. Who paused first, and why, stays.
+    /// After this returns, no task of the queue starts at any engine. The first pause's author and reason
+    /// remain.
     ///
     /// # Errors
-    /// A failing store: then it may be paused, and comes into force by itself. Or [`Error::Contended`].
+    /// A failing store: then the queue may be paused, and engines apply that by themselves. Or
+    /// [`Error::Contended`].
     pub async fn pause(&self, queue: QueueKey, reason: Option<String>, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let pause = Pause { at: core.now(), by: by.clone(), reason };
         let change = move |settings: &mut QueueSettings| {
             settings.pause.get_or_insert_with(|| pause.clone());
-            // Also when it stands: whoever paused may have died before every database knew.
+            // Saved again even if already paused: the engine that paused it may have died before every
+            // database knew.
             true
         };
         self.run(async move {
@@ -263,7 +271,7 @@ impl Engine {
         .await
     }
 
-    /// What waits continues, in its order.
+    /// Waiting tasks continue, in their order.
     ///
     /// # Errors
     /// As [`Engine::pause`].

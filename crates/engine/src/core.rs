@@ -37,9 +37,9 @@ pub(crate) struct Core {
     pub(crate) hot: Arc<dyn Hot>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Long payloads and results. None: everything is in the store.
+    /// Storage of long payloads and results. None: they are in the store.
     pub(crate) blobs: Option<Arc<dyn Blobs>>,
-    /// Where no other engine works on this store, what there is without others.
+    /// If no other engine uses this store, replacements that work alone.
     pub(crate) shared: SharedBackends,
 
     pub(crate) options: Options,
@@ -58,7 +58,7 @@ pub(crate) struct Core {
     pub(crate) parts: Parts,
     pub(crate) filling: Filling,
     pub(crate) firing: Firing,
-    /// What is due soon, is leased ahead of its instant, or has fired and is not settled with the store.
+    /// Tasks that are due soon, are preleased, or have fired and are not yet acknowledged by the store.
     pub(crate) live: Live,
     pub(crate) store_fallback: FromStore,
     pub(crate) arrivals: Arrivals,
@@ -133,7 +133,7 @@ impl Core {
         self.shared.stored_limiter.as_ref()
     }
 
-    /// Who holds the limits of a queue.
+    /// The limiter that holds the limits of a queue.
     pub(crate) fn limiter_of(&self, queue: &QueueKey) -> &Arc<dyn Limiter> {
         self.stored_limiter().filter(|_| self.settings.is_scanned(queue)).unwrap_or(&self.limits.limiter)
     }
@@ -144,7 +144,7 @@ impl Core {
         std::iter::once(&self.limits.limiter).chain(stored)
     }
 
-    /// The hot set is unavailable, and with it what holds the limits of this queue.
+    /// The hot set is unavailable, and with it the limits of this queue.
     pub(crate) fn hides_limits_of(&self, queue: &QueueKey) -> bool {
         Arc::ptr_eq(self.limiter_of(queue), &self.limits.limiter) && self.store_fallback.hides_limits()
     }
@@ -167,7 +167,7 @@ impl Core {
         CurrentTime { discontinuities, now: self.now(), steady: self.steady() }
     }
 
-    /// On a clock that continues evenly. Where nothing watches over the time it is the time itself.
+    /// On a clock that runs evenly. If nothing watches the clock, it is the clock itself.
     fn steady(&self) -> Duration {
         self.clock.trust().map_or_else(
             || Duration::from_millis(u64::try_from(self.now().0).unwrap_or_default()),
@@ -184,20 +184,20 @@ impl Core {
         self.holdings.tenures().into_iter().map(|tenure| tenure.partition)
     }
 
-    /// Whether it falls to this engine to do what one engine is to do for all.
+    /// Whether this engine does what one engine does for all.
     pub(crate) fn leads(&self) -> bool {
         self.holdings.tenure(Partition(0)).is_some()
     }
 
-    /// The same for one part of the store: whoever works on its first partition reaches it, as far as anybody does.
+    /// The same for one database: the owner of its first partition reaches it, if any engine does.
     pub(crate) fn leads_in(&self, part: usize) -> bool {
         let is_there = |partition: &Partition| self.store.part_of(*partition) == part;
         let first = self.partitions().find(is_there);
         first.map_or_else(|| self.leads(), |partition| self.holdings.tenure(partition).is_some())
     }
 
-    /// Something is in a queue's line here: an executor that waits here is woken, and where there are more tasks than that,
-    /// the other engines learn of it.
+    /// Tasks were added to a queue's line here. Wakes one executor that waits here. If there are more tasks
+    /// than waiters, notifies the other engines.
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
         let waiters = self.arrivals.of(queue);
         waiters.wake_one();
@@ -206,21 +206,22 @@ impl Core {
         }
     }
 
-    /// All who wait for one queue, here and elsewhere: not every one of them can take what there is.
+    /// Wakes all waiters of a queue, here and elsewhere: not every one of them can take the available tasks.
     pub(crate) fn wake_queue(&self, queue: &Arc<QueueKey>) {
         self.arrivals.of(queue).wake_all();
         self.announce_ready(queue);
     }
 
-    /// The other engines hear that tasks of the queue wait here. Those of a queue that is scanned they find in the store.
+    /// Notifies the other engines that tasks of the queue wait here. Tasks of scanned queues are found in the
+    /// store.
     pub(crate) fn announce_ready(&self, queue: &Arc<QueueKey>) {
         if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.ready(queue);
         }
     }
 
-    /// The other engines hear that attempts of the queue, or of one lane of it, have ended. Those of a queue that is scanned look in the
-    /// store.
+    /// Notifies the other engines that attempts of the queue, or of one of its lanes, have ended. For scanned
+    /// queues they look in the store.
     pub(crate) fn announce_freed(&self, queue: &Arc<QueueKey>, lane: Option<ParkReason>, places: usize) {
         if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.freed(queue, lane, places);
@@ -240,7 +241,7 @@ impl Core {
         self.arrivals.queues_held() + self.limits.admissions.queues_held() + self.meters.queues_held()
     }
 
-    /// A waiting executor looks again after this, whether or not it was woken.
+    /// A waiting executor looks again after this time, even if it was not woken.
     pub(crate) fn look_again(&self) -> Duration {
         self.shared.signals.look_after()
     }

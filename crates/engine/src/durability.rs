@@ -1,5 +1,6 @@
-//! Whether the servers of the store keep what they acknowledge, as last checked: an alert while they do not, and a log line
-//! when that begins or ends. Sends no query itself, and stops nothing: what is stored already would be no safer.
+//! Whether the servers of the store keep what they acknowledge, as last checked. Raises an alert while they
+//! do not, and logs when that begins or ends. Sends no query itself, and stops nothing: stored data would be
+//! no safer.
 
 use parking_lot::Mutex;
 

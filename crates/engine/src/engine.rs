@@ -27,9 +27,9 @@ pub struct Depth {
     pub due: usize,
     /// Fired here, and not handed over, or not known to be.
     pub fired: usize,
-    /// Per queue, what waits for an executor in its order.
+    /// Per queue, the tasks that wait for an executor.
     pub ready: Vec<(Arc<QueueKey>, usize)>,
-    /// Per queue, what is parked.
+    /// Per queue, the parked tasks.
     pub parked: Vec<(Arc<QueueKey>, usize)>,
 }
 
@@ -53,8 +53,8 @@ impl Engine {
         self.core.work.to_its_end(work).await.unwrap_or_else(|| Err(panicked().into()))
     }
 
-    /// Hears of each attempt and each task that this engine ends, by a report or without one. It must not wait. False: another
-    /// hears already.
+    /// Registers a listener for each attempt and task that this engine ends, with or without a report. It
+    /// must not block. False: another listener is registered.
     pub fn hear_ends(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.ends.listen(Box::new(listener))
     }
@@ -69,7 +69,7 @@ impl Engine {
         &self.core.meters
     }
 
-    /// What the process counts of itself.
+    /// The process's own measurements.
     #[must_use]
     pub fn process_meters(&self) -> &ProcessMeters {
         &self.core.options.process
@@ -80,7 +80,7 @@ impl Engine {
         &self.core.options.name
     }
 
-    /// The store, for what needs no engine: account, replies, search.
+    /// The store, for calls that need no engine: account, replies, search.
     #[must_use]
     pub fn store(&self) -> &dyn Store {
         self.core.store.as_ref()
@@ -92,14 +92,14 @@ impl Engine {
         &self.core.bus
     }
 
-    /// What has fired here and no executor is known to have, for tests: place, fence, and when it fired.
+    /// Tasks that fired here and have no known executor, for tests: place, fence, and firing time.
     #[doc(hidden)]
     #[must_use]
     pub fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
         self.core.live.lock().fired()
     }
 
-    /// What executors that ask here are served with from the table, for tests: id, fence and task.
+    /// Tasks in the table that are offered to executors here, for tests: id, fence and task.
     #[doc(hidden)]
     #[must_use]
     pub fn served(&self) -> Vec<(i64, i64, i64)> {
@@ -131,7 +131,7 @@ impl Engine {
         self.core.maintenance.unsent.len()
     }
 
-    /// How full the hot set was when last looked at, in thousandths; 0: it has no bound.
+    /// How full the hot set was at the last look, in thousandths; 0: it has no bound.
     #[must_use]
     pub fn hot_fullness(&self) -> u32 {
         self.core.filling.room.fullness()
@@ -143,13 +143,13 @@ impl Engine {
         self.has_hot_set() && self.core.store_fallback.is_away()
     }
 
-    /// False: there is none, and firing goes by the store for good.
+    /// False: there is no hot set, and firing always uses the store.
     #[must_use]
     pub fn has_hot_set(&self) -> bool {
         self.core.store_fallback.hot_set_keeps() != Keeps::Nothing
     }
 
-    /// The hot set was found to be another cluster's: nothing of it is used.
+    /// The hot set belongs to another cluster: none of it is used.
     #[must_use]
     pub fn hot_is_another_clusters(&self) -> bool {
         self.core.hot.stranger().is_some()
@@ -173,7 +173,7 @@ impl Engine {
         self.core.arrivals.waiting(queue)
     }
 
-    /// The engine has been told to stop; long polls end.
+    /// The engine is stopping; long polls end.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.core.work.stopping.is_cancelled()
@@ -186,12 +186,12 @@ impl Engine {
         Some(self.core.limits.backlog.wait(namespace)).filter(|duration| *duration > most)
     }
 
-    /// What the servers of the store were just found to lack, a sentence for each; empty: nothing.
+    /// Records the current weaknesses of the store's servers, one sentence each; empty: none.
     pub fn found_weaknesses(&self, weaknesses: Vec<String>) {
         self.core.health.durability.found(weaknesses);
     }
 
-    /// As they were found last.
+    /// The weaknesses as of the last check.
     #[must_use]
     pub fn weaknesses(&self) -> Vec<String> {
         self.core.health.durability.weaknesses()

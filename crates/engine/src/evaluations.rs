@@ -17,15 +17,15 @@ use std::{
 };
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
-/// Those that an alert and a list know of.
+/// The most subjects that an alert and a list contain.
 const SET_ASIDE_MAX: usize = 1_000;
-/// Those of one look whose marks are removed because they are gone or over: the next look continues.
+/// The most ended subjects per run whose marks are removed; the next run continues.
 const FORGET_MAX: usize = 1_000;
-/// Another that is alone is waited for so long.
+/// How long to wait for another evaluation that runs alone.
 const ALONE_WAIT: Duration = Duration::from_secs(5);
 /// Those that are known to have left marks of dead engines.
 const SUSPECTS_MAX: usize = 10_000;
-/// What is set aside is looked at again then, in case it was released.
+/// Subjects that are set aside are checked again this often, in case they were released.
 pub const SET_ASIDE_LOOK_MS: i64 = 60_000;
 
 /// Why something is not evaluated now. An answer, and no fault of the engine.
@@ -40,7 +40,7 @@ pub enum NotEvaluated {
 }
 
 impl NotEvaluated {
-    /// Of an error of a back end, whatever it was put into.
+    /// Extracts it from a back end's error.
     #[must_use]
     pub fn of(error: &BackendError) -> Option<&Self> {
         error.source.downcast_ref()
@@ -49,19 +49,19 @@ impl NotEvaluated {
     fn by(marks_of_subject: SubjectMarks) -> Option<Self> {
         match (marks_of_subject.is_marked, marks_of_subject.died) {
             (_, DEATHS_MAX..) => Some(Self::SetAside),
-            // Of several that began at once, the last ones give way.
+            // If several began at once, the last ones give way.
             (true, died) if died + marks_of_subject.at_work < DEATHS_MAX => None,
             _ => Some(Self::AtWork),
         }
     }
 }
 
-/// What is to become of one subject.
+/// What to do with one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvaluationVerdict {
     /// It is marked, together with the others.
     Go,
-    /// An engine has died of it, or evaluates it: to be begun alone.
+    /// An engine has died of it, or evaluates it now: it must be begun alone.
     Alone,
     Not(NotEvaluated),
 }
@@ -72,7 +72,7 @@ pub struct Evaluating {
     core: Arc<Core>,
     pass: EvaluationPass,
     ids: Vec<i64>,
-    /// Nothing else that engines have died of is evaluated meanwhile.
+    /// No other subject that engines have died of is evaluated meanwhile.
     alone: Option<OwnedMutexGuard<()>>,
 }
 
@@ -82,7 +82,7 @@ impl Evaluating {
         self.alone.is_some()
     }
 
-    /// All has been evaluated that is to be: what engines died of meanwhile was something else.
+    /// All subjects were evaluated: engines that died meanwhile died of something else.
     pub async fn cleared(mut self, store: &dyn EvaluationStore) {
         if self.is_alone() {
             let cleared = store.release_evaluations(self.pass.kind, &self.ids, &self.pass.engine).await;
@@ -96,12 +96,12 @@ impl Evaluating {
         self.remove(store).await;
     }
 
-    /// An answer was found, or an error; not all has been evaluated.
+    /// An answer or an error was found before all subjects were evaluated.
     pub async fn ended(mut self, store: &dyn EvaluationStore) {
         self.remove(store).await;
     }
 
-    /// As [`Evaluating::cleared`], where nothing is left to be evaluated.
+    /// As [`Evaluating::cleared`], if nothing is left to evaluate.
     fn forget(&self) {
         let mut suspects = self.core.evaluations.suspects.lock();
         for id in &self.ids {
@@ -132,10 +132,10 @@ impl Drop for Evaluating {
 }
 
 impl Engine {
-    /// Marks what is about to be evaluated together. A verdict each, in order.
+    /// Marks subjects that are evaluated together. Returns a verdict for each, in order.
     ///
     /// # Errors
-    /// A failing store: then nothing is to be evaluated.
+    /// A failing store: then nothing may be evaluated.
     pub async fn begin_evaluations(
         &self,
         store: &dyn EvaluationStore,
@@ -170,7 +170,7 @@ impl Engine {
         Ok((evaluating, verdicts))
     }
 
-    /// Marks what is evaluated alone, when nothing else of that kind is under way here.
+    /// Marks a subject that is evaluated alone, once no other of that kind is evaluated alone here.
     ///
     /// # Errors
     /// As [`Engine::begin_evaluations`].
@@ -181,7 +181,7 @@ impl Engine {
         subject: &Subject,
     ) -> Result<Result<Evaluating, NotEvaluated>, BackendError> {
         let alone = Arc::clone(&self.core.evaluations.alone).lock_owned();
-        // Whoever is alone may wait for something of its own that has to be alone too.
+        // An evaluation that runs alone may wait for another that must run alone too.
         let Ok(guard) = timeout(ALONE_WAIT, alone).await else { return Ok(Err(NotEvaluated::AtWork)) };
         let subjects = std::slice::from_ref(subject);
         let mut evaluating = self.next_turn(kind, subjects);
@@ -211,7 +211,8 @@ impl Engine {
         }
     }
 
-    /// There is nothing of it to evaluate: what an engine had died of, as far as is known here, was something else.
+    /// The subject has nothing to evaluate: if an engine died of it as far as is known here, it died of
+    /// something else.
     ///
     /// # Errors
     /// A failing store.
@@ -225,7 +226,7 @@ impl Engine {
         if is_suspect { self.release_evaluation(store, kind, id).await.map(drop) } else { Ok(()) }
     }
 
-    /// To be said right before something is evaluated. Nothing but a test listens.
+    /// Must be called right before an evaluation. Only tests listen.
     pub async fn evaluates(&self, kind: EvaluationKind, name: &str) {
         if let Some(probe) = &self.core.options.probe {
             (probe.before)(kind, name).await;
@@ -250,7 +251,7 @@ impl Engine {
         kind: EvaluationKind,
         subject: &Subject,
     ) -> Result<(), BackendError> {
-        // No engine has that name, so none of that name is alive.
+        // No engine has this name, so none with it is alive.
         let pass = EvaluationPass { kind, engine: format!("panic-{:016x}", fastrand::u64(..)), number: 1 };
         let subjects = std::slice::from_ref(subject);
         store.begin_evaluations(&pass, subjects, Crowd::Alone, self.now()).await.map(drop)
@@ -290,7 +291,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A human has changed it, or wants it to continue. True: it was set aside, or an engine had died of it.
+    /// An operator has changed the subject, or wants it to continue. True: it was set aside, or an engine had
+    /// died of it.
     ///
     /// # Errors
     /// A failing store.
@@ -312,7 +314,7 @@ impl Engine {
         Ok(released)
     }
 
-    /// What is evaluated no more, of one kind.
+    /// The subjects of one kind that are set aside.
     ///
     /// # Errors
     /// A failing store.
@@ -326,7 +328,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Looks what is evaluated no more, for the alert. How much.
+    /// Reads the subjects that are set aside, for the alert. Returns their number.
     ///
     /// # Errors
     /// A failing store.
@@ -350,10 +352,11 @@ impl Engine {
         Ok(known.len())
     }
 
-    /// Removes the marks that dead engines have left at what is gone or over: no evaluation will clear them. At how many.
+    /// Removes marks that dead engines left on deleted or ended subjects: no evaluation clears those. Returns
+    /// the number of subjects.
     ///
     /// # Errors
-    /// A failing store; what was removed stays removed.
+    /// A failing store; marks that were already removed stay removed.
     pub async fn forget_ended_evaluations(&self, store: &dyn EvaluationStore) -> Result<usize, BackendError> {
         let evaluations = &self.core.evaluations;
         let ended = store.ended_subjects(&evaluations.engine, FORGET_MAX).await?;

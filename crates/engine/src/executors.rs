@@ -15,7 +15,7 @@ use state::Heartbeat;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// What engines wished elsewhere is looked for this often.
+/// How often desired states that other engines set are read.
 const LOOK_AFTER_MS: i64 = 2_000;
 const ROLL_AFTER_MS: i64 = 5_000;
 /// The dead are shown for a day, and those that left are remembered while an older sign of theirs may be under way.
@@ -23,19 +23,19 @@ const FORGET_DEAD_MS: i64 = 24 * 3_600_000;
 const FORGET_LEFT_MS: i64 = 60_000;
 
 impl Engine {
-    /// An executor called: remembered, and written soon. Answers what is wished of it.
+    /// Remembers an executor's heartbeat, which is written soon. Returns its desired state.
     #[must_use]
     pub fn executor_seen(&self, seen: Heartbeat) -> DesiredState {
         self.core.callers.executor_registry.seen(seen, self.core.now())
     }
 
-    /// Waits until what is wished of an executor is to serve, or (`serves` is false) is something else.
+    /// Waits until an executor's desired state is to serve, or, if `serves` is false, is not.
     pub async fn until_executor(&self, namespace: &Name, name: &Name, serves: bool) {
         self.core.callers.executor_registry.until(namespace, name, serves).await;
     }
 
-    /// Says what is wished of an executor, and answers what was until then: here from before the answer on, at other
-    /// engines within seconds. None: there is none of that name.
+    /// Sets an executor's desired state and returns the previous one. It takes effect here before the answer,
+    /// at other engines within seconds. None: no executor has this name.
     ///
     /// # Errors
     /// A failing store.
@@ -49,7 +49,7 @@ impl Engine {
         self.run(async move { Ok(set_wish(&core, &namespace, &name, desired).await?) }).await
     }
 
-    /// Executors of all namespaces as they stood a few seconds ago, and deaths found, by the engine whose duty it is;
+    /// Executors of all namespaces as of a few seconds ago, and deaths found, at the engine that counts them;
     /// all zero at others.
     #[must_use]
     pub fn roll_of_executors(&self) -> Roll {
@@ -105,7 +105,7 @@ fn is_time(at: Option<Millis>, after_ms: i64, now: Millis) -> bool {
     at.is_none_or(|at| at.plus(after_ms) <= now || at > now)
 }
 
-/// What is wished counts here from before the answer on, and at other engines within seconds.
+/// A desired state takes effect here before the answer, and at other engines within seconds.
 pub(crate) async fn set_wish(
     core: &Core,
     namespace: &Name,
@@ -115,7 +115,7 @@ pub(crate) async fn set_wish(
     let _asking = core.callers.executor_registry.asking.lock().await;
     let mut stood = core.store.desired_state_of_executor(namespace, name, desired).await?;
     if stood.is_none() {
-        // It may have come a moment ago.
+        // The executor may be new.
         write(core, core.now()).await?;
         stood = core.store.desired_state_of_executor(namespace, name, desired).await?;
     }

@@ -1,5 +1,5 @@
-//! Counts of tasks that have fired and wait, before the store knows: the engine reports them a moment later, in batches
-//! (`maintenance::mark_ready`), because nothing depends on it. Changes nothing.
+//! Counts of fired tasks that wait, before the store knows: the engine reports them shortly afterwards, in
+//! batches (`maintenance::mark_ready`), because nothing depends on it. Changes nothing.
 
 use crate::{core::Core, engine::Engine};
 use hashbrown::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// In these states the store has what has fired and was not told of yet, the likeliest first.
+/// The states in which the store has fired tasks that are not yet reported, the likeliest first.
 const BEFORE_READY: [State; 4] =
     [State::Dispatching, State::Scheduled, State::Retrying, State::DispatchFailed];
 
@@ -25,15 +25,16 @@ fn fired(core: &Core) -> HashMap<i64, (i64, Arc<QueueKey>)> {
 }
 
 impl Engine {
-    /// What is in all queues: what this engine has fired counts as ready from that instant, as it is in answers about
-    /// one task. The sum of what waits is as the store says; of which of the other states each was is taken from what is there.
+    /// The counts of all queues. Tasks that this engine has fired count as ready from that instant, as in
+    /// answers about one task. The total is the store's. Which state the fired tasks are subtracted from is
+    /// estimated from the counts.
     ///
     /// # Errors
     /// A failing store.
     pub async fn books(&self) -> Result<Books, Error> {
         let before = fired(&self.core);
         let mut books = self.core.store.books().await?;
-        // What was reported of meanwhile may be counted already, and what has fired meanwhile is not waited for.
+        // Tasks reported meanwhile may already be counted, and tasks fired meanwhile are left out.
         let known: HashSet<(i64, i64)> = fired(&self.core).iter().map(|(id, pair)| (*id, pair.0)).collect();
         let mut waiting = HashMap::<Arc<QueueKey>, i64>::new();
         for (id, (fence, queue)) in before {
@@ -53,8 +54,8 @@ impl Engine {
         Ok(books)
     }
 
-    /// The task in its current state: ready from the instant at which this engine has fired it. What another has fired is as the
-    /// store has it.
+    /// The task in its current state: ready from the instant at which this engine fired it. Tasks that
+    /// another engine fired are shown as stored.
     #[must_use]
     pub fn as_fired(&self, task: Task) -> Task {
         let fired_at = self.core.live.lock().unpersisted_at(task.place.id, task.fence);
@@ -66,7 +67,7 @@ impl Engine {
     }
 }
 
-/// In a list that is sorted by queue. What it answers is to be added to it.
+/// The tallies are sorted by queue. The caller must add the returned tally.
 fn are_ready(tallies: &mut [Tally], queue: &QueueKey, tasks: i64) -> Option<Tally> {
     let begin = tallies.partition_point(|tally| tally.queue < *queue);
     let rest = tallies.get_mut(begin..)?;

@@ -1,21 +1,23 @@
-//! Outcomes while their database does not answer: they are made durable in this engine's own journal and acknowledged as accepted
-//! for later, so that what has been executed is not executed again for a database that was unavailable for a minute. Must not decide
-//! anything about a task: what is applied later passes the same fence as any other outcome.
+//! Outcomes while their database does not answer. They are made durable in this engine's own journal and
+//! acknowledged as accepted for later, so that a short outage does not cause finished tasks to run again.
+//! Must not decide anything about a task: an outcome that is applied later passes the same fence as any
+//! other.
 //!
 //! Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. The store is asked. It fails, or says nothing in time; it may have written the outcome all the same.
-//! 2. The outcome is kept in the journal and synced. Crash before: it is not acknowledged, and its executor reports again, to any
-//!    engine. A journal that is full, or cannot be written, refuses: nothing is acknowledged.
+//! 1. The store is asked. It fails or does not answer in time; it may have written the outcome nevertheless.
+//! 2. The outcome is written to the journal and synced. Crash before: it is not acknowledged, and its
+//!    executor reports again, to any engine. A full or unwritable journal refuses: nothing is acknowledged.
 //! 3. It is acknowledged. Crash: the next start of this engine, or of another in the same directory, finds it.
-//! 4. The store is back: the outcome is applied, for its task and fence. If step 1 had written it, or another engine has ended the
-//!    lease meanwhile, the fence refuses it. Crash before: as 3.
+//! 4. The store returns: the outcome is applied, for its task and fence. If step 1 had written it, or another
+//!    engine has ended the lease meanwhile, the fence refuses it. Crash before: as 3.
 //! 5. The record is done. Crash before: it is applied once more, and the fence refuses that.
 //!
-//! The lease ends in the store while it is unavailable. This engine ends no lease of an attempt whose outcome it holds (`holds`,
-//! `maintenance::leases`). Another engine may, from 2 s on after it saw the database return; the outcome is stale then, and the task
-//! runs again: at least once. What waits is applied within a fifth of a second, of each database by itself (`pass`): one that is silent
-//! keeps no other's outcomes waiting.
+//! The lease expires in the store during the outage. This engine does not end leases of attempts whose
+//! outcome it holds (`holds`, `maintenance::leases`). Another engine may, from 2 s after it saw the database
+//! return; then the outcome is stale, and the task runs again: at least once. Waiting outcomes are applied
+//! within a fifth of a second, for each database separately (`pass`): a silent database delays no other's
+//! outcomes.
 
 mod beats;
 mod calls;
@@ -42,7 +44,7 @@ use record::Submitted;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Between two looks whether a database is back.
+/// How often the engine checks whether a database has returned.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 
 /// Answers in the order of the reports.
@@ -101,7 +103,7 @@ pub(crate) async fn record_outcomes(
     answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
 }
 
-/// What has not been answered in time continues, and each of its reports is an error.
+/// A request that was not answered in time continues, and each of its reports is an error.
 async fn ask_store(core: &Arc<Core>, filed: Vec<outcome::Filed>) -> Vec<Result<Reported, Error>> {
     if filed.is_empty() {
         return Vec::new();
@@ -112,7 +114,7 @@ async fn ask_store(core: &Arc<Core>, filed: Vec<outcome::Filed>) -> Vec<Result<R
     answers.unwrap_or_else(|| (0..count).map(|_| Err(silent())).collect())
 }
 
-/// `why`: what the store has said of each, if it was asked.
+/// `why`: the store's answer to each, if it was asked.
 async fn keep(
     core: &Core,
     journal: &Arc<dyn Journal>,
@@ -155,7 +157,8 @@ fn both(why: Option<Error>, refused: &JournalError) -> Error {
     }
 }
 
-/// Applies what waits, each database by itself: one that is silent keeps none of the others waiting. How many outcomes are settled.
+/// Applies waiting outcomes, each database separately: a silent one delays no other. Returns how many are
+/// settled.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let state = &core.maintenance.for_later;
     let Some(journal) = state.journal() else { return Ok(0) };

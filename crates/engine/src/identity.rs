@@ -1,4 +1,4 @@
-//! Finds a task by the caller's name for it: an id, or a key. A key stands for two ids, of which a task has one.
+//! Finds a task by the caller's name for it: an id, or a key. A key maps to two ids, of which a task has one.
 
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
 use futures_util::future::BoxFuture;
@@ -24,7 +24,7 @@ impl Engine {
         Box::pin(async move { Ok(versions_of_key(&self.core, namespace, key, version, limit).await?) })
     }
 
-    /// What is stored under the id or key of a task to insert, in any version, the highest first.
+    /// The stored tasks with the id or key of a task to insert, in any version, the highest first.
     ///
     /// # Errors
     /// A failing store.
@@ -36,7 +36,7 @@ impl Engine {
         Box::pin(async move { Ok(stored_task(&self.core, ask, None, limit).await?) })
     }
 
-    /// What is stored under a key, or under an id that represents the same; one read.
+    /// The stored tasks with a key, or with an id that represents it; one read.
     ///
     /// # Errors
     /// A failing store.
@@ -72,7 +72,7 @@ pub(crate) async fn versions_of_key(
     Ok(tasks)
 }
 
-/// What is stored under what an insert names.
+/// The stored tasks that an insert names.
 pub(crate) async fn stored_task(
     core: &Core,
     ask: &NewTask,

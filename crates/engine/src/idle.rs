@@ -7,9 +7,9 @@ use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
-/// Where executors wait, and what they were told: nobody has asked for so long.
+/// Waiters and announcements of a queue are forgotten after this long without a request.
 const FORGOTTEN_AFTER_MS: i64 = 600_000;
-/// Counts, which begin at 0 again: nothing was counted for so long.
+/// Counts are forgotten after this long without a change; they begin at 0 again.
 const COUNTS_FORGOTTEN_AFTER_MS: i64 = 24 * 3_600_000;
 
 /// Names that were forgotten.

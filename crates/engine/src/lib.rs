@@ -1,8 +1,8 @@
-//! The path of a task from insert to outcome, and what repairs it. Knows stores, hot sets and buses only by
-//! their contracts; never opens one, never reads a clock of its own, and knows nothing of HTTP.
+//! The path of a task from insert to outcome, and its repair. Uses stores, hot sets and buses only by their
+//! contracts; never opens one, never reads a clock of its own, and does not know HTTP.
 //!
-//! `pipeline/` is in the order in which a task meets it; `maintenance/` is what repairs the rest. What they share is `core`: it
-//! imports none of them, nor does any `state` (ARCHITECTURE.md).
+//! `pipeline/` follows the order of a task's path; `maintenance/` repairs the rest. Both share `core`, which
+//! imports none of them, and neither does any `state` (ARCHITECTURE.md).
 
 pub mod access;
 mod account;
@@ -88,8 +88,8 @@ mod redrive;
 mod why;
 
 mod sharing {
-    //! How engines share a store and a hot set: who should own what, what this one holds, how it comes and goes,
-    //! and what they tell each other.
+    //! How engines share a store and a hot set: who should own what, what this engine holds, how it joins and
+    //! leaves, and which signals they exchange.
     pub(crate) mod rendezvous;
 
     pub(crate) mod alone;
@@ -109,7 +109,7 @@ mod sharing {
 }
 
 mod maintenance {
-    //! What repairs that which the pipeline left behind.
+    //! Repairs tasks that the pipeline left behind.
     pub(crate) mod compensate;
     pub(crate) mod deletion;
     pub(crate) mod expire;

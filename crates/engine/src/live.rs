@@ -1,12 +1,14 @@
-//! The live table: each task that this engine has on its wheel, leases ahead of its instant, has fired and not settled with the store, or
-//! has handed over a moment ago: exactly once, with its stage.
-//! Pure: no clock, no I/O and no `Core`; the present is an argument, and what the caller does next is an answer.
-//! Every call is a batch under one lock. Nothing here must outlive the process: the store has it all.
+//! The live table: each task of this engine exactly once, with its stage. It has tasks on the wheel,
+//! preleased tasks, fired tasks that the store has not acknowledged, and recently handed over ones. Pure: no
+//! clock, no I/O and no `Core`; the present is an argument, and the caller's next steps are answers. Every
+//! call is a batch under one lock. Nothing here must outlive the process: the store has everything.
 //!
-//! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `table` (the tasks), `index` (which of them
-//! are looked for), `waiting` (what has not fired), `leases` (what is leased ahead), `kept` (what has fired), `line` and `served`
-//! (where it waits for executors), `passed` (what other engines were given), `unpersisted` (of which the store does not know), `doubt` (leases of which the answer was lost),
-//! `handed_over` (attempts at executors), `for_later` (those whose database is unavailable), `fired` (the answers to an instant that has come).
+//! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `table` (the tasks),
+//! `index` (how they are found), `waiting` (unfired tasks), `leases` (preleased tasks), `kept` (fired tasks),
+//! `line` and `served` (where they wait for executors), `passed` (tasks given to other engines),
+//! `unpersisted` (fired tasks that the store does not know), `doubt` (leases whose answer was lost),
+//! `handed_over` (attempts at executors), `for_later` (attempts whose database is unavailable), `fired` (the
+//! answers when a task is due).
 
 mod doubt;
 mod fired;
@@ -49,8 +51,8 @@ impl Live {
         Self(Mutex::new(Table::new(usize::from(partitions), are_open)))
     }
 
-    /// Asks the store for the leases of an executor: until the answer is dropped, however the work ends, nobody else offers
-    /// these tasks.
+    /// Begins a request to the store for an executor's leases. Until the returned value is dropped, however
+    /// the work ends, no other call offers these tasks.
     pub(crate) fn grants(&self, entries: &[HotEntry]) -> Grants<'_> {
         Grants { live: self, begun: self.lock().begin_grants(entries) }
     }
@@ -61,7 +63,7 @@ impl Live {
     }
 }
 
-/// Leases that the store is asked for.
+/// Leases that the store is being asked for.
 #[derive(Debug)]
 pub(crate) struct Grants<'a> {
     live: &'a Live,

@@ -1,17 +1,19 @@
-//! Contents above the row limit: they are put outside of the store, and rows have their keys. Order of steps, and what a
-//! crash between two of them leaves:
+//! Contents above the row limit: they are stored outside the database, and rows have their keys. Order of
+//! steps, and what a crash between two of them leaves:
 //!
-//! 1. The object is put. Crash: an object that no row refers to; `maintenance::unused` deletes it a day later.
-//! 2. The row is written, with the key (insert, reschedule, outcome). Crash: all is well, nobody has the answer. What is
-//!    refused, or failed for certain, has its object deleted; where that is not known it stays, for `unused`.
-//! 3. An object whose place another took is deleted, where it is known. Crash, or not known (a replacement by an insert, a
-//!    task that is forgotten): as 1.
+//! 1. The object is put. Crash: an object without a row; `maintenance::unused` deletes it a day later.
+//! 2. The row is written, with the key (insert, reschedule, outcome). Crash: nothing is missing, only the
+//!    answer. If the write is refused, or certainly failed, the object is deleted. If that is unknown, the
+//!    object stays, for `unused`.
+//! 3. The object that was replaced is deleted, if its key is known. Crash, or an unknown key (a replacement
+//!    by an insert, a deleted task): as 1.
 //!
-//! No object is deleted while a row may refer to it: before step 3 comes the commit, and `unused` asks the store.
-//! Contents are fetched after a lease is committed and before it is handed over (`fetch`). While the place does not answer,
-//! is not set or is not this store's, they are `dispatch_failed`, with their attempt given back, and come again by the
-//! compensator: an outage buries no task. What is not in a place that answers, and is this store's, is lost, and no waiting
-//! brings it back: that spends attempts (`lost`), so that the task is dead after the last, and somebody learns of it.
+//! No object is deleted while a row may refer to it: step 3 follows the commit, and `unused` asks the store.
+//! Contents are fetched after a lease is committed and before the task is handed over (`fetch`). If the
+//! storage does not answer, is not configured, or belongs to another store, the task is `dispatch_failed`,
+//! its attempt is returned, and the compensator retries it: an outage buries no task. If the storage answers
+//! and belongs to this store, a missing object is lost, and waiting does not help. That spends attempts
+//! (`lost`), so that the task is dead after the last one, and an operator learns of it.
 
 pub(crate) mod key;
 mod lost;
@@ -37,13 +39,13 @@ use std::{sync::Arc, time::Duration};
 
 /// Objects that one call works on at the same time.
 const AT_ONCE: usize = 8;
-/// Fetched for one hand-over: an executor that asks for more tasks than fit gets fewer.
+/// The most that is fetched for one hand-over: an executor that requests more tasks than fit gets fewer.
 const FETCH_MAX_BYTES: usize = 256 << 20;
 const READ: &str = "read a long payload or result";
 /// Leases tick meanwhile.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Ids for tasks with a long payload and without an id: the upper half of those that are exact in JavaScript, which the
-/// engine's counted ids do not come near to.
+/// Ids for tasks with a long payload and without an id: the upper half of those that are exact in JavaScript.
+/// The engine's counted ids stay far below.
 const IDS: std::ops::Range<i64> = (1 << 52) + (1 << 51)..1 << 53;
 
 /// A content that may be long, and whose it is.
@@ -64,7 +66,7 @@ impl Core {
     }
 }
 
-/// Puts those that are long, and leaves their references in place of them. On an error what was put is deleted.
+/// Stores the long contents, and replaces them by references. On an error, the stored objects are deleted.
 pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Put, Error> {
     let Some(blobs) = core.blobs.clone() else { return Ok(Vec::new()) };
     let long = contents.into_iter().filter(|content| core.is_long(content.content));
@@ -78,7 +80,7 @@ pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Pu
     }
     let Some(error) = failed else { return Ok(put) };
     delete_soon(core, keys(put));
-    // Whatever became of the object: no row has changed.
+    // Whether or not the object exists: no row has changed.
     Err(Error { happened: Happened::No, ..error })
 }
 
@@ -92,7 +94,7 @@ async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, owned: Owned<'_>) -> Result
     Ok((nth, key))
 }
 
-/// Puts the long payloads of an insert. A task without an id gets one: the object is found by it.
+/// Stores the long payloads of an insert. A task without an id gets one, because its object is found by it.
 pub(crate) async fn put_payloads(core: &Arc<Core>, tasks: &mut [NewTask]) -> Result<Put, Error> {
     for task in tasks.iter_mut().filter(|task| task.task_id.is_none() && core.is_long(&task.payload)) {
         let namespace = &task.queue.namespace;
@@ -119,11 +121,11 @@ async fn free_id(core: &Core, namespace: &Name) -> Result<i64, Error> {
     }
 }
 
-/// After the insert: what no row refers to is deleted.
+/// After the insert: objects without a row are deleted.
 pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Result<Inserted, Error>>, Error>) {
     match inserted {
         Ok(inserted) => {
-            // What nobody knows the fate of may stand in a row.
+            // If the result is unknown, a row may refer to the object.
             let is_stored = |result: &Result<Inserted, Error>| match result {
                 Ok(inserted) => matches!(inserted.decision, Decision::Create | Decision::Replace),
                 Err(error) => error.happened == Happened::Maybe,
@@ -135,7 +137,7 @@ pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Result<
     }
 }
 
-/// The rows were not written, or nobody knows.
+/// The rows were not written, or it is unknown.
 pub(crate) fn failed(core: &Arc<Core>, error: &Error, put: Put) {
     if error.happened == Happened::No {
         delete_soon(core, keys(put));
@@ -146,12 +148,12 @@ pub(crate) fn keys(put: impl IntoIterator<Item = (usize, String)>) -> Vec<String
     put.into_iter().map(|pair| pair.1).collect()
 }
 
-/// The key of what a row no longer refers to.
+/// The key of a content that a row no longer refers to.
 pub(crate) fn key_of(content: &Content) -> Option<String> {
     content.reference().map(|reference| reference.key.to_owned())
 }
 
-/// No caller waits for it, and what fails is found by `unused`.
+/// No caller waits for this; objects that it fails to delete are found by `unused`.
 pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
     let Some(blobs) = core.blobs.clone().filter(|_| !keys.is_empty()) else { return };
     core.work.detach(async move {
@@ -164,9 +166,9 @@ pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
 /// Why a content is not here.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// It may be there: nobody can say now.
+    /// The object may exist, but the storage does not answer.
     Away(Error),
-    /// It is not in its place, or is not what was put: in words for people.
+    /// The object is missing, or differs from what was stored: a sentence for operators.
     Lost(String),
 }
 
@@ -236,8 +238,9 @@ async fn read_both(core: &Core, mut task: Task) -> Result<(Task, bool), Error> {
     Ok((task, is_lost))
 }
 
-/// What is handed over, with its contents, in order. What cannot be read has its attempt given back and comes again, or
-/// has spent it where it is lost; what is too much at once is ready again.
+/// Returns the leases with their contents, in order. A task whose content cannot be read has its attempt
+/// returned and is retried, or has spent the attempt if the content is lost. Tasks beyond the byte limit are
+/// ready again.
 pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assignment> {
     if leased.iter().all(|lease| !lease.payload.is_outside) {
         return leased;

@@ -16,16 +16,18 @@ use punctual_domain::{place::TaskRef, task::Task};
 use std::sync::Arc;
 
 impl Engine {
-    /// Cancels those of these tasks that have not fired, together; in order.
+    /// Cancels the unfired ones of these tasks, together; answers in order.
     ///
     /// # Errors
-    /// A failing back end. Each task is as it was, or cancelled by this name: then the same call finds it so.
+    /// A failing back end. Each task is unchanged, or cancelled with this `by`: then the same call reports it
+    /// as cancelled.
     pub async fn revoke(&self, places: Vec<TaskRef>, by: &str) -> Result<Vec<TakenBack>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move { change::revoke::revoke(&core, &places, &by).await }).await
     }
 
-    /// As [`Engine::cancel`]; `note` is told of the task as it is found, at each try: at last, as the change finds it.
+    /// As [`Engine::cancel`]. At each try, `note` is called with the task as found; the last call has the
+    /// task that was changed.
     ///
     /// # Errors
     /// As [`Engine::cancel`].
@@ -89,8 +91,8 @@ impl Engine {
         self.run(buried).await?.ok_or(Error::Contended)
     }
 
-    /// As [`Engine::cancel`], of a task as it has just been read. False: it was refused. None: the task is not (or no longer)
-    /// as `expected` says.
+    /// As [`Engine::cancel`], for a task that was just read. False: it was refused. None: `expected` refused
+    /// the task.
     ///
     /// # Errors
     /// As [`Engine::cancel`].
@@ -121,8 +123,8 @@ impl Engine {
         self.run(async move { change::reschedule(&core, subject, change, &by, &expected).await }).await
     }
 
-    /// Changes what was asked for of a dead task, which stays dead; `change` is an `Amend`. None: the task is not as `expected`
-    /// says.
+    /// Changes the properties of a dead task, which stays dead; `change` is an `Amend`. None: `expected`
+    /// refused the task.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
@@ -137,7 +139,7 @@ impl Engine {
         self.run(async move { change::dead::amend(&core, place, change, &by, &expected).await }).await
     }
 
-    /// As [`Engine::redrive`], of a task as it has just been read. None: the task is not as `expected` says.
+    /// As [`Engine::redrive`], for a task that was just read. None: `expected` refused the task.
     ///
     /// # Errors
     /// As [`Engine::redrive`].
@@ -151,7 +153,7 @@ impl Engine {
         self.run(async move { change::dead::redrive(&core, subject, Vec::new(), &by, &expected).await }).await
     }
 
-    /// Puts a task that no executor has among the dead, where it can be looked at and redriven.
+    /// Moves a task that no executor has to the dead ones, where it can be inspected and redriven.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
@@ -161,7 +163,7 @@ impl Engine {
         self.run(buried).await?.ok_or(Error::Contended)
     }
 
-    /// As [`Engine::bury`], of a task as it has just been read. None: it is not as `expected` says.
+    /// As [`Engine::bury`], for a task that was just read. None: `expected` refused the task.
     ///
     /// # Errors
     /// As [`Engine::bury`].
@@ -177,7 +179,7 @@ impl Engine {
         self.run(async move { change::bury(&core, subject, reason, &by, &expected).await }).await
     }
 
-    /// Deletes a finished task with its history and its payload. None: it is not as `expected` says.
+    /// Deletes a finished task with its history and its payload. None: `expected` refused the task.
     ///
     /// # Errors
     /// [`Error::NotFound`] or a failing store.

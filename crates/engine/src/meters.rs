@@ -1,6 +1,5 @@
-//! What the engine counts of itself. Cheap enough for every task: atomics, and for each outcome one lock of its queue that is
-//! held for as long as a number is added. Counts are of this process; the account that must always be right is the
-//! store's (`Books`).
+//! The engine's own counts. Cheap enough for every task: atomics, and for each outcome a short lock of its
+//! queue. Counts are of this process; the account that must always be right is the store's (`Books`).
 
 use crate::attempts::{OutcomeMeters, Outcomes, Processing};
 use hashbrown::HashMap;
@@ -15,18 +14,17 @@ use std::sync::{
 pub const LATENESS_BOUNDS_MS: [i64; 14] =
     [0, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000];
 
-/// Queues whose numbers are told apart by whoever shows all of them; the processing times of what comes after so many are
-/// counted together.
+/// The most queues that are reported separately. Later queues share one histogram of processing times.
 pub const QUEUES_REPORTED_SEPARATELY: usize = 1_000;
 
-/// Of a queue for which none is set.
+/// For a queue without a budget of its own.
 pub(crate) const LATENESS_BUDGET_MS: i64 = 1_000;
 const NO_BUDGET: i64 = -1;
 
 #[derive(Debug, Default)]
 pub struct Meters {
     queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
-    /// Of the queues that are not told apart.
+    /// For queues that are not reported separately.
     together: Processing,
     services: Mutex<Vec<Arc<ServiceMeters>>>,
     succeeded: AtomicU64,
@@ -44,8 +42,8 @@ pub struct Meters {
     fired_from_store: AtomicU64,
 }
 
-/// What a process counts of itself, whatever engine runs in it. Written by whoever holds the process: its panic hook,
-/// and the writer of its log.
+/// A process's own counts, whatever engine runs in it. Written by the process's owner: its panic hook, and
+/// the writer of its log.
 #[derive(Debug, Default)]
 pub struct ProcessMeters {
     panics: AtomicU64,
@@ -67,7 +65,7 @@ pub(crate) struct QueueMeters {
     lateness: [AtomicU64; LATENESS_BOUNDS_MS.len() + 1],
     lateness_sum_ms: AtomicU64,
     over_budget: AtomicU64,
-    /// What fires later is over its budget; 0: the default; `NO_BUDGET`: nothing is.
+    /// A task that fires later than this is over its budget; 0: the default; `NO_BUDGET`: no task is.
     budget_ms: AtomicI64,
     pub(crate) outcomes: OutcomeMeters,
     /// All counts together, as they were when they last changed, and when that was seen.
@@ -83,7 +81,7 @@ pub(crate) struct ServiceMeters {
     pub(crate) panics: AtomicU64,
     pub(crate) handled: AtomicU64,
     pub(crate) failures_in_a_row: AtomicU64,
-    /// Without a run between that came to its end, well or not.
+    /// Panics since a run last ended without one, successfully or not.
     panics_in_a_row: AtomicU64,
     /// Milliseconds; 0: never.
     pub(crate) succeeded_at: AtomicI64,
@@ -101,7 +99,7 @@ pub struct QueueNumbers {
     pub retried: u64,
     pub dead: u64,
     pub cancelled: u64,
-    /// How often tasks found no slot.
+    /// How often tasks were blocked by a full limit.
     pub blocked: u64,
     /// How often the rate had no start left.
     pub throttled: u64,
@@ -112,7 +110,7 @@ pub struct QueueNumbers {
     pub outcomes: Outcomes,
 }
 
-/// Tasks that were at most this late and later than the bucket before; None: no bound.
+/// Tasks whose lateness is at most this, and above the bound of the preceding bucket; None: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramBucket {
     pub at_most_ms: Option<i64>,
@@ -128,7 +126,7 @@ pub struct ServiceNumbers {
     pub handled: u64,
     /// Failures and panics since it last ended well.
     pub failures_in_a_row: u64,
-    /// Panics since it last came to an end, well or not.
+    /// Panics since a run last ended without one, successfully or not.
     pub panics_in_a_row: u64,
     /// When it last ended well.
     pub succeeded_at: Option<Millis>,
@@ -190,7 +188,7 @@ impl QueueMeters {
         }
     }
 
-    /// Nothing was counted for so long, and nothing is set.
+    /// No count has changed for this long, and no setting exists.
     fn is_idle(&self, now: Millis, for_ms: i64) -> bool {
         let counts =
             [&self.inserted, &self.fired, &self.dispatched, &self.retried, &self.dead, &self.cancelled];
@@ -236,12 +234,12 @@ impl ProcessMeters {
     pub fn log_line_lost(&self) {
         add(&self.log_lines_lost, 1);
     }
-    /// Of all threads and tasks, whoever caught them.
+    /// Panics of all threads and tasks, even if caught.
     #[must_use]
     pub fn panics_total(&self) -> u64 {
         self.panics.load(Relaxed)
     }
-    /// Lines that could not be written, or for which there was no room while the writer stood still.
+    /// Lines that could not be written, or that found no room while the writer was blocked.
     #[must_use]
     pub fn log_lines_lost_total(&self) -> u64 {
         self.log_lines_lost.load(Relaxed)
@@ -256,7 +254,8 @@ impl ServiceMeters {
         self.panics_in_a_row.fetch_add(1, Relaxed);
     }
 
-    /// It said so itself, so it is there. Answers how many times in a row it has failed now.
+    /// The service reported the failure itself, so it has not panicked. Returns how many times in a row it
+    /// has failed.
     pub(crate) fn failed(&self) -> u64 {
         self.failures.fetch_add(1, Relaxed);
         self.panics_in_a_row.store(0, Relaxed);
@@ -341,7 +340,7 @@ impl Meters {
         self.queues.read().len()
     }
 
-    /// Queues for which nothing was counted for so long, and that nobody has in hand.
+    /// Forgets queues whose counts have not changed for this long, and that no caller holds.
     pub(crate) fn forget_idle(&self, now: Millis, for_ms: i64) {
         let mut queues = self.queues.write();
         queues.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.is_idle(now, for_ms));
@@ -363,7 +362,7 @@ impl Meters {
         all
     }
 
-    /// None: nothing was counted of it, or it had nothing for so long that it was forgotten.
+    /// None: nothing was counted of it, or it was idle for so long that it was forgotten.
     #[must_use]
     pub fn queue_numbers(&self, key: &QueueKey) -> Option<QueueNumbers> {
         let queues = self.queues.read();
@@ -385,7 +384,7 @@ impl Meters {
         self.services.lock().iter().map(numbers).collect()
     }
 
-    /// Rows that stood under the id of a run or a node and were not made by it.
+    /// Rows that had the id of a run or a node and were not made by it.
     #[must_use]
     pub fn identity_conflicts_total(&self) -> u64 {
         self.identity_conflicts.load(Relaxed)
@@ -401,7 +400,7 @@ impl Meters {
     pub fn preloaded_total(&self) -> u64 {
         self.preloaded.load(Relaxed)
     }
-    /// Tasks that only the refill found: each is a crash or a failure that was repaired.
+    /// Tasks that only the refill found: each is a repaired crash or failure.
     #[must_use]
     pub fn swept_total(&self) -> u64 {
         self.swept.load(Relaxed)
@@ -410,23 +409,24 @@ impl Meters {
     pub fn leases_ended_total(&self) -> u64 {
         self.leases_ended.load(Relaxed)
     }
-    /// Partitions taken over: from the start, from an engine that died or stopped, or because the shares changed.
+    /// Partitions taken over: at the start, from an engine that died or stopped, or because the shares
+    /// changed.
     #[must_use]
     pub fn terms_gained_total(&self) -> u64 {
         self.terms_gained.load(Relaxed)
     }
-    /// Partitions that another engine took while this one thought that they were its own, or whose lease ended
-    /// unrenewed: each is a pause of seconds, or an ownership back end that was unavailable.
+    /// Partitions that another engine took while this one considered them its own, or whose lease ended
+    /// unrenewed: each is a pause of seconds, or an unavailable ownership back end.
     #[must_use]
     pub fn terms_lost_total(&self) -> u64 {
         self.terms_lost.load(Relaxed)
     }
-    /// Tasks that had fired and were found unclaimed by any executor when their partition was taken over.
+    /// Fired tasks that no executor had when their partition was taken over.
     #[must_use]
     pub fn offered_again_total(&self) -> u64 {
         self.offered_again.load(Relaxed)
     }
-    /// Messages that the bus did not take, or of which it did not say so; each try counts.
+    /// Messages that the bus did not accept or confirm; each try counts.
     #[must_use]
     pub fn publish_failures_total(&self) -> u64 {
         self.publish_failures.load(Relaxed)
@@ -441,13 +441,12 @@ impl Meters {
     pub fn terms_raised_total(&self) -> u64 {
         self.terms_raised.load(Relaxed)
     }
-    /// Overdue tasks in whose way something stood in the hot set, which was taken out.
     /// Tasks fired without the hot set, because it was unavailable or full, or their queue is scanned.
     #[must_use]
     pub fn fired_from_store_total(&self) -> u64 {
         self.fired_from_store.load(Relaxed)
     }
-    /// Tasks that could not be sent and were brought back by the compensator; each time counts.
+    /// Unsent tasks that the compensator retried; each time counts.
     #[must_use]
     pub fn compensated_total(&self) -> u64 {
         self.compensated.load(Relaxed)
@@ -470,7 +469,7 @@ mod tests {
             their.map(|their| their.queue.queue.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(together(meters.queues()), ["q1000", "q1001"]);
-        // Others that come when some were forgotten have their own.
+        // New queues get their own histogram after others were forgotten.
         meters.forget_idle(Millis(1), 0);
         meters.forget_idle(Millis(2), 0);
         drop(meters.queue(&queue(7_000)));

@@ -16,18 +16,18 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// What became of the wish to make or change a namespace.
+/// The result of creating or changing a namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NamespacePut {
     Done(StoredSetting),
-    /// This revision stands, which is not what was expected; 0: nothing is set.
+    /// The current revision, which is not the expected one; 0: nothing is set.
     Otherwise(i64),
     Deleting,
 }
 
 pub(crate) fn closed(core: &Core, known: &LoadedSettings, namespace: &Name) -> Option<Closed> {
     if !core.settings.is_loaded() {
-        // Nobody can say yet.
+        // Unknown until the settings are read.
         return None;
     }
     match known.namespaces.get(namespace) {
@@ -37,7 +37,7 @@ pub(crate) fn closed(core: &Core, known: &LoadedSettings, namespace: &Name) -> O
     }
 }
 
-/// What is set for a namespace; None: nothing.
+/// The settings of a namespace; None: nothing is set.
 fn settings_of(current: Option<&StoredSetting>) -> ScopeSettings {
     match current.map(|standing| &standing.setting) {
         Some(Setting::Scope(set)) => set.clone(),
@@ -69,7 +69,7 @@ async fn put(
     Err(Error::Contended)
 }
 
-/// None: another revision stands.
+/// None: the current revision is another one.
 async fn replace(
     core: &Arc<Core>,
     scope: &Scope,
@@ -95,7 +95,7 @@ async fn replace(
     }
 }
 
-/// None: there is nothing of this name.
+/// None: nothing of this name exists.
 async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<Stood>, Error> {
     let scope = Scope::Namespace(namespace.clone());
     for _ in 0..TRIES {
@@ -109,7 +109,8 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
         }
         let tasks = match tasks_in(core, &namespace).await {
             Ok(tasks) => Some(tasks),
-            // A database that is unavailable does not keep a namespace from its deletion: what it holds is not known then.
+            // An unavailable database does not prevent the deletion of a namespace; its contents are then
+            // unknown.
             Err(_) if current.is_some() || has_queues => None,
             Err(error) => return Err(error.into()),
         };
@@ -145,7 +146,7 @@ pub(crate) async fn tasks_in(core: &Core, namespace: &Name) -> Result<u64, punct
 }
 
 impl Engine {
-    /// Why nothing new of a namespace is taken, as far as this engine knows: a second behind the store at most.
+    /// Why a namespace accepts no new tasks, as far as this engine knows: at most a second behind the store.
     #[must_use]
     pub fn closed(&self, namespace: &Name) -> Option<Closed> {
         closed(&self.core, &self.core.settings.known(), namespace)
@@ -166,8 +167,8 @@ impl Engine {
         self.run(async move { put(&core, namespace, settings, by, fits).await }).await
     }
 
-    /// Begins to delete a namespace with all that it holds. When this returns the beginning is durable; the rest is done in
-    /// small batches by whichever engines there are. None: there is nothing of this name.
+    /// Begins to delete a namespace with all its contents. The beginning is durable when this returns; the
+    /// live engines do the rest in small batches. None: nothing of this name exists.
     ///
     /// # Errors
     /// As [`Engine::put_namespace`].

@@ -1,4 +1,4 @@
-//! What an operator may set, with its defaults. Checked once, when an engine is built.
+//! The options of an engine, with their defaults. Checked once, when an engine is built.
 
 use crate::{evaluations::state::Probe, meters::ProcessMeters};
 use punctual_domain::{access::SecretHash, name::QueueKey};
@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// All times are milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of this engine in histories and logs, and among the engines that share a store: there it must be unique,
-    /// and another one each time a process starts. Two engines of one name would each believe that they own what the
-    /// other does.
+    /// Name of this engine in histories and logs, and among the engines that share a store. There it must be
+    /// unique, and different at each start of a process. Two engines of one name would each believe that they
+    /// own the other's partitions.
     pub name: String,
     /// How far ahead tasks are held in the hot set.
     pub horizon_ms: i64,
@@ -26,17 +26,17 @@ pub struct Options {
     pub retire_interval_ms: u64,
     /// How often the limiter is compared with what is in flight; in full every 30 s.
     pub reconcile_interval_ms: u64,
-    /// How often what could not be sent is looked at.
+    /// How often unsent tasks are checked for a retry.
     pub compensate_interval_ms: u64,
-    /// How many of it come back in one such look.
+    /// How many of them are retried in one check.
     pub compensate_max: usize,
-    /// A task that is this much overdue and that nothing here knows is read again by the refill.
+    /// A task that is overdue by this much, and that this engine does not know, is read again by the refill.
     pub overdue_after_ms: i64,
-    /// How often all partitions are looked through for what should have fired long ago.
+    /// How often all partitions are searched for long overdue tasks.
     pub overdue_look_interval_ms: u64,
     /// How long a success answers repeated requests, before it is stopped.
     pub keep_succeeded_ms: i64,
-    /// How long a stopped task can still be looked up, before it is deleted.
+    /// How long a stopped task can be looked up before it is deleted.
     pub keep_stopped_ms: i64,
     pub keep_cancelled_ms: i64,
     pub keep_dead_ms: i64,
@@ -47,29 +47,29 @@ pub struct Options {
     pub can_push: bool,
     /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
-    /// How far ahead of its instant a task is leased for a caller that waits; 0: never. What is to be cancelled or changed so
-    /// shortly before its instant costs a few steps more, and a pause takes a little longer to be answered.
+    /// How long before its due time a task is leased for a waiting caller; 0: never. Cancelling or changing a
+    /// task this late costs a few more steps, and the answer to a pause takes a little longer.
     pub ahead_ms: i64,
     /// An insert that would wait longer than this for the store is refused.
     pub insert_wait_max_ms: u64,
     /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
     /// followed any more.
     pub clock_bound_ms: u64,
-    /// So many tasks of a queue are leased ahead although no caller waits for them.
+    /// This many tasks of a queue are preleased even if no caller waits for them.
     pub ahead_room_min: usize,
     /// A payload or result that is longer is kept outside of the store, where there is a place for it.
     pub inline_max_bytes: usize,
-    /// How often a page of the objects outside is looked at, for those that no task refers to.
+    /// How often a page of the stored objects is checked for those that no task refers to.
     pub unused_interval_ms: u64,
     /// A token that may do everything and is in no store; callers need tokens as soon as there is one.
     pub admin_token: Option<SecretHash>,
     /// Namespaces must be made before they are used; but for `default`, which is always there.
     pub explicit_namespaces: bool,
-    /// None, but in tests.
+    /// None, except in tests.
     pub probe: Option<Probe>,
     /// How long entries of the audit are kept.
     pub keep_audit_ms: i64,
-    /// What the process counts of itself: shown, and alarmed about.
+    /// The process's own counts, for display and alerts.
     pub process: Arc<ProcessMeters>,
 }
 

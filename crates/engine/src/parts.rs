@@ -1,11 +1,12 @@
-//! The parts of the store (databases), which fail by themselves: they are asked side by side, one that does not answer is
-//! not waited for, and what was to be handed over from one that fails is set aside until it answers, out of the way of
-//! the others' tasks. Nothing rests on what is set aside: its partition's owner reads it from the store and offers it
-//! again should this engine die. Must not decide anything about a task.
+//! The databases of the store ("parts"), which fail independently. They are asked concurrently, and no caller
+//! waits for one that does not answer. Tasks of a failing database that were about to be handed over are
+//! deferred until it answers, so that they do not block others. Deferred tasks need not survive: if this
+//! engine dies, the next owner of the partition reads them from the store and offers them again. Must not
+//! decide anything about a task.
 //!
-//! A store of one part is the case where there is one: its loops do not stand still with it, and what they began continues by itself. As
-//! no other part answers meanwhile, it is never doubted (`is_doubtful`), nothing of it is set aside here, and a caller waits for
-//! its answer as long as the store does: there is nothing else that could be had sooner.
+//! A store of one database is a special case. Loops are not blocked by it, and what they began continues by
+//! itself. But no other database could answer meanwhile. So it is never doubted (`is_doubtful`), none of its
+//! tasks are deferred here, and a caller waits as long as the store does.
 
 mod pace;
 pub(crate) mod state;
@@ -32,15 +33,15 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// Between two looks at what is set aside.
+/// Between two looks at deferred tasks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
-/// What a part has not done by then continues by itself, and the caller that asked continues with the others.
+/// Work of a database that takes longer continues by itself, and the caller continues with the others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// A caller who wants all answers is told by then that some are missing.
+/// By then, a caller that wants all answers gets errors for the missing ones.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
-/// A part that is at the same work for so long is said to fail.
+/// A database that is at the same work for this long counts as failing.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// Set aside here, some 30 MiB; the rest is left to the refill.
+/// Most tasks that are deferred here, about 30 MiB; the rest is left to the refill.
 const ASIDE_MAX: usize = 100_000;
 
 /// A loop's work at one part: no second one is begun before it has ended.
@@ -69,9 +70,9 @@ impl Drop for DatabaseRun {
     }
 }
 
-/// Runs a loop's work for each part, side by side. What has not ended after `patience` continues by itself, and until it has,
-/// the next runs leave that part out. Answers the sum, or the error of a part that failed: the others have been served. What panics at
-/// a part is the service's panic.
+/// Runs a loop's work for each database, concurrently. Work that has not ended after `patience` continues by
+/// itself, and until it ends, later runs leave that database out. Returns the sum, or the error of a failing
+/// database after the others were served. A panic in one database's work is the service's panic.
 pub(crate) async fn each<W>(
     core: &Arc<Core>,
     name: &'static str,
@@ -119,7 +120,7 @@ where
     failed.map_or(Ok(done), Err)
 }
 
-/// Of what this engine works on, the partitions of one part.
+/// This engine's partitions in one database.
 pub(crate) fn owned(core: &Core, part: usize) -> Vec<Partition> {
     core.owned().filter(|partition| is_in(core, part, *partition)).collect()
 }
@@ -145,7 +146,7 @@ pub(crate) fn split<T>(
     parts
 }
 
-/// Does what no caller waits for but `claims_drained`: side by side, each part by itself.
+/// Runs work for which only `claims_drained` waits: concurrently, each database separately.
 pub(crate) async fn apart<T, W>(
     core: &Arc<Core>,
     items: Vec<T>,
@@ -159,9 +160,9 @@ pub(crate) async fn apart<T, W>(
     }
 }
 
-/// Asks each part for its items, side by side. Answers stand in the order of the items; of a part that has failed, or has not
-/// answered in time, each is an error. A part that is asked alone keeps no other answer back: unless it is known to fail while others
-/// do not, it is waited for as long as the store itself waits for it.
+/// Asks each database for its items, concurrently. Answers are in the order of the items; those of a database
+/// that fails or is late are errors. A database that is asked alone delays no other answer: unless it is
+/// known to fail while others do not, the caller waits for it as long as the store itself does.
 pub(crate) async fn ask_each<T, A, W>(
     core: &Arc<Core>,
     doing: &'static str,
@@ -185,7 +186,7 @@ where
             fill(&mut answers, numbers, work.await);
             break;
         }
-        // What is asked of one that fails is asked all the same, and may be done; but the others' answers are not deferred.
+        // A failing database is still asked, and may do the work; but the others' answers are not delayed.
         patience = patience.max(if is_failing { LEASES_WITHIN } else { ANSWERS_WITHIN });
         let (answer, answered) = oneshot::channel();
         core.work.detach(async move { drop(answer.send(work.await)) });
@@ -201,7 +202,7 @@ where
     answers.into_iter().map(|answer| answer.unwrap_or_else(silent)).collect()
 }
 
-/// What a part has answered, to the items with these numbers.
+/// Stores a database's answer for the items with these numbers.
 fn fill<A>(answers: &mut [Option<Result<A, Error>>], numbers: Vec<usize>, answer: Result<Vec<A>, Error>) {
     let each: Vec<Result<A, Error>> = match answer {
         Ok(all) => all.into_iter().map(Ok).collect(),
@@ -214,19 +215,19 @@ fn fill<A>(answers: &mut [Option<Result<A, Error>>], numbers: Vec<usize>, answer
     }
 }
 
-/// It is in more trouble than the part that is in least: who could have something of that one meanwhile does not wait for it. Where
-/// all are in the same trouble there is nothing to continue with, and it is asked as if all were well.
+/// This database is in more trouble than the best one: a caller that could get tasks of that one does not
+/// wait for it. If all are in the same trouble there is no alternative, and it is asked as if all were well.
 pub(crate) fn is_doubtful(core: &Core, part: usize) -> bool {
     core.parts.doubtful(core.store.parts()).contains(&part)
 }
 
-/// Those of parts that answer; the others are set aside.
+/// Keeps tasks of databases that answer, and defers the others.
 pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let doubtful = core.parts.doubtful(core.store.parts());
     if doubtful.is_empty() {
         return entries;
     }
-    // What is handed over while its database is unavailable is not kept from it.
+    // Tasks that may be handed over without their database are kept.
     let is_doubtful = |entry: &HotEntry| {
         doubtful.contains(&core.store.part_of(entry.place.partition))
             && !core.settings.queue(&entry.queue).hands_over_while_away()
@@ -245,8 +246,8 @@ fn take_aside(core: &Core, part: usize) -> Vec<HotEntry> {
     core.live.lock().take_aside(|entry| core.store.part_of(entry.place.partition) == part)
 }
 
-/// Asks a part for leases: it is learnt how long it takes, and what was set aside while it was doubted comes back with
-/// its answer.
+/// Asks a database for leases, and measures how long it takes. Its answer also releases tasks that were
+/// deferred while it was doubted.
 pub(crate) async fn leasing<T>(
     core: &Arc<Core>,
     part: usize,
@@ -267,7 +268,7 @@ pub(crate) async fn leasing<T>(
     answer
 }
 
-/// The work for a part, which is said to fail when it takes too long.
+/// The work for a database, which counts as failing when it takes too long.
 async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     match timeout(patience, work.as_mut()).await {
@@ -279,11 +280,11 @@ async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Fut
     }
 }
 
-/// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
+/// Checks whether failed databases answer again, and offers the deferred tasks. Returns the number offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
     for part in (0..core.store.parts()).filter(|nth| database_reachability::is_only_elsewhere(core, *nth)) {
-        // Another engine can hand it over; its executors learn of it before this one's.
+        // Another engine can hand it over, so its executors learn of it before this one's.
         let back = take_aside(core, part);
         offered += back.len();
         offer(core, &back, |queue, _| core.announce_ready(queue));
@@ -310,7 +311,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(offered)
 }
 
-/// `arrived`: says that so many are in a queue's line.
+/// `arrived` is called with the number of tasks added to a queue's line.
 fn offer(core: &Core, entries: &[HotEntry], arrived: impl Fn(&Arc<QueueKey>, usize)) {
     let mut queues: HashMap<&Arc<QueueKey>, usize> = HashMap::new();
     for entry in entries {

@@ -7,7 +7,7 @@ pub(crate) mod state;
 use crate::{caps::state::Refused, core::Core};
 use punctual_domain::task::NewTask;
 
-/// Refuses, of those that nothing else stands against, what comes too fast.
+/// Refuses tasks that exceed their rate, among those that are not refused already.
 pub(crate) fn keep_slow(core: &Core, tasks: &[NewTask], refused: &mut [Option<Refused>]) {
     let known = core.settings.known();
     if !known.has_quotas() {

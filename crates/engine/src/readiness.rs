@@ -1,5 +1,6 @@
-//! Whether this engine can work, for load balancers. The writers of the store are tried every few seconds, so that asking costs
-//! nothing. Decides nothing else: `sharing::self_check` decides what an engine gives up.
+//! Whether this engine can work, for load balancers. The writers of the store are checked every few seconds,
+//! so that a request costs nothing. Decides nothing else: `sharing::self_check` decides when an engine gives
+//! up its partitions.
 
 pub(crate) mod state;
 
@@ -13,12 +14,12 @@ use tokio::time::timeout;
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 /// A failure may be a passing one: it is tried once more after this before it counts.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// A part whose writers take longer is waited for no more, so that the others are learned of.
+/// A database whose writers take longer is not waited for, so that the others are reported.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
-/// A service that panicked so often in a row, and never came to do anything between, is gone.
+/// A service that panicked this often in a row, without a completed run between, counts as gone.
 const PANICS_IN_A_ROW: u64 = 3;
 
-/// One look at each part, side by side: one that is unavailable hides nothing of the others.
+/// Checks each database once, concurrently: an unavailable one hides nothing of the others.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let looks = (0..core.store.parts()).map(|part| look(core, part));
     let (mut well, mut failed) = (0, None);
@@ -75,7 +76,7 @@ impl Engine {
         self.core.health.writers.0.lock().iter().filter_map(ComponentStatus::problem).collect()
     }
 
-    /// Whether all that makes tasks fire is at work; if not, what is missing.
+    /// Whether everything that fires tasks works; if not, what is missing.
     ///
     /// # Errors
     /// A sentence for people.

@@ -1,6 +1,6 @@
-//! Dead tasks given their attempts again, many in one call, spread over time. Each is decided by the store alone: what is
-//! not dead any more is passed over. A crash leaves some redriven and the rest dead; asked again, the call continues with
-//! those that are still dead.
+//! Gives dead tasks new attempts, many in one call, spread over time. The store alone decides each; tasks
+//! that are no longer dead are skipped. A crash leaves some redriven and the rest dead; when the call is
+//! repeated, it continues with those that are still dead.
 
 use crate::{
     core::Core,
@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 /// Tasks of one transaction.
 const STEP: usize = 500;
-/// Pages of the store that one call looks at, so that it ends although little matches.
+/// Pages of the store that one call reads, so that it ends even if few tasks match.
 const PAGES_MAX: usize = 50;
 
 /// Which dead tasks, how many, and how fast.
 #[derive(Clone, Debug)]
 pub struct RedriveMany {
-    /// The state in it is not looked at.
+    /// Its state is ignored.
     pub query: Query,
     pub limit: usize,
     /// The first is due then, but never before now.
@@ -32,15 +32,15 @@ pub struct RedriveMany {
     pub dry_run: bool,
 }
 
-/// What came of it.
+/// The result of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Redriven {
     pub tasks: u64,
-    /// Were dead when they were looked for, and not any more when it was their turn.
+    /// Tasks that were dead when they were searched, and no longer when they were redriven.
     pub lost: u64,
     /// When the next one would be due.
     pub until: Millis,
-    /// `before_id` to continue with; None: there are no more.
+    /// The `before_id` to continue with; None: there are no more.
     pub next_before_id: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn many(core: &Arc<Core>, asked: RedriveMany, by: &str) -> Resu
     let start_at = asked.start_at.max(core.now());
     let mut done = Redriven { until: start_at, ..Redriven::default() };
     let mut query = Query { state: Some(State::Dead), ..asked.query };
-    // Some have been redriven by then: it must not be said that nothing was done.
+    // Some have been redriven by then: the error must not claim that nothing was done.
     let reported = |error: Error, done: &Redriven| {
         let is_done = done.tasks > 0 && !asked.dry_run;
         if is_done { error.after_a_change() } else { error }
@@ -117,7 +117,7 @@ async fn redrive(
     let applied = core.store.apply(steps, core.now()).await?;
     let moved = tasks.iter().zip(applied).filter(|(_, stepped)| *stepped == Applied::Moved);
     let places: Vec<_> = moved.map(|(task, _)| task.place).collect();
-    // Nothing depends on what follows: the preloader and the refill find them too.
+    // The rest is not essential: the preloader and the refill find them too.
     let now = core.store.read(&places).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "redriven tasks wait for the preloader or the refill");
         Vec::new()

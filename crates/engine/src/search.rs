@@ -1,6 +1,7 @@
-//! A search of callers. Where no key answers, the store passes over tasks page by page, and most pages may have nothing: so that
-//! no page is empty while something matches, it is looked on until the page is full, nothing more matches, or the time is over.
-//! Bounded in time, and in how many look on at once; what was looked through is said.
+//! Searches for callers. Without a key, the store reads tasks page by page, and most pages may have no match.
+//! So that no page is empty while a task matches, the search continues until the page is full, no more tasks
+//! match, or its time is over. Bounded in time, and in the number of concurrent searches; the answer says how
+//! far it got.
 
 use crate::core::Core;
 use punctual_contract::{
@@ -14,23 +15,23 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// For so long a page is looked for that is not full: a caller who continues pays for one more call.
+/// How long a search tries to fill a page: a caller that continues then pays for one more call.
 const BUDGET: Duration = Duration::from_secs(2);
-/// Searches that look on behind their first page at the same time, of all engines of this process.
+/// Searches that continue beyond their first page at the same time, over all engines of this process.
 const AT_ONCE: usize = 4;
 
 static LOOKING_ON: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct SearchResult {
-    /// With the position behind the last of its tasks, or behind what was looked through.
+    /// With the position after the last of its tasks, or after the last one read.
     pub page: Page,
-    /// It is full, or nothing more matches.
+    /// The page is full, or no more tasks match.
     pub is_complete: bool,
 }
 
-/// The first `wanted` tasks that match and that `sees` lets pass; the query's limit is of one look.
+/// The first `wanted` tasks that match and that `sees` accepts; the query's limit is per read.
 pub(crate) async fn filled(
     core: &Core,
     query: &Query,
@@ -50,7 +51,7 @@ pub(crate) async fn filled(
             go_on_behind(&mut page, &query, tasks.last());
         }
         let is_complete = tasks.len() >= wanted || !page.has_next();
-        // Looks pass over as much as each other.
+        // Each look is assumed to take as long as the previous ones.
         let is_over = began.elapsed() * (looks + 1) / looks > BUDGET;
         if !is_complete && !is_over && turn.is_none() {
             turn = timeout_at(began + BUDGET, LOOKING_ON.acquire()).await.ok();

@@ -1,5 +1,5 @@
-//! The services of an engine that runs by itself: which there are, how often each runs, and what wakes it earlier. Must not
-//! hold what a service does.
+//! The services of a running engine: which ones exist, how often each runs, and what wakes it earlier. Must
+//! not contain a service's work.
 
 use crate::{
     access, alerts, audit, clock, control,
@@ -28,8 +28,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back, and the other
-    /// engines know that everything is free.
+    /// Stops the engine: no task fires any more, running work is finished, claims are returned, and the other
+    /// engines know that its partitions are free.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             self.engine.core.work.stopping.cancel();
@@ -42,9 +42,9 @@ impl Running {
         })
     }
 
-    /// Runs `once` every `period` beside the engine's own services, the first time at once: started again after a panic,
-    /// counted, part of its alerts, and ended with it. What is under way when the engine stops is dropped: the next run must
-    /// be able to continue from anywhere.
+    /// Runs `once` every `period` beside the engine's own services, and once immediately. It is restarted
+    /// after a panic, counted, part of the alerts, and stopped with the engine. A run that is interrupted by
+    /// the stop is dropped, so the next run must be able to continue from any state.
     pub fn supervise<F, W>(&self, name: &'static str, period: Duration, once: F)
     where
         F: Fn(Millis) -> W + Send + Sync + 'static,
@@ -174,7 +174,7 @@ impl Engine {
         });
     }
 
-    /// What fills the hot set, and looks after what is due in it.
+    /// Services that fill the hot set and take due tasks from it.
     fn supervise_hot_set(&self, supervisor: &Supervisor) {
         let core = &self.core;
         let asked = |core: Arc<Core>| async move { core.filling.look_through.notified().await };
@@ -191,7 +191,7 @@ impl Engine {
         supervisor.always(core, "refill_asked", refill::when_asked);
     }
 
-    /// What comes from the store without the hot set.
+    /// Services that read tasks from the store without the hot set.
     fn supervise_store_source(&self, supervisor: &Supervisor) {
         let core = &self.core;
         supervisor.every_or_when(

@@ -1,5 +1,6 @@
-//! The settings as this engine knows them: read at every step, replaced whole when they have changed. The store has the
-//! truth; what is here may be behind it by as long as a look takes, and no promise of a setting rests on it alone.
+//! The settings as this engine knows them: read at every step, replaced as a whole when they have changed.
+//! The store has the truth; this copy may lag behind it by one polling interval, and no promise of a setting
+//! depends on it alone.
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
@@ -30,10 +31,11 @@ pub(crate) struct LoadedSettings {
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     known: RwLock<Arc<LoadedSettings>>,
-    /// What a queue has that nothing was set for.
+    /// The settings of a queue without settings of its own.
     default: Arc<QueueSettings>,
     is_loaded: AtomicBool,
-    /// Queues that the store said are paused, which is not known here yet: nothing is tried there until the next look.
+    /// Queues that the store reported as paused before this engine knew: nothing is tried there until the
+    /// next look.
     refused: Mutex<HashSet<QueueKey>>,
 }
 
@@ -51,7 +53,7 @@ impl LoadedSettings {
             || self.namespaces.values().any(|namespace| namespace.max_payload_bytes.is_some())
     }
 
-    /// None: nothing of it is being deleted.
+    /// None: the namespace is not being deleted.
     pub(crate) fn deletion(&self, namespace: &Name) -> Option<&Deletion> {
         self.namespaces.get(namespace)?.deletion.as_deref()
     }
@@ -94,7 +96,7 @@ impl Settings {
         Arc::clone(self.known.read().queues.get(queue).unwrap_or(&self.default))
     }
 
-    /// Nothing that is set for the queue, or for anything that it is a part of, limits or orders its starts.
+    /// No setting limits or orders the starts of the queue, neither its own nor one of a wider scope.
     pub(crate) fn is_plain(&self, queue: &QueueKey) -> bool {
         if !self.is_loaded() || self.refused.lock().contains(queue) {
             return false;
@@ -111,7 +113,7 @@ impl Settings {
         self.known.read().keeps_successes
     }
 
-    /// Its due tasks are scanned for in the store, and nothing of it comes into the hot set.
+    /// Its due tasks are scanned in the store, and none of them is loaded into the hot set.
     pub(crate) fn is_scanned(&self, queue: &QueueKey) -> bool {
         self.known.read().is_scanned(queue)
     }
@@ -130,12 +132,12 @@ impl Settings {
         self.is_loaded.store(true, SeqCst);
     }
 
-    /// Until then nothing may be handed over: what is set is not known.
+    /// Until then nothing may be handed over, because the settings are unknown.
     pub(crate) fn is_loaded(&self) -> bool {
         self.is_loaded.load(SeqCst)
     }
 
-    /// Nothing of it is to be tried now.
+    /// None of its tasks may be tried now.
     pub(crate) fn is_paused(&self, queue: &QueueKey) -> bool {
         let known = self.known.read();
         let is_set = known.queues.get(queue).is_some_and(|queue| queue.pause.is_some());
@@ -149,7 +151,7 @@ impl Settings {
         self.known.read().deletion(namespace).is_some()
     }
 
-    /// The store refused to hand over what is in it.
+    /// The store refused to hand over its tasks.
     pub(crate) fn refused(&self, queue: &QueueKey) {
         self.refused.lock().insert(queue.clone());
     }

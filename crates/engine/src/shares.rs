@@ -1,8 +1,8 @@
-//! Fair shares of limits that several namespaces, or several queues of one namespace, have together: while they want more
-//! than there is, each has its weight. What each may have is looked at anew about once a second, and sooner while somebody is
-//! deferred, by what all engines tell of their queues (`Limiter::demands`); so all engines come to nearly the same. The limiter
-//! keeps the limits themselves whatever is found here: engines that differ share less fairly for a moment, and never pass a
-//! limit. Decides nothing about a task.
+//! Fair shares of limits that several namespaces, or several queues of one namespace, share. While they want
+//! more than there is, their weights decide. Shares are computed about once a second, and sooner while tasks
+//! are deferred, from the demands that all engines report (`Limiter::demands`); so all engines get nearly the
+//! same result. The limiter enforces the limits themselves in any case: engines that differ share less fairly
+//! for a moment, but never exceed a limit. Decides nothing about a task.
 
 mod look;
 mod memory;
@@ -20,11 +20,11 @@ use state::{GOOD_FOR_MS, Shares};
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// Namespaces whose shares are shown to whoever looks at metrics.
+/// The most namespaces whose shares are shown in metrics.
 const SHOWN_MAX: usize = 200;
 
 impl Shares {
-    /// Tasks of a queue could not go because of this, although somebody asked for them.
+    /// Tasks of a queue could not start because of this verdict, although an executor asked for them.
     pub(crate) fn deferred(&self, terms: &AdmissionRules, by: Option<&Verdict>) {
         let (slots, starts) = match by {
             Some(
@@ -57,7 +57,8 @@ impl Shares {
 }
 
 impl Engine {
-    /// What each namespace has of the limits of everything, as of the last look; of the first of those that want some.
+    /// Each namespace's share of the installation's limits, as of the last look; the first ones that want a
+    /// share.
     #[must_use]
     pub fn shares(&self) -> Vec<NamespaceShare> {
         shown(&self.core)

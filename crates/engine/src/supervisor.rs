@@ -1,5 +1,5 @@
-//! Keeps the engine's services running: each is run at its period, on its own task, started again after a panic,
-//! counted, and stopped together. Decides nothing about tasks.
+//! Keeps the engine's services running: each runs at its period, on its own task. It is restarted after a
+//! panic, counted, and stopped with the others. Decides nothing about tasks.
 
 use crate::{core::Core, meters::ServiceMeters};
 use futures_util::future::BoxFuture;
@@ -15,13 +15,14 @@ use std::{
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// After a run that ended before its time, so that one that does so again and again does not take a processor.
+/// Pause after a run that ended early, so that repeated early ends do not take a processor.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// A run without end that has lasted for so long goes well, whatever was before.
+/// An endless run that has lasted this long counts as healthy, whatever preceded it.
 const GOES_WELL_AFTER: Duration = Duration::from_secs(10);
 
 type Run = Result<Result<usize, Error>, JoinError>;
-/// One run of a service, and what asks for one ahead of its time: in boxes, or all below is compiled for each service.
+/// One run of a service, and what requests an early one. Boxed, or all code below would be compiled for each
+/// service.
 type Once = Arc<dyn Fn(Arc<Core>) -> BoxFuture<'static, Result<usize, Error>> + Send + Sync>;
 type Ask = Arc<dyn Fn(Arc<Core>) -> BoxFuture<'static, ()> + Send + Sync>;
 
@@ -42,7 +43,7 @@ impl Supervisor {
         self.every_or_when(core, name, period, |_| std::future::pending(), once);
     }
 
-    /// Runs `once` every `period`, and ahead of it when `asked` is done, until the engine stops.
+    /// Runs `once` every `period`, and earlier when `asked` completes, until the engine stops.
     pub(crate) fn every_or_when<F, W, A>(
         &self,
         core: &Arc<Core>,
@@ -70,7 +71,7 @@ impl Supervisor {
                 let stopping = core.work.stopping.clone();
                 let mut ticks = tokio::time::interval(period);
                 ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-                // The first run is at once.
+                // The first run is immediate.
                 ticks.tick().await;
                 ticks.reset_after(turn);
                 let mut goes_on = !stopping.is_cancelled();
@@ -83,7 +84,7 @@ impl Supervisor {
         });
     }
 
-    /// Runs `work`, for as long as it takes; again whenever it ends before the engine does.
+    /// Runs `work` without a time limit; restarts it whenever it ends before the engine does.
     pub(crate) fn always<F, W>(&self, core: &Arc<Core>, name: &'static str, work: F)
     where
         F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
@@ -111,7 +112,8 @@ impl Supervisor {
         });
     }
 
-    /// Runs `service` until it ends by itself, and again if it panics. Nothing in here can: not even a line is logged.
+    /// Runs `service` until it ends by itself, and again if it panics. This code itself cannot panic: it does
+    /// not even log a line.
     fn keep(
         &self,
         core: &Core,
@@ -134,9 +136,10 @@ impl Supervisor {
     }
 }
 
-/// From its first run to the next, of the nth service: then it comes every `period`. All begin together, and their periods are
-/// multiples of each other; so they would for ever be at work at the same instants, and what is due then would wait for all of
-/// them. Multiples of the golden section lie apart, however many there are.
+/// The delay of the nth service's second run; later runs follow every `period`. All services begin together,
+/// and their periods are multiples of each other. Without this delay they would always run at the same
+/// instants, and due tasks would wait for all of them. Multiples of the golden section are spread evenly,
+/// however many there are.
 fn turn_of(nth: u32, period: Duration) -> Duration {
     /// Nearly all periods are multiples of this.
     const COMMON: Duration = Duration::from_millis(250);
@@ -157,7 +160,7 @@ async fn tick(
     }
 }
 
-/// Of a run without end: it says nothing of itself, so failures are over when none has come for a while.
+/// For an endless run, which reports no success: failures are over when none has occurred for a while.
 async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize, Error>>) -> Run {
     match tokio::time::timeout(GOES_WELL_AFTER, &mut run).await {
         Ok(ended) => ended,
@@ -168,7 +171,7 @@ async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize
     }
 }
 
-/// Whoever has read that it fails is told that it does not any more.
+/// Logs the recovery for readers who saw the failures.
 fn goes_well(meters: &ServiceMeters) {
     let failures = meters.goes_well();
     if failures > 0 {

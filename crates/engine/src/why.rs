@@ -25,12 +25,12 @@ const HOLDERS_SHOWN: usize = 3;
 pub struct Why {
     /// A sentence for people.
     pub reason: String,
-    /// What is in the way, as one word.
+    /// The obstacle, as one word.
     pub blocking: Option<&'static str>,
-    /// Who has it.
+    /// The holder of the task.
     pub owner: Option<String>,
     pub next_step: String,
-    /// When that is to be expected, where it is known.
+    /// When the next step is expected, if known.
     pub expected_at: Option<Millis>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     }
     let has_fired = core.live.lock().unpersisted_at(task.place.id, task.fence).is_some();
     if has_fired && task.state.after(Event::Claim).is_ok() {
-        // Its lease was to follow at once, so that nothing was written.
+        // Its lease was to follow immediately, so nothing was written.
         return Box::pin(why(core, &Task { state: State::Dispatching, ..task.clone() })).await;
     }
     let has_fired =
@@ -65,7 +65,7 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     }
 }
 
-/// The store has it as it was before: an executor got it while its database was unavailable.
+/// The store has the earlier state: an executor got the task while its database was unavailable.
 fn handed_over_for_later(core: &Core, task: &Task) -> Option<Why> {
     let table = core.live.lock();
     let lease =
@@ -155,7 +155,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
     }
 }
 
-/// Its queue is paused: nothing else matters for now.
+/// Its queue is paused: no other reason matters now.
 fn paused(core: &Core, task: &Task) -> Why {
     let settings = core.settings.queue(&task.ask.queue);
     let pause = settings.pause.as_ref();
@@ -172,7 +172,7 @@ fn paused(core: &Core, task: &Task) -> Why {
     }
 }
 
-/// What went wrong last.
+/// The last error.
 fn because(task: &Task) -> String {
     task.last_error.as_ref().map_or_else(String::new, |last_error| format!(" ({last_error})"))
 }
@@ -270,7 +270,7 @@ fn in_flight(task: &Task) -> Why {
     }
 }
 
-/// What keeps a task that has fired from going, where it is more than that no caller asks for it.
+/// Why a fired task does not start, apart from missing executors.
 async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     let answer = |reason: String, blocking, owner, next_step: &str, expected_at| {
         Some(Why { reason, blocking: Some(blocking), owner, next_step: next_step.to_owned(), expected_at })
@@ -334,7 +334,7 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
     }
 }
 
-/// By which weight a share is what it is.
+/// The weight that determines a share.
 fn by_weight(share: &Share) -> String {
     format!("its weight is {} of {} that want some", share.weight, share.weights)
 }

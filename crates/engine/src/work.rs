@@ -1,4 +1,4 @@
-//! Work that an engine has begun and sees to its end, and the sign that it is to stop. Knows nothing of what the work is.
+//! Work that an engine has begun and runs to its end, and the signal to stop. Does not know what the work is.
 
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -12,8 +12,8 @@ pub(crate) struct BackgroundTasks {
 }
 
 impl BackgroundTasks {
-    /// Runs `work` to its end, whatever becomes of the caller: a client that hangs up drops the future that waits
-    /// here, not the work. None: the work panicked, which is logged where it happened.
+    /// Runs `work` to its end, whatever happens to the caller: a client that hangs up drops the future that
+    /// waits here, not the work. None: the work panicked, which was logged where it happened.
     pub(crate) async fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -23,8 +23,8 @@ impl BackgroundTasks {
         answer.await.ok()
     }
 
-    /// Starts `work`, which no caller waits for but `settle_down`. In a box: what the runtime makes of each kind of work it is
-    /// given was a third of what this crate compiled to.
+    /// Starts `work`, for which only `settle_down` waits. Boxed: the runtime's code for each unboxed kind of
+    /// work was a third of this crate's compiled size.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(Box::pin(work) as BoxFuture<'static, ()>);
     }

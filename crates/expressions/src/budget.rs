@@ -1,5 +1,5 @@
-//! What a piece of work may cost, counted by the code that does the work: the same on every machine. Payloads of users, conditions
-//! and calendars are bounded by this and never by what their text looks like.
+//! The cost limit of a piece of work, counted by the code that does it: the same on every machine. Users'
+//! payloads, conditions and calendars are bounded by this, never by the form of their text.
 
 use crate::pool::TimeSlice;
 use std::fmt;
@@ -12,10 +12,10 @@ pub const EVALUATION_BYTES: u64 = 1 << 20;
 pub const REQUEST_STEPS: u64 = 10_000_000;
 /// Bytes that all evaluations of one request may make together.
 pub const REQUEST_BYTES: u64 = 64 << 20;
-/// Steps between two looks at the deadline: some tens of microseconds.
+/// Steps between two checks of the deadline: some tens of microseconds.
 const STEPS_BETWEEN_LOOKS: u64 = 1_024;
 
-/// The stable code of what costs too much.
+/// The stable code of an exceeded budget.
 pub const BUDGET_CODE: &str = "expression.budget";
 
 /// Which bound was met.
@@ -23,7 +23,8 @@ pub const BUDGET_CODE: &str = "expression.budget";
 pub enum Bound {
     Steps,
     Bytes,
-    /// The deadline of the work has passed, or its caller is gone. Not a property of the work: tried again, it may succeed.
+    /// The work's deadline has passed, or its caller is gone. Not a property of the work: a repetition may
+    /// succeed.
     Time,
 }
 
@@ -31,9 +32,9 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     pub bound: Bound,
-    /// So many it may cost. 0: of time.
+    /// The bound. 0 for time.
     pub max: u64,
-    /// The bound is of the whole request, and not of this part of it.
+    /// The bound is for the whole request, not for this part of it.
     pub is_shared: bool,
 }
 
@@ -56,7 +57,7 @@ impl std::error::Error for Exceeded {}
 pub struct Budget {
     steps: Counter,
     bytes: Counter,
-    /// Until the next look at the deadline.
+    /// Until the next check of the deadline.
     steps_to_look: u64,
     slice: Option<TimeSlice>,
 }
@@ -65,7 +66,7 @@ pub struct Budget {
 struct Counter {
     max: u64,
     left: u64,
-    /// It is smaller than it would be, because of what was spent before.
+    /// Smaller than usual, because earlier parts have used some of it.
     is_shared: bool,
 }
 
@@ -74,7 +75,7 @@ impl Counter {
         Self { max, left: max, is_shared: false }
     }
 
-    /// What does not fit leaves nothing.
+    /// If `count` exceeds the rest, nothing is left.
     fn spend(&mut self, count: u64, bound: Bound) -> Result<(), Exceeded> {
         let left = self.left.checked_sub(count);
         self.left = left.unwrap_or(0);
@@ -83,7 +84,7 @@ impl Counter {
 
     fn part(&self, max: u64) -> Self {
         if self.left < max {
-            // What the message names is the bound of the whole.
+            // The message names the bound of the whole.
             Self { max: self.max, left: self.left, is_shared: true }
         } else {
             Self::of(max)
@@ -98,19 +99,19 @@ impl Budget {
         Self { steps, bytes, steps_to_look: STEPS_BETWEEN_LOOKS, slice: None }
     }
 
-    /// Of a request, whose work ends with its turn on the pool.
+    /// For a request, whose work ends with its turn on the pool.
     #[must_use]
     pub fn of_request(slice: &TimeSlice) -> Self {
         Self { slice: Some(slice.clone()), ..Self::new(REQUEST_STEPS, REQUEST_BYTES) }
     }
 
-    /// From now on its work ends with another turn.
+    /// From now on the work ends with another turn.
     pub fn during(&mut self, slice: &TimeSlice) {
         self.slice = Some(slice.clone());
     }
 
     /// # Errors
-    /// They are not left. Nothing is, from then on.
+    /// The rest is smaller. From then on nothing is left.
     pub fn spend_steps(&mut self, count: u64) -> Result<(), Exceeded> {
         self.steps.spend(count, Bound::Steps)?;
         match self.steps_to_look.checked_sub(count) {
@@ -126,7 +127,7 @@ impl Budget {
         self.bytes.spend(count, Bound::Bytes)
     }
 
-    /// Looks at the deadline, which counting does by itself every thousand steps.
+    /// Checks the deadline, which counting also does every thousand steps.
     ///
     /// # Errors
     /// It has passed, or the caller is gone.
@@ -140,7 +141,7 @@ impl Budget {
         }
     }
 
-    /// Does something with a part of what is left, and no more; what it spends is spent of the whole.
+    /// Runs `work` with at most a part of the rest; its cost is deducted from the whole.
     pub fn within<T>(&mut self, steps: u64, bytes: u64, work: impl FnOnce(&mut Self) -> T) -> T {
         let (steps, bytes) = (self.steps.part(steps), self.bytes.part(bytes));
         let mut part = Self { steps, bytes, steps_to_look: self.steps_to_look, slice: self.slice.take() };

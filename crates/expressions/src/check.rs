@@ -1,4 +1,5 @@
-//! Mistakes that are seen without evaluating: types of literals that no operator takes together, functions that there are none of.
+//! Mistakes that are found without evaluating: literals whose types no operator accepts together, and unknown
+//! functions.
 
 use crate::{
     error::Mistake,
@@ -63,7 +64,7 @@ fn called(call: &FunctionCall) -> Result<Option<&'static str>, String> {
     })
 }
 
-/// None: there is no such operation.
+/// None: no such operation exists.
 fn result_of(operator: Operator, one: &'static str, other: &'static str) -> Option<&'static str> {
     let are_numbers = [one, other].iter().all(|text| ["int", "uint", "double"].contains(text));
     let taken = match operator {

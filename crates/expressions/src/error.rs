@@ -85,7 +85,7 @@ impl Problem {
         matches!(self.exceeded_bound(), Some(Bound::Steps | Bound::Bytes))
     }
 
-    /// It took too long here; tried again, it may have a value.
+    /// It took too long here; a repetition may succeed.
     #[must_use]
     pub const fn is_out_of_time(&self) -> bool {
         matches!(self.exceeded_bound(), Some(Bound::Time))

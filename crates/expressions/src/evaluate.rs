@@ -1,7 +1,9 @@
-//! The value of a tree, and what it costs. Each operation, call, field, index and item of a list is one step; texts that are
-//! compared or searched are one more for each 256 bytes. Names, literals, parts of `&&` and `||`, and names of walks that are passed
-//! when one is looked for, are glances: four come with each step, and of the others eight are a step. What is made counts its bytes before it is made: a text its length, an item of a list or an entry of a map 24.
-//! Nothing here looks at a clock, and nothing takes time or memory that is not counted.
+//! The value of a tree, and its cost. Each operation, call, field, index and item of a list is one step;
+//! texts that are compared or searched cost another for each 256 bytes. Cheaper operations are glances:
+//! names, literals, parts of `&&` and `||`, and names of macro variables that are skipped in a look-up. Four
+//! glances are included in each step; of the others, eight cost a step. Results count their bytes before they
+//! are made: a text its length, an item of a list or an entry of a map 24. Nothing here reads a clock, and
+//! nothing takes time or memory that is not counted.
 
 mod compare;
 pub(crate) mod functions;
@@ -18,24 +20,24 @@ use std::sync::Arc;
 
 /// Bytes that are read in one step.
 const BYTES_READ_PER_STEP: usize = 256;
-/// Glances that come with each step, and so many of the others are one.
+/// Glances included in each step, and how many of the others cost one.
 const GLANCES_WITH_A_STEP: u64 = 4;
 const GLANCES_PER_STEP: u64 = 8;
 
 pub(crate) type Bound<'a> = &'a [(&'static str, Value)];
 
 pub(crate) struct Evaluator<'a> {
-    /// What names mean; the later before the earlier.
+    /// Meanings of names; later ones take precedence.
     variables: [Bound<'a>; 2],
     /// Names of the walks around, the innermost last.
     items: Vec<(&'a str, Value)>,
     budget: &'a mut Budget,
     patterns: Vec<Pattern>,
-    /// What is less than a step, and was not counted yet.
+    /// Glances that are not counted yet.
     glances: u64,
 }
 
-/// As `usize`: there is no machine here with more.
+/// From `usize`: no supported machine has more bits.
 pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
@@ -58,7 +60,7 @@ impl<'a> Evaluator<'a> {
         self.budget.spend_steps(steps).map_err(|problem| Self::exceeded(node, problem))
     }
 
-    /// What takes much less time than a step, so many times.
+    /// Counts an operation that takes much less time than a step, `times` times.
     fn glances(&mut self, node: &ExpressionNode, times: usize) -> Result<(), Mistake> {
         self.glances = self.glances.saturating_add(count(times));
         if self.glances < GLANCES_PER_STEP {
@@ -69,7 +71,7 @@ impl<'a> Evaluator<'a> {
         self.budget.spend_steps(steps).map_err(|problem| Self::exceeded(node, problem))
     }
 
-    /// Of text that is looked at, beside the step of what looks at it.
+    /// Counts text that is read, in addition to the step that reads it.
     fn reads(&mut self, node: &ExpressionNode, bytes: usize) -> Result<(), Mistake> {
         match bytes / BYTES_READ_PER_STEP {
             0 => Ok(()),
@@ -77,7 +79,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// By halving: so many keys are compared with this one.
+    /// By binary search: the number of keys that are compared with this one.
     fn finds(&mut self, node: &ExpressionNode, key: &MapKey, entries: usize) -> Result<(), Mistake> {
         let halvings = entries.checked_ilog2().unwrap_or(0).saturating_add(1);
         self.reads(node, key.bytes().saturating_mul(usize::try_from(halvings).unwrap_or(usize::MAX)))
@@ -189,7 +191,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `decides`: the value of a part that is the value of all, whatever the others are, and where they have none.
+    /// `decides`: a part with this value determines the result, whatever the other parts are, even if they
+    /// have no value.
     fn joined(&mut self, parts: &'a [ExpressionNode], decides: bool) -> Result<Value, Mistake> {
         let mut without_value = None;
         for part in parts {
@@ -368,12 +371,13 @@ struct Walked {
 
 #[derive(PartialEq, Eq)]
 enum Visited {
-    /// The item itself goes into the result.
+    /// The item itself is part of the result.
     Wanted,
     Passed,
 }
 
-/// Of several parts that have no value the first is reported, unless another part decides. A budget that is spent decides at once.
+/// Of several parts without a value the first is reported, unless another part decides. An exhausted budget
+/// ends the evaluation immediately.
 fn keep(kept: &mut Option<Mistake>, mistake: Mistake) -> Result<(), Mistake> {
     if matches!(mistake.why, Why::Exceeded(_)) {
         return Err(mistake);

@@ -12,7 +12,7 @@ use crate::{
     value::Value,
 };
 
-/// What an expression may name, by name.
+/// The variables of an expression, by name.
 pub type Variables = Vec<(&'static str, Value)>;
 
 #[derive(Clone, Debug)]
@@ -35,17 +35,17 @@ impl Expression {
         &self.text
     }
 
-    /// What it names; `of`: the variable whose entries are told apart.
+    /// The names in it; `of`: the variable whose entries are distinguished.
     #[must_use]
     pub fn names(&self, of: &str) -> Names {
         names(&self.root, of)
     }
 
-    /// Its value, with what is common to several evaluations and what is this one's own, within what is left of the budget and the
-    /// bounds of one evaluation.
+    /// Its value, with common variables and its own, within the rest of the budget and the bounds of one
+    /// evaluation.
     ///
     /// # Errors
-    /// Why it has none.
+    /// Why it has no value.
     pub fn value(
         &self,
         common: &[(&'static str, Value)],
@@ -64,7 +64,7 @@ impl Expression {
         Evaluator::new([common, own], budget).value(&self.root).map_err(|problem| problem.of(&self.text))
     }
 
-    /// Its value as JSON, behind what is there. `left`: bytes that all values of a payload may still have.
+    /// Appends its value as JSON. `left`: bytes that the remaining values of a payload may have.
     pub(crate) fn append(
         &self,
         common: &[(&'static str, Value)],
@@ -93,10 +93,10 @@ impl Expression {
 }
 
 impl Value {
-    /// As JSON, of at most so many bytes.
+    /// As JSON, of at most `max` bytes.
     ///
     /// # Errors
-    /// It is longer, or JSON has nothing like it.
+    /// It is longer, or JSON cannot represent it.
     pub fn to_json(&self, max: usize) -> Result<String, String> {
         json::write(self, max).map_err(|problem| match problem {
             Unwritten::TooLong => format!("its value has more than {max} bytes"),

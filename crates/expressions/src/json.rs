@@ -1,5 +1,5 @@
-//! Values and JSON. Read with all digits of numbers, and with the places of expressions in it; written as it was read. Takes time in
-//! proportion to the length of the text.
+//! Values and JSON. Parses numbers with all digits, and the places of expressions; writes them as they were
+//! read. Takes time proportional to the length of the text.
 
 use crate::value::{Decimal, Map, MapKey, Value};
 use serde_json::Number;
@@ -24,12 +24,12 @@ pub(crate) struct FoundExpression {
 /// The value of a JSON text.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The error, and its position.
 pub fn read(text: &str) -> Result<Value, String> {
     Reader { text, at: 0, depth: 0, path: Vec::new(), found: None }.all()
 }
 
-/// The expressions of a payload, in the order in which they stand.
+/// The expressions of a payload, in order.
 pub(crate) fn expressions(text: &str) -> Result<Vec<FoundExpression>, String> {
     let mut reader = Reader { text, at: 0, depth: 0, path: Vec::new(), found: Some(Vec::new()) };
     reader.all()?;
@@ -40,7 +40,7 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    /// From the payload to what is read: kept where expressions are looked for.
+    /// The path from the payload to the present place: kept while expressions are searched.
     path: Vec<PathStep>,
     found: Option<Vec<FoundExpression>>,
 }
@@ -259,17 +259,17 @@ fn of_double(double: f64) -> Option<String> {
     Number::from_f64(double).map(|number| number.to_string())
 }
 
-/// Writes a value of at most so many bytes.
+/// Writes a value of at most `max` bytes.
 ///
 /// # Errors
-/// It is longer, or JSON has nothing like it.
+/// It is longer, or JSON cannot represent it.
 pub(crate) fn write(value: &Value, max: usize) -> Result<String, Unwritten> {
     let mut text = String::new();
     append(value, &mut text, max)?;
     Ok(text)
 }
 
-/// The same, behind what is there.
+/// Appends a value.
 pub(crate) fn append(value: &Value, text: &mut String, max: usize) -> Result<(), Unwritten> {
     Writer { text, left: max }.value(value)
 }

@@ -1,7 +1,7 @@
-//! Expressions (CEL) that users write: wherever a payload has `{"$expr": "..."}`, the value of that expression stands; and
-//! conditions. What they may cost is counted by the code that evaluates them (`Budget`), and by nothing else: no rule here is about
-//! what the text of an expression looks like, but for its length and how deep it is nested.
-//! Reads and evaluates where it is called: those who serve others call it on a thread of the pool (`Pool`), whose stack is deep enough.
+//! Expressions (CEL) that users write: each `{"$expr": "..."}` in a payload is replaced by the expression's
+//! value; and conditions. The code that evaluates them counts their cost (`Budget`). No other rule restricts
+//! the text of an expression, except its length and its nesting. Reads and evaluates on the calling thread:
+//! services call it on a thread of the pool (`Pool`), whose stack is deep enough.
 
 mod budget;
 mod check;

@@ -1,4 +1,4 @@
-//! What an expression names, without evaluating it.
+//! The names in an expression, without evaluating it.
 
 use crate::{
     evaluate::functions,
@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub variables: BTreeSet<String>,
-    /// Of the variable that was asked for: those named as `of.entry` or `of["entry"]`.
+    /// Entries of the given variable, named as `of.entry` or `of["entry"]`.
     pub entries: BTreeSet<String>,
     /// That variable is named without an entry.
     pub whole: bool,
 }
 
-/// `of`: the variable whose entries are told apart.
+/// `of`: the variable whose entries are distinguished.
 pub(crate) fn names(node: &ExpressionNode, of: &str) -> Names {
     let mut reader = Reader { of, names: Names::default(), bound: Vec::new() };
     reader.read(node);
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
     fn read(&mut self, node: &'a ExpressionNode) {
         match &node.kind {
             Kind::Name(name) if self.bound.contains(&&**name) => {}
-            // What `type()` is compared with.
+            // A type's name, to compare with `type()`.
             Kind::Name(name) if **name != *self.of && functions::type_named(name).is_some() => {}
             Kind::Name(name) => {
                 self.names.whole |= **name == *self.of;

@@ -1,5 +1,5 @@
-//! From words to a tree, by precedence. Bounded by the length of the text, in proportion to which it takes time and memory, and by
-//! how deep what is written within each other may be.
+//! Parses tokens into a tree, by precedence. Time and memory are proportional to the length of the text; the
+//! nesting is bounded.
 
 use crate::{
     error::Mistake,
@@ -13,7 +13,8 @@ use std::num::ParseIntError;
 pub(crate) const TEXT_MAX: usize = 1_024;
 /// Brackets, conditions and signs within each other.
 const DEPTH_MAX: usize = 64;
-/// Operations of which each takes the value of the one before: fields of fields, terms of a sum. The evaluator calls itself so often.
+/// Chained operations, each on the preceding value: fields of fields, terms of a sum. The evaluator recurses
+/// this deep.
 const TREE_DEPTH_MAX: usize = 150;
 const RESERVED: [&str; 17] = [
     "as",
@@ -53,7 +54,7 @@ pub(crate) fn parse(text: &str) -> Result<ExpressionNode, Mistake> {
 }
 
 struct Parser<'a> {
-    /// The last is the end.
+    /// The last one is the end.
     tokens: Vec<Token<'a>>,
     next: usize,
     depth: usize,
@@ -93,7 +94,7 @@ impl<'a> Parser<'a> {
         Mistake::new(usize::from(*at), usize::from(*end), problem)
     }
 
-    /// Where what was read last ends.
+    /// The end of the last token read.
     fn end(&self) -> u16 {
         self.next.checked_sub(1).and_then(|before| self.tokens.get(before)).map_or(0, |token| token.end)
     }
@@ -184,7 +185,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// Two of one sign in a row take each other away.
+    /// Two equal signs in a row cancel each other.
     fn unary(&mut self) -> Result<ExpressionNode, Mistake> {
         let at = self.token().at;
         let sign = match self.peek() {
@@ -322,7 +323,7 @@ impl<'a> Parser<'a> {
         self.call(at, None, name, args)
     }
 
-    /// After what opens it, up to what closes it.
+    /// After the opening sign, up to the closing one.
     fn list(&mut self, end: &'static str, may_end_in_comma: bool) -> Result<Vec<ExpressionNode>, Mistake> {
         let mut all = Vec::new();
         if self.take_sign(end) {
@@ -361,7 +362,7 @@ impl<'a> Parser<'a> {
         Ok(self.node(at, Kind::Map(entries.into())))
     }
 
-    /// A call, or what it represents.
+    /// A call, or the macro that it represents.
     fn call(
         &self,
         at: u16,

@@ -1,4 +1,5 @@
-//! A payload with expressions: read once, and filled in any number of times. What is no expression stays letter for letter.
+//! A payload with expressions: parsed once, and filled in any number of times. Everything else stays
+//! verbatim.
 
 use crate::{
     budget::{Budget, EVALUATION_BYTES},
@@ -15,7 +16,7 @@ const EXPRESSIONS_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Template {
     text: Box<str>,
-    /// In the order in which they stand, none within another.
+    /// In order, none within another.
     places: Box<[ExpressionSpan]>,
 }
 
@@ -38,7 +39,7 @@ impl Template {
     /// None: it has no expression.
     ///
     /// # Errors
-    /// Which expression cannot be read; that it is not JSON.
+    /// The expression that cannot be parsed; or that the text is not JSON.
     pub fn parse(text: &str) -> Result<Option<Self>, Problem> {
         if !Self::may_be(text) {
             return Ok(None);
@@ -56,7 +57,7 @@ impl Template {
         Ok((!places.is_empty()).then(|| Self { text: text.into(), places }))
     }
 
-    /// What each expression names, with the path to it below the payload.
+    /// The names in each expression, with its path in the payload.
     pub fn names(&self, of: &str) -> impl Iterator<Item = (&str, Names)> {
         self.places.iter().map(move |place| (&*place.path, place.expression.names(of)))
     }
@@ -70,7 +71,7 @@ impl Template {
     /// The payload with every expression replaced by its value.
     ///
     /// # Errors
-    /// Which expression has none, and why. The values of all are at most 1 MiB long, together.
+    /// Which expression has no value, and why. All values together are at most 1 MiB long.
     pub fn fill(
         &self,
         common: &[(&'static str, Value)],

@@ -1,6 +1,6 @@
-//! A few threads with a deep stack for what users sent and what may take long: reading and evaluating expressions, walking through
-//! calendars. Created once, bounded in number and in what may wait. Work looks at its own deadline (`Budget`), so that no thread is
-//! lost. No asynchronous thread reads or evaluates an expression itself.
+//! A few threads with a deep stack for user input that may take long: parsing and evaluating expressions,
+//! computing calendars. Created once, bounded in number and in waiting work. Work checks its own deadline
+//! (`Budget`), so that no thread is lost. No asynchronous thread parses or evaluates an expression itself.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,9 +15,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// What the parser lets through fits on an eighth of it, without optimisation; a test holds that.
+/// Input that the parser accepts needs at most an eighth of it, without optimisation; a test verifies that.
 const STACK_BYTES: usize = 16 << 20;
-/// Two, so that no tenant's work takes all of them (`LaneQueue::next`).
+/// Two, so that no tenant's work occupies all of them (`LaneQueue::next`).
 const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 4;
 /// Work of one lane that waits, and of one tenant in it a quarter of that. More is refused.
@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 1_024;
 /// Of one piece of work, from its beginning.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Who waits for the work. The lanes take turns, so that requests do not keep an engine from its own work.
+/// The caller of the work. The lanes take turns, so that requests do not block an engine's own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolLane {
     /// A request of a user.
@@ -56,7 +56,7 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// What work on the pool looks at, to see whether it is to continue.
+/// A turn of work on the pool, which tells the work whether to continue.
 #[derive(Clone, Debug)]
 pub struct TimeSlice {
     ends_at: Instant,
@@ -95,7 +95,7 @@ impl Drop for DropMark {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// What waits in one lane. Tenants take turns, so that the work of one holds up no other's.
+/// The waiting work of one lane. Tenants take turns, so that the work of one delays no other's.
 #[derive(Default)]
 struct LaneQueue {
     waiting: usize,
@@ -121,7 +121,7 @@ impl LaneQueue {
         true
     }
 
-    /// The first of the tenant whose turn it is among those that may use another thread.
+    /// The first work of the tenant whose turn it is, among those that may use another thread.
     fn next(&mut self, may: impl Fn(&str) -> bool) -> Option<(Arc<str>, Work)> {
         let place = self.turns.iter().position(|tenant| may(tenant))?;
         let tenant = self.turns.remove(place)?;
@@ -194,7 +194,7 @@ struct PoolState {
 }
 
 impl PoolState {
-    /// Nothing panics while the lock is held; were it so, the lanes would be as good as before.
+    /// Nothing panics while the lock is held; even then the lanes would be consistent.
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,7 +207,7 @@ impl PoolState {
                 work();
                 lanes = self.lanes();
                 lanes.done(&tenant);
-                // What this tenant's turn held up may continue another thread.
+                // Work that waited for this tenant's turn may use another thread.
                 self.arrived.notify_one();
             } else if lanes.is_closed {
                 return;
@@ -218,7 +218,7 @@ impl PoolState {
     }
 }
 
-/// The threads end when it is dropped, and with the process.
+/// The threads end when it is dropped, or with the process.
 pub struct Pool {
     shared: Arc<PoolState>,
     waiting_max: usize,
@@ -252,7 +252,7 @@ impl Pool {
         &POOL
     }
 
-    /// None at all: work is done by the caller, at once, so that a simulation runs in the same way each time.
+    /// Without threads: the caller does the work immediately, so that a simulation is deterministic.
     #[must_use]
     pub fn in_place() -> &'static Self {
         static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
@@ -265,7 +265,7 @@ impl Pool {
     }
 
     /// # Panics
-    /// Where no thread can be created at all: a process that has none left cannot continue.
+    /// If no thread can be created: a process without threads cannot continue.
     #[must_use]
     pub fn new(threads: usize, waiting_max: usize, deadline: Duration) -> Self {
         let shared = Arc::<PoolState>::default();
@@ -278,8 +278,8 @@ impl Pool {
         Self { shared, waiting_max, deadline, is_in_place: false }
     }
 
-    /// Does the work on a thread of the pool, for a tenant: tenants take turns. Dropped, it is not begun any more, or asked to
-    /// stop.
+    /// Runs the work on a thread of the pool, for a tenant: tenants take turns. If the future is dropped,
+    /// waiting work is not begun, and running work is asked to stop.
     ///
     /// # Errors
     /// [`Unavailable`].

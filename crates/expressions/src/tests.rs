@@ -1,4 +1,4 @@
-//! Expressions and payloads: what they give, what they are refused for, and what they cost.
+//! Expressions and payloads: their values, their errors, and their cost.
 
 mod costs;
 mod like_cel;
@@ -120,7 +120,8 @@ fn what_is_long_or_deep_is_refused() {
     assert!(filled(&serde_json::json!(many).to_string()).unwrap_err().contains("101"));
 }
 
-/// As published against another parser: brackets and exclamation marks in turn, and nesting that ends in a mistake.
+/// As published for another parser: alternating brackets and exclamation marks, and nesting that ends in a
+/// mistake.
 #[test]
 fn the_known_ways_to_drive_a_parser_mad_end_soon() {
     let ways = ["[!".repeat(60), "{[!".repeat(40), "(".repeat(20), "[".repeat(20) + "!!1", "!!(".repeat(60)];

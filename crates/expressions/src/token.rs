@@ -1,5 +1,5 @@
-//! The words of an expression: names, literals, signs. Knows string literals, comments and white space, so that nothing after this
-//! looks at text. Takes time in proportion to the length of the text.
+//! The tokens of an expression: names, literals, signs. Handles string literals, comments and white space, so
+//! that no later stage reads text. Takes time proportional to the length of the text.
 
 use crate::error::Mistake;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const SIGNS: [&str; 23] = [
 ];
 const NOT: &str = "!";
 
-/// All of them, with one at the end that represents the end.
+/// All tokens, with one at the end that represents the end.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Mistake> {
     let mut lexer = Lexer { text, at: 0 };
     let mut all = Vec::new();
@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(Word::Text(text.into())))
     }
 
-    /// What is behind a backslash.
+    /// The character after a backslash.
     fn escaped(&mut self, is_bytes: bool, made: &mut Vec<u8>) -> Result<(), Mistake> {
         let at = self.at - 1;
         let letter = self.peek();

@@ -1,5 +1,5 @@
-//! A parsed expression. Macros over lists (`all`, `exists`, `exists_one`, `map`, `filter`) are nodes of their own: what a name means
-//! is known from where it is in the tree, and never from what it looks like.
+//! A parsed expression. Macros over lists (`all`, `exists`, `exists_one`, `map`, `filter`) are nodes of their
+//! own: the meaning of a name is known from its place in the tree, never from its text.
 
 use crate::value::Value;
 
@@ -48,7 +48,7 @@ pub(crate) struct Walk {
     pub(crate) over: Over,
     pub(crate) list: ExpressionNode,
     pub(crate) name: Box<str>,
-    /// Of `map` with three arguments, and of all others: what is asked of each item.
+    /// For `map` with three arguments, and for all others: the condition on each item.
     pub(crate) condition: Option<ExpressionNode>,
     /// Of `map`.
     pub(crate) result: Option<ExpressionNode>,
@@ -97,7 +97,7 @@ impl Operator {
         }
     }
 
-    /// What binds more strongly is evaluated first.
+    /// Operators with higher precedence are evaluated first.
     pub(crate) const fn precedence(self) -> u8 {
         match self {
             Self::Equal
@@ -128,7 +128,7 @@ impl ExpressionNode {
         deepest
     }
 
-    /// The parts of it, in the order in which they are written, but for those of a walk.
+    /// Its parts in the order of the text, except those of a macro.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) | Kind::Walk(_) => Vec::new(),

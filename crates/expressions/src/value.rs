@@ -1,8 +1,9 @@
-//! Values of expressions. Cheap to clone: what is large is shared. Numbers keep their digits while they are only passed through.
+//! Values of expressions. Cheap to clone: large values are shared. Numbers keep their digits while they are
+//! only passed on.
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-/// What one value counts where a list or a map of it is made, beside its text.
+/// The bytes that one value counts in a list or a map, in addition to its text.
 pub(crate) const VALUE_BYTES: u64 = 24;
 
 #[derive(Clone, Debug)]
@@ -12,14 +13,14 @@ pub enum Value {
     Int(i64),
     UInt(u64),
     Double(f64),
-    /// A number of JSON that is none of the others to the last digit (`1.10`, 2⁷⁰): it keeps its text, and is reckoned with as a
-    /// double.
+    /// A JSON number that no other variant represents exactly (`1.10`, 2⁷⁰): it keeps its text, and is
+    /// computed with as a double.
     Decimal(Arc<Decimal>),
     String(Arc<str>),
     Bytes(Arc<[u8]>),
     List(Arc<Vec<Value>>),
     Map(Arc<Map>),
-    /// What `type(x)` gives.
+    /// The result of `type(x)`.
     Type(&'static str),
 }
 
@@ -30,7 +31,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// None: it is no number.
+    /// None: it is not a number.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Some(Self { double: text.parse().ok()?, text: text.into() })
     }
@@ -40,7 +41,7 @@ impl Decimal {
     }
 }
 
-/// What an entry of a map is found by. Numbers are the same whatever they are stored as.
+/// The key of a map's entry. Numbers are equal in any representation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MapKey {
     Bool(bool),
@@ -118,7 +119,7 @@ impl MapKey {
 }
 
 impl Value {
-    /// Of entries that are found by names.
+    /// From entries with text keys.
     #[must_use]
     pub fn map(entries: impl IntoIterator<Item = (String, Self)>) -> Self {
         let entries = entries.into_iter().map(|(name, value)| (MapKey::Text(name.into()), value));
@@ -164,7 +165,7 @@ impl Value {
     }
 }
 
-/// As tests and the trees of expressions compare them: nothing is counted here.
+/// For tests and trees of expressions: nothing is counted here.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -180,7 +181,7 @@ impl PartialEq for Value {
     }
 }
 
-/// How two numbers compare: whole ones to the last digit, others as doubles. None: one is none, or not a number.
+/// The order of two numbers: whole ones exactly, others as doubles. None: one is NaN, or not a number.
 pub(crate) fn number_order(one: &Value, other: &Value) -> Option<Ordering> {
     match (whole(one), whole(other)) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -245,7 +246,7 @@ impl From<u32> for Value {
 /// In messages.
 const SHOWN_MAX_BYTES: usize = 60;
 
-/// As JSON, shortened: for messages. Takes the same time whatever the value is.
+/// As JSON, shortened, for messages. Takes the same time for any value.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

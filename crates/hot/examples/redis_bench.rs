@@ -1,6 +1,6 @@
-//! What the hot set in Redis costs: tasks per second of each step, in batches of 100 and of 1,000, the processor time
-//! that redis-server spends on one, and the memory that a loaded task takes. Writes under a prefix of its own and
-//! takes everything away again; needs a Redis on the same machine for the processor time.
+//! What the hot set in Redis costs: tasks per second of each step, in batches of 100 and of 1,000, the
+//! processor time that redis-server spends on one, and the memory of a loaded task. Writes under a prefix of
+//! its own and removes everything; needs a Redis on the same machine for the processor time.
 //!
 //! `cargo run --release -p punctual-hot --example redis_bench -- redis://127.0.0.1:6379 [tasks] [bytes of a payload; 0: without]`
 #![allow(clippy::print_stdout, reason = "its figures are its purpose")]
@@ -28,7 +28,7 @@ const SIDE_BY_SIDE: usize = 4;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// As most tasks are: a payload, attempts, a trace, no labels. None: only the entry is measured.
+/// Like most tasks: a payload, attempts, a trace, no labels. None: only the entry is measured.
 fn ask(payload: usize, due_at: Millis) -> Option<Arc<Ask>> {
     let ask = |bytes| Ask {
         payload: Content::binary(vec![b'x'; bytes]),
@@ -125,7 +125,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Answers in the order of what was asked.
+    /// Returns the answers in the order of the requests.
     async fn step<A, T, F>(
         &self,
         name: &str,

@@ -1,5 +1,6 @@
-//! The limiter in memory: for engines of one process. One lock, held for the length of one method, which is what makes a
-//! grant all or nothing. Every method is done when it is first polled. The limiter in the store computes by `MemoryLimiterState`, too.
+//! The limiter in memory, for engines of one process. Each method holds one lock, so a grant is all or
+//! nothing. Every method completes at its first poll. The limiter in the store also computes with
+//! `MemoryLimiterState`.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -16,8 +17,8 @@ use punctual_domain::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Buckets that are kept whatever is in them. Of more, those that are full go: a scope without one has a full one. Keys of
-/// concurrency may be made up without end.
+/// This many buckets are kept in any case. Beyond that, full ones are dropped: a missing bucket counts as
+/// full. Callers may invent concurrency keys without bound.
 const BUCKETS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -34,9 +35,9 @@ pub(crate) struct MemoryLimiterState {
     until: BTreeSet<(Millis, Member)>,
     holders: HashMap<Scope, BTreeSet<Member>>,
     pub(crate) buckets: BTreeMap<Scope, (Flow, Bucket)>,
-    /// Buckets that were not full when they were last looked through.
+    /// Buckets that were not full at the last cleanup.
     in_use: usize,
-    /// By engine, with when it was said.
+    /// By engine, with the time of the report.
     pub(crate) demands: BTreeMap<String, (Millis, Vec<Demand>)>,
 }
 
@@ -81,7 +82,7 @@ impl MemoryLimiterState {
         (flow, standing.unwrap_or_else(|| Bucket::full(flow, now)).at(flow, now))
     }
 
-    /// Not again before as many came as are in use.
+    /// Repeated only after as many new buckets as are in use.
     fn forget_full(&mut self, now: Millis) {
         if self.buckets.len() > BUCKETS_MAX.max(2 * self.in_use) {
             self.drop_full(now);
@@ -89,7 +90,7 @@ impl MemoryLimiterState {
         }
     }
 
-    /// A full bucket is as good as none.
+    /// A full bucket equals a missing one.
     pub(crate) fn drop_full(&mut self, now: Millis) {
         self.buckets.retain(|_, (flow, bucket)| bucket.at(*flow, now) != Bucket::full(*flow, now));
     }
@@ -134,7 +135,7 @@ impl MemoryLimiterState {
         room
     }
 
-    /// One answer a wish, in order; `clock`: of the rates.
+    /// One answer per request, in order; `clock`: of the rates.
     pub(crate) fn grant_all(
         &mut self,
         requests: impl Iterator<Item = SlotRequest>,
@@ -164,7 +165,7 @@ impl MemoryLimiterState {
         }
     }
 
-    /// All, in the order in which they are to be looked at.
+    /// All members, in the order in which they must be checked.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Held> {
         self.until.iter().filter_map(|at| self.members.get(&at.1))
     }

@@ -1,6 +1,7 @@
-//! The hot set and the signals of engines that run on their store alone, one or several: the hot set is always empty, tasks fire from
-//! the store, which decides whether a task was withdrawn or has fired where the engine's table does not, and what has fired waits
-//! in that table; there are no signals. Must not keep anything: two engines of one store would each have their own.
+//! The hot set and the signals of engines that run on their store alone, one or several. The hot set is
+//! always empty: tasks fire from the store, which decides withdrawals that the engine's table does not, and
+//! fired tasks wait in that table. There are no signals. Must not keep anything: two engines of one store
+//! would each have their own copy.
 
 use async_trait::async_trait;
 use punctual_contract::{
@@ -56,7 +57,7 @@ impl Hot for NoHot {
     }
 }
 
-/// Each engine reads the store so often that a signal would come no sooner.
+/// Each engine reads the store so often that a signal would not be faster.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSignals;
 

@@ -1,9 +1,11 @@
-//! The hot set in Redis, shared by many engines: one server, a Cluster, or a master under Sentinels. Each step is a
-//! script (`lua/`), atomic in one slot; all but `drain` are harmless when they are repeated. Never waits inside Redis, and never keeps it
-//! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
+//! The hot set in Redis, shared by many engines: one server, a Cluster, or a master under Sentinels. Each
+//! step is a script (`lua/`), atomic in one slot; all except `drain` can be repeated safely. Never waits
+//! inside Redis, and never keeps it busy for more than a few milliseconds: batches are split into calls of at
+//! most `CALL_MAX` entries.
 //!
-//! In reading order: `script`, `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (what is due), `signals`
-//! (what engines tell each other). Connections are those of `punctual-redis-link`.
+//! In reading order: `script`, `identity` (the owning cluster), `keys`, `codec` (names and bytes),
+//! `partition` (due tasks), `signals` (messages between engines). Connections are those of
+//! `punctual-redis-link`.
 
 mod problem;
 
@@ -54,10 +56,10 @@ use std::{
 
 /// Entries in one call of a script that reads or moves them: about 4 ms of Redis at most.
 const CALL_MAX: usize = 1_000;
-/// Connections for bulk, beside the one for what must be quick.
+/// Connections for bulk, besides the one for urgent calls.
 const BULK_CONNECTIONS: usize = 2;
-/// A good part less than an engine waits for a hot set before it believes that none is there: by then another connection has been
-/// made.
+/// Well below the time after which an engine considers the hot set unavailable: by then another connection
+/// has been opened.
 const DOUBT_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,12 +68,13 @@ pub struct RedisOptions {
     pub partitions: u16,
     /// Before every key: engines with the same prefix share one hot set.
     pub prefix: String,
-    /// Whose keys these are: written beside them by whoever comes first, and compared from then on. None: not asked.
+    /// The cluster that owns these keys. The first engine writes its name beside them, and later engines
+    /// compare it. None: not checked.
     pub cluster: Option<ClusterName>,
-    /// What the preloader may fill; None: `maxmemory` of the servers, if they have one.
+    /// The memory that the preloader may fill; None: the servers' `maxmemory`, if set.
     pub memory_budget_bytes: Option<u64>,
     pub connect_timeout: Duration,
-    /// For one batch of calls. What takes longer may have happened.
+    /// For one batch of calls. A batch that takes longer may have been executed.
     pub response_timeout: Duration,
 }
 
@@ -93,7 +96,7 @@ pub struct RedisHot {
     keys: Keys,
     identity: Arc<Identity>,
     place: Arc<RedisEndpoints>,
-    /// For what a caller waits for: small, and nothing large in front of it.
+    /// For calls that a caller waits for: small, and not queued behind large ones.
     quick: Arc<Guarded>,
     bulk: Vec<Guarded>,
     next_bulk: AtomicUsize,
@@ -102,12 +105,13 @@ pub struct RedisHot {
 
 impl RedisHot {
     /// `url`: `redis://[user:password@]host:port[/db]`, `redis+cluster://[user:password@]host:port,...` or
-    /// `redis+sentinel://[user:password@]host:port,.../master[/db]`; with `rediss` instead of `redis` over TLS, and
-    /// `?tls_ca=FILE&tls_cert=FILE&tls_key=FILE` at the end where the machine's own authorities are not meant.
+    /// `redis+sentinel://[user:password@]host:port,.../master[/db]`; with `rediss` instead of `redis` over
+    /// TLS, and `?tls_ca=FILE&tls_cert=FILE&tls_key=FILE` at the end, unless the machine's own authorities
+    /// are used.
     ///
     /// # Errors
-    /// When the address cannot be read, nobody answers there, a server is too old or set to evict keys, or the keys of
-    /// this prefix belong to another cluster.
+    /// When the address is invalid, no server answers there, a server is too old or set to evict keys, or the
+    /// keys of this prefix belong to another cluster.
     pub fn connect<'a>(url: &'a str, options: RedisOptions) -> BoxFuture<'a, Result<Self, Error>> {
         Box::pin(async move {
             match Self::begin(url, options).await? {
@@ -117,12 +121,12 @@ impl RedisHot {
         })
     }
 
-    /// The same, where a Redis that is unavailable is no error: until it answers every call fails and does nothing, and the first
-    /// `is_whole` that it answers looks at it as `connect` does. Then or later, whatever `connect` refuses is not used. Says why
-    /// it was not reached; None: it was.
+    /// The same, but an unavailable Redis is no error. Until it answers, every call fails and does nothing;
+    /// the first `is_whole` that it answers checks it as `connect` does. A Redis that `connect` would refuse
+    /// is not used then or later. Returns why it was not reached; None: it was.
     ///
     /// # Errors
-    /// Those of `connect`, but for a Redis that does not answer.
+    /// Those of `connect`, except for a Redis that does not answer.
     pub fn begin<'a>(
         url: &'a str,
         options: RedisOptions,
@@ -161,8 +165,8 @@ impl RedisHot {
         })
     }
 
-    /// What engines of this prefix tell each other. Listens from now on, or from when Redis answers; the caller it must also
-    /// read it.
+    /// The signals between engines of this prefix. Listens from now on, or from when Redis answers; the
+    /// caller must also read it.
     ///
     /// # Errors
     /// When a server answers and refuses.
@@ -172,7 +176,7 @@ impl RedisHot {
         })
     }
 
-    /// How full the servers are: near its budget the preloader looks less far ahead.
+    /// How full the servers are: near the budget, the preloader looks less far ahead.
     ///
     /// # Errors
     /// When a server does not answer.
@@ -184,7 +188,7 @@ impl RedisHot {
         Ok(server::memory(&infos, self.memory_budget_bytes))
     }
 
-    /// A reason not to use it is said once, when it is found.
+    /// Logs a reason not to use this Redis once, when it is found.
     async fn look_whose_it_is(&self) -> Result<(), Error> {
         let said = || self.identity.refusal().map(|problem| problem.to_string());
         let before = said();
@@ -205,7 +209,7 @@ impl RedisHot {
             .ok_or_else(|| Error::did_not_happen(doing, RedisProblem::answer("INFO as text")))
     }
 
-    /// In turn: what one waits for does not stand behind the other.
+    /// Round robin, so that one call does not queue behind another.
     fn bulk(&self) -> &Guarded {
         let turn = self.next_bulk.fetch_add(1, Relaxed);
         self.bulk.get(turn % self.bulk.len().max(1)).unwrap_or(&self.quick)

@@ -1,9 +1,10 @@
-//! The limiter of engines that share a store and have no Redis: it computes as the one in memory does, on a value in the store.
-//! Each call reads the stored version, and a change replaces only the version that it was computed from: of two engines that
-//! change the value at once, one computes again. So no engine grants from an old value. Must not know where the value is stored.
+//! The limiter of engines that share a store without Redis: it computes like the one in memory, on a value in
+//! the store. Each call reads the stored version, and a change replaces only the version that it was computed
+//! from. If two engines change the value at once, one computes again, so no engine grants from an old value.
+//! Must not know where the value is stored.
 //!
-//! It is as durable as the store: a store that loses its last commits loses grants together with their leases. Each change
-//! writes all members: it is for hundreds of attempts in flight, and Redis for more.
+//! It is as durable as the store: a store that loses its last commits loses grants together with their
+//! leases. Each change writes all members, so it suits hundreds of attempts in flight; Redis suits more.
 
 mod codec;
 
@@ -22,9 +23,9 @@ use tokio::{
     time::sleep,
 };
 
-/// A change that other engines were before so often is given up: nothing of it was done.
+/// A change that loses to other engines this often is abandoned: nothing of it was done.
 const TRIES: usize = 50;
-/// At most so long until it is tried again.
+/// The longest pause before the next try.
 const PAUSE_MAX_MS: u64 = 20;
 /// No stored value has this version.
 const NONE_CACHED: i64 = -1;
@@ -51,7 +52,7 @@ impl StoredLimiter {
         Self { state, clock, cached: Mutex::new(cached) }
     }
 
-    /// Reads the stored value unless it is cached. Answers the time that rates go by.
+    /// Reads the stored value unless it is cached. Returns the time for rates.
     async fn refresh(&self, cached: &mut Cached, now: Millis) -> Result<Millis, Error> {
         let stored = self.state.read(cached.version).await?;
         if let Some(value) = stored.value {
@@ -72,8 +73,8 @@ impl StoredLimiter {
         Ok(cached)
     }
 
-    /// Runs `act`, and again on the newer value each time that another engine was quicker. `act` is given the time that rates go
-    /// by.
+    /// Runs `act`, and again on the newer value each time that another engine was faster. `act` gets the time
+    /// for rates.
     async fn change<T: Send>(
         &self,
         doing: &'static str,
@@ -88,7 +89,7 @@ impl StoredLimiter {
             if value == cached.value {
                 return Ok(done);
             }
-            // `inner` is ahead of the store until the swap is answered, also if the caller goes.
+            // Until the swap is answered, `inner` is ahead of the store, even if the caller hangs up.
             let version = std::mem::replace(&mut cached.version, NONE_CACHED);
             if self.state.swap(version, value.clone()).await? {
                 (cached.version, cached.value) = (version + 1, value);

@@ -1,4 +1,4 @@
-//! Tokens and the audit: who may call, and who changed what.
+//! Tokens and the audit: which callers are allowed, and what each of them changed.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use crate::limits::{
 };
 use crate::{At, TimeBound, parse};
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Looks at everything and changes nothing.
+    /// Reads everything and changes nothing.
     Viewer,
     /// Inserts tasks, and changes and cancels them.
     Submitter,
-    /// Leases tasks and reports what became of them.
+    /// Leases tasks and reports their outcomes.
     Executor,
     /// Keeps queues and executors at work.
     Operator,
@@ -41,7 +41,7 @@ impl Role {
         }
     }
 
-    /// None: there is no such role.
+    /// None: no such role exists.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.word() == word)
     }
@@ -80,8 +80,9 @@ pub struct CreateToken {
     pub expires_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<i64>,
-    /// For the first token only: for so many milliseconds after its creation requests without a token are still accepted, so
-    /// that workers and clients can be given theirs. 30 days at most; none unless given: a token is required at once.
+    /// For the first token only: for this many milliseconds after its creation, requests without a token are
+    /// accepted, so that workers and clients can get theirs. 30 days at most; none unless given: a token is
+    /// required immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2_592_000_000_i64)]
     pub grace_ms: Option<i64>,
@@ -126,7 +127,7 @@ impl CreateToken {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateToken {
-    /// So long the secret before is good beside the new one; an hour unless given, 0: not at all.
+    /// How long the previous secret stays valid beside the new one; an hour unless given, 0: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub overlap_ms: Option<i64>,
@@ -183,7 +184,7 @@ impl ListTokens {
     }
 }
 
-/// What is sent as `Authorization: Bearer`. Never printed by `Debug`.
+/// The value of `Authorization: Bearer`. Never printed by `Debug`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(transparent)]
 pub struct Revealed(pub String);
@@ -199,7 +200,7 @@ impl fmt::Debug for Revealed {
 pub struct AccessToken {
     #[schema(example = "k3jx7qa2mnop")]
     pub id: String,
-    /// What is sent as `Authorization: Bearer`: only in the answer that made it, and nowhere again.
+    /// The value of `Authorization: Bearer`: only in the answer that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub token: Option<Revealed>,
@@ -249,7 +250,7 @@ pub struct AccessToken {
     pub used_at_ms: Option<i64>,
 }
 
-/// Who asks, and what they may do.
+/// The caller, and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Me {
     /// The name of the token; `local` where there are no tokens.
@@ -258,10 +259,10 @@ pub struct Me {
     /// Absent: there are no tokens, or it is the token of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
-    /// False: no token exists, or none is required yet, and who reaches the server may do everything.
+    /// False: no token exists, or none is required yet, and every caller may do everything.
     pub needs_token: bool,
     pub roles: Vec<Role>,
-    /// What the roles permit: the words of `x-permission` in this document.
+    /// The permissions of the roles: the words of `x-permission` in this document.
     #[schema(example = json!(["read", "change_tasks"]))]
     pub permissions: Vec<String>,
     pub namespaces: Vec<String>,
@@ -273,17 +274,17 @@ pub struct Me {
     pub expires_at_ms: Option<i64>,
 }
 
-/// Who did what, or tried to.
+/// An action of a caller, or an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AuditEntry {
     pub id: i64,
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
-    /// Absent: there are no tokens, none was good, or it was done by a command on the store itself.
+    /// Absent: no token exists, none was valid, or a command on the store itself did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
-    /// The name of the token; else what is known: `local`, `unknown`, `command`.
+    /// The name of the token; otherwise `local`, `unknown` or `command`.
     pub caller: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "192.0.2.7")]
@@ -299,7 +300,7 @@ pub struct AuditEntry {
     pub request_id: Option<String>,
     /// Refused attempts of one token and address are counted together, minute by minute.
     pub times: i64,
-    /// Absent: it is not known what came of it. It is under way, or the server died between the change and this.
+    /// Absent: the result is unknown. The action is running, or the server died after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -309,11 +310,11 @@ pub struct AuditEntry {
     pub completed_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of settings and tokens: as it stood.
+    /// For settings and tokens: the earlier state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub before: Option<serde_json::Value>,
-    /// Of settings and tokens: as it stands since.
+    /// For settings and tokens: the new state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub after: Option<serde_json::Value>,
@@ -363,7 +364,7 @@ impl SearchAudit {
     }
 }
 
-/// A pattern that is none, by the place where it stands.
+/// The fault of an invalid pattern, by its place.
 pub fn pattern_fault(list: &str, nth: usize, problem: impl fmt::Display) -> FieldError {
     FieldError::new(format!("/{list}/{nth}"), problem.to_string())
 }

@@ -1,4 +1,4 @@
-//! What a human should look at.
+//! Alerts that need a human.
 
 use serde::{Deserialize, Serialize};
 

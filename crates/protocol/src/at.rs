@@ -1,5 +1,6 @@
-//! An instant on the wire: RFC 3339 in UTC with exactly three decimals. Reading never moves an instant earlier:
-//! digits below the millisecond are rounded up, because a task must not fire before the time that was asked for.
+//! An instant on the wire: RFC 3339 in UTC with exactly three decimals. Reading never moves an instant
+//! earlier: digits below the millisecond are rounded up, because a task must not fire before its requested
+//! time.
 
 use std::fmt;
 
@@ -32,7 +33,7 @@ impl At {
         self.0
     }
 
-    /// Reads RFC 3339 with any offset; `None` if it is anything else or lies outside 1970 to 9999.
+    /// Reads RFC 3339 with any offset; `None` if it is anything else or outside 1970 to 9999.
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let (civil, offset_ms) = split_offset(text)?;
         let (seconds, fraction) = civil.split_at_checked(19)?;
@@ -41,7 +42,8 @@ impl At {
         let elapsed = local.duration_since(EPOCH);
         let mut beyond_ms = fraction_up_ms(fraction)?;
         if seconds.ends_with(LEAP_SECOND) {
-            // It is read as the second before, which would be early; all of it ends where the next second begins.
+            // It is parsed as the second before, which would be early; a leap second ends where the next
+            // second begins.
             beyond_ms = 1_000;
         }
         let ms = i64::try_from(elapsed.as_millis()).ok()? + beyond_ms - offset_ms;
@@ -105,7 +107,7 @@ fn two_digits(tens: u8, ones: u8) -> Option<i64> {
         .then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
 }
 
-/// `YYYY-MM-DDTHH:MM:SS`, nothing shorter and nothing else; a `t` or a space may stand for the `T`.
+/// `YYYY-MM-DDTHH:MM:SS` exactly; the `T` may be a `t` or a space.
 fn canonical(seconds: &str) -> Option<String> {
     let shape = seconds.bytes().enumerate().all(|(i, b)| match i {
         4 | 7 => b == b'-',
@@ -116,7 +118,7 @@ fn canonical(seconds: &str) -> Option<String> {
     shape.then(|| seconds.to_ascii_uppercase().replace(' ', "T"))
 }
 
-/// Milliseconds of `.123` (any number of digits, rounded up), 0 of nothing.
+/// Milliseconds of `.123` (any number of digits, rounded up), 0 if empty.
 fn fraction_up_ms(fraction: &str) -> Option<i64> {
     if fraction.is_empty() {
         return Some(0);

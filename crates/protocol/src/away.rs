@@ -1,4 +1,4 @@
-//! What becomes of the fired tasks of a queue while their database does not answer.
+//! What happens to a queue's fired tasks while their database does not answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use crate::scan::Source;
 pub enum WhileStoreIsAway {
     /// They wait for it.
     Wait,
-    /// Executors get what is preloaded, by leases in the engine's journal.
+    /// Executors get preloaded tasks, by leases in the engine's journal.
     HandOver,
 }
 
-/// Only executors that ask can be handed what an engine has preloaded.
+/// Only executors that pull can get preloaded tasks.
 pub(crate) fn check_away(
     checks: &mut Checks,
     away: Option<WhileStoreIsAway>,

@@ -1,4 +1,4 @@
-//! Bulk operations: what is asked for, and how far it has come.
+//! Bulk operations: requests, and their progress.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::{At, SetAside, parse};
 pub const BULK_RATE_DEFAULT: u32 = 1_000;
 pub const BULK_RATE_MAX: u32 = 100_000;
 
-/// What is done to each task that the filter finds.
+/// The action on each matching task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BulkAction {
@@ -27,7 +27,7 @@ pub enum BulkAction {
     SetQueue,
     RunNow,
     Redrive,
-    /// Put among the dead, where they can be looked at and redriven.
+    /// Moved to the dead tasks, where they can be inspected and redriven.
     Bury,
     /// Finished ones, with their histories and payloads.
     Delete,
@@ -35,7 +35,7 @@ pub enum BulkAction {
     Export,
 }
 
-/// Which tasks. Conditions that are given must all hold; without any, `all` must be said.
+/// Which tasks. All given conditions must hold; without any, `all` is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkFilter {
@@ -88,14 +88,15 @@ impl BulkFilter {
     }
 }
 
-/// What the action needs.
+/// The parameters of the action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkArgs {
     /// Of `cancel`: also withdraw tasks that have fired and wait, and ask running executors to stop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stop_if_fired: bool,
-    /// Of `reschedule`: later by so many milliseconds, or earlier. Either this, or `execute_at` or `execute_at_ms`.
+    /// For `reschedule`: later by this many milliseconds, or earlier. Either this, or `execute_at` or
+    /// `execute_at_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_ms: Option<i64>,
     /// Of `reschedule`: RFC 3339.
@@ -154,14 +155,14 @@ impl BulkArgs {
     }
 }
 
-/// What is to be done, to which tasks. Nothing happens before it is confirmed.
+/// The action, and its tasks. Nothing happens before it is confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateBulk {
     pub action: BulkAction,
     #[serde(default)]
     pub filter: BulkFilter,
-    /// Every task of the namespace is meant: must be said where the filter is empty.
+    /// Selects every task of the namespace: required with an empty filter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     #[serde(default)]
@@ -202,11 +203,11 @@ impl CreateBulk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BulkState {
-    /// Counted, and not confirmed: nothing happens.
+    /// Counted but not confirmed: nothing happens.
     Previewed,
     Running,
     Paused,
-    /// Ended before its end; it does not go on.
+    /// Stopped before its end; it does not continue.
     Stopped,
     Done,
 }
@@ -225,31 +226,32 @@ pub struct BulkOperation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub state: BulkState,
-    /// The states of tasks that are looked for: those of the filter in which the action can do something.
+    /// The searched states: those of the filter in which the action has an effect.
     pub states: Vec<State>,
     /// Tasks that the preview has counted.
     pub count: u64,
     /// The same as `counted_all`.
     pub count_is_exact: bool,
-    /// False: `count` is at least so many. A preview is counted on until all tasks were looked at, or it is confirmed.
+    /// False: `count` is a lower bound. Counting continues until all tasks were read, or the operation is
+    /// confirmed.
     #[serde(default)]
     #[schema(required = true)]
     pub counted_all: bool,
-    /// How long it takes at its rate, or what is left of it.
+    /// How long it takes, or the rest of it, at its rate.
     pub takes_ms: u64,
     /// Changed.
     pub done: u64,
-    /// Not what was looked for any more when it was their turn: they had fired, or were changed by others.
+    /// No longer matching when they were processed: they had fired, or others had changed them.
     pub skipped: u64,
     /// See `/failures`; `/repeat` tries them again.
     pub failed: u64,
     /// The first of the tasks; only in the answer to the preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Vec<Task>>,
-    /// Why it does not go on: it is tried again.
+    /// Why it is waiting; it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// It is not evaluated any more: engines have died of it. Until it is resumed or stopped.
+    /// Set aside, because engines have died of it. Until it is resumed or stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
     /// Who paused or stopped it, and why.
@@ -284,7 +286,7 @@ pub struct BulkFailure {
     pub at_ms: i64,
 }
 
-/// Query parameters of lists of bulk operations, and of what failed of one.
+/// Query parameters of lists of bulk operations, and of one's failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

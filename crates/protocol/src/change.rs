@@ -1,4 +1,5 @@
-//! What can be asked of a task that is there: change, cancel, run now, redrive, bury, delete; each has a definite answer.
+//! Requests about an existing task: change, cancel, run now, redrive, bury, delete; each has a definite
+//! answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Json, parse};
 
-/// A change to a task that has not fired, or that is dead; what is left out stays as it is.
+/// A change to a task that has not fired, or that is dead; omitted fields are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchTask {
@@ -17,7 +18,7 @@ pub struct PatchTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
-    /// Epoch milliseconds, from 2001 on: what is smaller was meant in seconds, and is refused.
+    /// Epoch milliseconds, from 2001 on: a smaller number was meant in seconds, and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 978307200000_i64)]
     pub execute_at_ms: Option<i64>,
@@ -33,7 +34,7 @@ pub struct PatchTask {
     /// Bytes, instead of `payload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
-    /// Another queue of its namespace. What the task was given at its insert (attempts, retries, labels) it keeps.
+    /// Another queue of its namespace. The task keeps the values of its insert (attempts, retries, labels).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Of a dead task: how many attempts it has after a redrive.
@@ -57,7 +58,7 @@ impl PatchTask {
         Ok(patch)
     }
 
-    /// Of a redrive: an empty body, or an empty object, changes nothing.
+    /// For a redrive: an empty body, or an empty object, changes nothing.
     pub fn from_json_of_redrive(json: &[u8]) -> Result<Option<Self>, Invalid> {
         let patch: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
         if patch == Self::default() {
@@ -67,7 +68,7 @@ impl PatchTask {
         Ok(Some(patch))
     }
 
-    /// Every rule that needs no clock and no store; a change of nothing is a mistake.
+    /// Checks every rule that needs no clock and no store; an empty change is a mistake.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         if *self == Self::default() {
@@ -96,7 +97,7 @@ impl PatchTask {
         self.payload.is_some() || self.payload_base64.is_some()
     }
 
-    /// What only a dead task lets be changed, by its pointer.
+    /// A field that only a dead task allows, by its pointer.
     pub fn only_of_the_dead(&self) -> Option<&'static str> {
         let fields = [
             ("/max_attempts", self.max_attempts.is_some()),
@@ -106,7 +107,7 @@ impl PatchTask {
         fields.into_iter().find(|field| field.1).map(|field| field.0)
     }
 
-    /// What of a dead task is changed by a redrive only.
+    /// Whether a dead task needs a redrive for this change.
     pub fn is_of_the_plan(&self) -> bool {
         self.queue.is_some()
             || self.execute_at.is_some()
@@ -114,12 +115,12 @@ impl PatchTask {
             || self.delay_ms.is_some()
     }
 
-    /// The new time; `None` leaves it.
+    /// The new time; `None`: unchanged.
     pub fn schedule(&self) -> Result<Option<When>, FieldError> {
         schedule(self.execute_at.as_deref(), self.execute_at_ms, self.delay_ms)
     }
 
-    /// Takes the new payload out; `None` leaves it.
+    /// Takes the new payload out; `None`: unchanged.
     pub fn take_payload(&mut self) -> Option<Body> {
         Body::from_fields(self.payload.take(), self.payload_base64.take())
     }
@@ -145,7 +146,7 @@ impl CancelRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuryRequest {
-    /// Its last error from then on, by which it is found among the dead; `buried manually` unless given.
+    /// Its new last error, by which it is found among the dead; `buried manually` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
@@ -162,7 +163,7 @@ impl BuryRequest {
     }
 }
 
-/// What a cancel, run-now, redrive, burial or deletion did.
+/// The effect of a cancel, run-now, redrive, burial or deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionOutcome {
@@ -174,9 +175,9 @@ pub enum ActionOutcome {
     Scheduled,
     /// It was dead and is due now, with its attempts before it again.
     Redriven,
-    /// It is dead: among those that can be looked at and redriven.
+    /// It is dead: it can be inspected and redriven.
     Buried,
-    /// It is gone, with its history and its payload.
+    /// It is deleted, with its history and its payload.
     Deleted,
 }
 

@@ -1,4 +1,4 @@
-//! What an operator asks of all engines together.
+//! An operator's requests about all engines.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub struct Event {
     pub engine: Option<String>,
     /// A sentence for people.
     pub text: String,
-    /// What else is known of it.
+    /// Further details.
     #[schema(value_type = Object)]
     pub details: serde_json::Value,
 }
@@ -73,7 +73,7 @@ pub struct Engine {
     pub state: EngineState,
     /// It is the one that answers.
     pub is_this: bool,
-    /// It does what one engine is to do for all.
+    /// It does what one engine does for all.
     pub leads: bool,
     /// Partitions that it works on.
     pub partitions: u64,
@@ -91,7 +91,7 @@ pub struct Engine {
     pub started_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
-    /// Absent where it has not told anything for a minute.
+    /// Absent if it has reported nothing for a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Rates>,
 }
@@ -101,7 +101,7 @@ pub struct Engine {
 pub enum EngineState {
     #[default]
     Alive,
-    /// It has given no sign of life for two seconds, and has not said that it stops.
+    /// It has sent no heartbeat for two seconds, and has not announced its stop.
     Silent,
 }
 
@@ -139,7 +139,7 @@ impl ListPartitions {
     }
 }
 
-/// A partition, and who works on it.
+/// A partition, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Partition {
     pub partition: u16,
@@ -148,12 +148,12 @@ pub struct Partition {
     /// The number of the one that it is being moved to (`punctual shard move`); absent: it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_to: Option<u64>,
-    /// Absent: nobody has it now.
+    /// Absent: no engine owns it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// Grows with every change of the engine.
     pub term: i64,
-    /// Absent where no other engine could have it.
+    /// Absent if no other engine can own it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_left_ms: Option<i64>,
     /// When its oldest task was due that should have fired more than ten seconds ago; absent: there is none.
@@ -168,7 +168,7 @@ pub struct Partition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Shard {
     pub shard: u64,
-    /// It has answered when it was asked for its size.
+    /// Whether it answered a request for its size.
     pub answers: bool,
     pub partitions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,14 +183,15 @@ pub struct Shard {
     /// These slices, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_axis: Vec<Bucket>,
-    /// How often what is old was moved to archives; absent: it never was.
+    /// How often old data was moved to archives; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archives_published: Option<i64>,
     /// Names of the engines that do not reach it.
     pub away_from: Vec<String>,
 }
 
-/// A slice of the time axis of a database: tasks that are due before its end, and not before that of the one before.
+/// A slice of a database's time axis: tasks that are due before its end, and not before that of the preceding
+/// slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Bucket {
     /// Absent: the last one, which has no end.
@@ -211,9 +212,9 @@ pub struct Stats {
     /// Engines that live.
     pub engines: u64,
     pub rates: Rates,
-    /// Of what fired in the last minute or two.
+    /// Of tasks that fired in the last minute or two.
     pub lateness: Lateness,
-    /// Of what fired in the last hour.
+    /// Of tasks that fired in the last hour.
     pub lateness_hour: Lateness,
     /// Absent where the account cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,8 +227,8 @@ pub struct Stats {
     pub steps: Vec<StatsStep>,
 }
 
-/// How late tasks fired. Each number is the upper bound of the bucket that it is in; 300001: later than five minutes. Absent
-/// where nothing fired.
+/// How late tasks fired. Each number is the upper bound of its bucket; 300001: later than five minutes.
+/// Absent if no task fired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Lateness {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,7 +245,7 @@ pub struct Lateness {
     pub early: u64,
 }
 
-/// Tasks that stand in the store.
+/// Tasks in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Backlog {
     /// By state.
@@ -258,11 +259,11 @@ pub struct Backlog {
     pub pending_bytes: i64,
 }
 
-/// What stands in Redis, or in the memory of an engine that has none: what is due soon, and what waits for executors. At most five
-/// seconds old.
+/// The content of Redis, or of the memory of an engine without Redis: tasks that are due soon, and tasks that
+/// wait for executors. At most five seconds old.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HotSet {
-    /// Tasks whose time has not come.
+    /// Tasks that are not due yet.
     pub due: u64,
     /// Tasks that an engine is firing.
     pub firing: u64,
@@ -270,8 +271,8 @@ pub struct HotSet {
     pub ready: u64,
     /// Tasks that wait because their queue is paused.
     pub parked: u64,
-    /// Of the memory that it may have (`hot.memory_max_mib`), 0 to 1: what is used. From 0.8 on only the next half minute is
-    /// loaded into it.
+    /// The used part of its memory (`hot.memory_max_mib`), 0 to 1. From 0.8 on, only tasks due in the next
+    /// half minute are loaded.
     pub fullness: f64,
 }
 
@@ -291,24 +292,24 @@ pub struct StatsStep {
     pub lateness: Lateness,
 }
 
-/// The last hour of one queue, of all engines together. Each tells of the 500 queues in which most happens in a minute: what a quiet
-/// queue did in a minute in which more than 500 did more is not in it.
+/// The last hour of one queue, of all engines together. Each engine reports its 500 busiest queues of a
+/// minute: a quiet queue is missing from a minute in which more than 500 were busier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueueStats {
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
     pub rates: Rates,
-    /// Of what fired in the last minute or two.
+    /// Of tasks that fired in the last minute or two.
     pub lateness: Lateness,
-    /// Of what fired in the last hour.
+    /// Of tasks that fired in the last hour.
     pub lateness_hour: Lateness,
     pub step_ms: i64,
     /// The last hour, the oldest first; the last step is not over.
     pub steps: Vec<StatsStep>,
 }
 
-/// What falls due in each minute of the next hour.
+/// Tasks that fall due in each minute of the next hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Due {
     /// When it was counted, and when the first step begins.
@@ -316,7 +317,8 @@ pub struct Due {
     pub at: At,
     pub at_ms: i64,
     pub step_ms: i64,
-    /// Some partitions were counted and stand for all: there is too much to count, or a database is away.
+    /// Only some partitions were counted, and the rest was extrapolated: there is too much to count, or a
+    /// database is unavailable.
     pub is_estimate: bool,
     pub partitions: u64,
     pub partitions_counted: u64,
@@ -328,7 +330,7 @@ pub struct DueStep {
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
-    /// Absent: so many fall due before it that nobody looked so far.
+    /// Absent: too many tasks fall due before it, so it was not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
 }

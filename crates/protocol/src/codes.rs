@@ -1,16 +1,16 @@
 //! The one list of error codes: server, sdk and documentation read it. A code is never renamed and never reused.
 
-/// What is known of a code.
+/// The description of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeInfo {
     pub code: Code,
-    /// The stable word, as it stands in `code` of a problem document.
+    /// The stable word, as in `code` of a problem document.
     pub name: &'static str,
     /// HTTP status.
     pub status: u16,
     /// Title of the problem; the same for every occurrence.
     pub title: &'static str,
-    /// When it is answered and what the caller can do.
+    /// When it is answered, and what the caller can do.
     pub doc: &'static str,
 }
 
@@ -25,7 +25,7 @@ macro_rules! codes {
             &[$(CodeInfo { code: Code::$variant, name: $name, status: $status, title: $title, doc: $doc }),+];
 
         impl Code {
-            /// What is known of it.
+            /// Its description.
             pub const fn info(self) -> CodeInfo {
                 match self {
                     $(Self::$variant => CodeInfo { code: self, name: $name, status: $status, title: $title, doc: $doc }),+
@@ -155,7 +155,7 @@ impl Code {
         self.info().status
     }
 
-    /// The code of a word; `None` for one that a newer server has and this build does not know.
+    /// The code of a word; `None` for a newer server's code that this build does not know.
     pub fn from_name(name: &str) -> Option<Self> {
         CODES.iter().find(|info| info.name == name).map(|info| info.code)
     }

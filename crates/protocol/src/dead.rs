@@ -1,4 +1,4 @@
-//! Dead letters: how they are looked for, and how many are redriven in one call.
+//! Dead letters: searches, and redrives of many in one call.
 
 use serde::{Deserialize, Serialize};
 
@@ -86,11 +86,12 @@ pub struct RedriveDead {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000)]
     pub limit: Option<u32>,
-    /// Spreads them over time: so many are due in each second. All are due at once unless given.
+    /// Spreads them over time: this many are due in each second. All are due immediately unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0.001, maximum = 100_000)]
     pub rate_per_second: Option<f64>,
-    /// When the first is due: `until_ms` of the call before, to go on at its rate. Now, unless given or past.
+    /// When the first is due: `until_ms` of the preceding call, to continue at its rate. Now, unless given or
+    /// past.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_at_ms: Option<i64>,
     /// `next_cursor` of the call before.
@@ -122,7 +123,7 @@ impl RedriveDead {
         checks.done()
     }
 
-    /// It names none of them, and does not say that it means all.
+    /// It has no condition, and does not request all.
     #[must_use]
     pub fn is_unbounded(&self) -> bool {
         let Self { queue, kind, label, error, since, .. } = self;
@@ -137,18 +138,18 @@ impl RedriveDead {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RedriveAnswer {
     /// Redriven; with `dry_run`, those that would be.
     pub tasks: u64,
-    /// Not dead any more when it was their turn: left alone.
+    /// No longer dead when they were processed: unchanged.
     pub skipped: u64,
     /// When the next one would be due.
     pub until: At,
     pub until_ms: i64,
     pub dry_run: bool,
-    /// Give it as `cursor` to go on; null: there are no more.
+    /// Pass it as `cursor` to continue; null: there are no more.
     pub next_cursor: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Executors as they declare themselves and as they are shown, what is wished of them, and what their handlers say.
+//! Executors as they declare themselves and as they are shown, their desired states, and their handlers' log
+//! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +12,26 @@ use crate::limits::{
 };
 use crate::{At, State};
 
-/// What is wished of an executor beyond serving.
+/// The desired state of an executor, other than to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
     /// It gets no new tasks until it is resumed.
     Quiet,
-    /// It gets no new tasks; it should finish what it has, and end.
+    /// It gets no new tasks; it should finish its tasks, and end.
     Drain,
 }
 
-/// How an executor stands.
+/// The status of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutorState {
     Alive,
     /// Gets no new tasks until it is resumed.
     Quiet,
-    /// Gets no new tasks, finishes what it has, and ends.
+    /// Gets no new tasks, finishes its tasks, and ends.
     Draining,
-    /// It fell silent. Its tasks run elsewhere when their leases end.
+    /// It became silent. Its tasks run elsewhere when their leases end.
     Dead,
 }
 
@@ -51,13 +52,13 @@ pub struct Executor {
     /// Tasks it can run at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// Tasks that it is given at most at one time, as its last lease said.
+    /// The most tasks that it holds at one time, as its last lease declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// How many leases its last heartbeat named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
-    /// Those it takes tasks from.
+    /// The queues that it takes tasks from.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub queues: BTreeSet<String>,
     /// Those it has handlers for; empty: any.
@@ -112,7 +113,7 @@ pub struct HeldLease {
     pub kind: String,
     pub state: State,
     pub attempt: u32,
-    /// When this attempt was handed over; engines of releases before 0.2.0 do not tell.
+    /// When this attempt was handed over; engines of releases before 0.2.0 do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<At>,
@@ -137,7 +138,7 @@ pub struct NewLogLine {
     pub text: String,
 }
 
-/// A line that a handler said of its task.
+/// A handler's log line about its task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LogLine {
     pub at: At,
@@ -147,7 +148,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// What an executor declares of itself, in each call that has these fields.
+/// An executor's declaration, in each call that has these fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Declared<'a> {
     pub(crate) version: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! What is wrong with a request: a code and, for each field, a JSON pointer and a sentence. Checks gather every
-//! fault of a request, so that a caller mends all of them at once.
+//! The faults of a request: a code and, for each field, a JSON pointer and a sentence. Checks gather every
+//! fault of a request, so that a caller corrects all of them at once.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::readable::unreadable;
 
-/// One fault: where (a JSON pointer, RFC 6901; empty for the whole body) and what.
+/// One fault: its place (a JSON pointer, RFC 6901; empty for the whole body) and a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FieldError {
     #[schema(example = "/execute_at")]
@@ -29,7 +29,7 @@ impl FieldError {
     }
 }
 
-/// A request that is refused for what it says.
+/// A request that is refused for its content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.summary())]
 pub struct Invalid {
@@ -80,7 +80,7 @@ impl Checks {
         self.0.extend(checked.err());
     }
 
-    /// What another has gathered, below a pointer.
+    /// Adds another check's faults, below a pointer.
     pub(crate) fn under(&mut self, prefix: &str, others: Self) {
         self.0.extend(
             others
@@ -99,7 +99,7 @@ impl Checks {
         }
     }
 
-    /// What a name may begin with.
+    /// The beginning of a name.
     pub(crate) fn prefix(&mut self, pointer: &str, prefix: &str) {
         if !is_name(prefix) {
             self.refuse(pointer, "must be 1 to 128 characters from A-Z a-z 0-9 . _ : -");
@@ -116,7 +116,7 @@ impl Checks {
         }
     }
 
-    /// As `range`, of a number of milliseconds, which are told as a person has them.
+    /// As `range`, for a number of milliseconds, shown in readable units.
     pub(crate) fn span<T>(&mut self, pointer: &str, value: Option<T>, range: RangeInclusive<T>)
     where
         T: PartialOrd + Copy + TryInto<i64> + std::fmt::Display,
@@ -148,8 +148,8 @@ impl Checks {
         }
     }
 
-    /// A version of a handler: one to three numbers, and what semantic versions may have behind them. What is missing
-    /// is 0.
+    /// A version of a handler: one to three numbers, and the suffixes of semantic versions. Missing numbers
+    /// are 0.
     pub(crate) fn version(&mut self, pointer: &str, version: Option<&str>) {
         let Some(version) = version.filter(|version| !version.is_empty()) else { return };
         let (numbers, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
@@ -180,7 +180,7 @@ impl Checks {
         }
     }
 
-    /// A value that whoever gets it can read.
+    /// A value that its receiver can parse.
     pub(crate) fn readable(&mut self, pointer: &str, json: Option<&Json>) {
         if let Some((inner, detail)) = json.and_then(|json| unreadable(json.get())) {
             self.refuse(format!("{pointer}{inner}"), detail);
@@ -213,7 +213,7 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'))
 }
 
-/// Names stand in addresses, and clients take these two away before they ask.
+/// Names occur in URLs, and clients remove these two from a path.
 fn is_step_of_a_path(name: &str) -> bool {
     matches!(name, "." | "..")
 }
@@ -265,7 +265,7 @@ pub(crate) fn check_indexed(checks: &mut Checks, labels: &[String]) {
     }
 }
 
-/// Says what was sent, what may be, and the way out.
+/// Reports the sent value, the allowed range, and the remedy.
 pub(crate) fn within<T>(
     checks: &mut Checks,
     pointer: &str,

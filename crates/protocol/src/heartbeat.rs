@@ -15,7 +15,7 @@ use crate::{Json, NewLogLine, Wish, parse};
 pub struct HeartbeatRequest {
     /// Name of the executor.
     pub executor: String,
-    /// Tasks it can run at once.
+    /// Tasks that it can run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// Of its handlers, major.minor.patch.
@@ -26,7 +26,7 @@ pub struct HeartbeatRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org", max_length = 253)]
     pub host: Option<String>,
-    /// Those it takes tasks from.
+    /// The queues that it takes tasks from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
     pub queues: Option<BTreeSet<String>>,
@@ -36,7 +36,7 @@ pub struct HeartbeatRequest {
     pub kinds: Option<BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// A farewell: it ends in order, and is forgotten.
+    /// A farewell: it ends regularly, and is forgotten.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
     /// The leases to extend; may be empty.
@@ -84,7 +84,8 @@ pub struct LeaseBeat {
     /// How far it is; any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
-    /// What the handler said since the last heartbeat; kept with the task, of which the oldest lines go beyond 16 KiB.
+    /// The handler's log lines since the last heartbeat; stored with the task, of which the oldest lines
+    /// beyond 16 KiB are dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub log: Vec<NewLogLine>,
@@ -94,7 +95,7 @@ pub struct LeaseBeat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HeartbeatAnswer {
     pub leases: Vec<LeaseNews>,
-    /// Absent: go on.
+    /// Absent: continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
 }
@@ -112,7 +113,7 @@ pub struct LeaseNews {
     /// The task is no longer this executor's; its outcome would be refused.
     #[serde(default)]
     pub lost: bool,
-    /// The task's database does not answer: nothing is known of the lease, which may have been extended. Call again soon.
+    /// The task's database does not answer: the lease may or may not have been extended. Call again soon.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unavailable: bool,
 }
@@ -123,7 +124,7 @@ const fn is_false(flag: &bool) -> bool {
 }
 
 impl LeaseNews {
-    /// The lease goes on.
+    /// The lease continues.
     pub fn extended(r#ref: impl Into<String>, lease_until_ms: i64, cancel_requested: bool) -> Self {
         Self {
             r#ref: r#ref.into(),
@@ -138,7 +139,7 @@ impl LeaseNews {
         Self { r#ref: r#ref.into(), lost: true, ..Self::default() }
     }
 
-    /// Nothing is known of it.
+    /// Its state is unknown.
     pub fn unavailable(r#ref: impl Into<String>) -> Self {
         Self { r#ref: r#ref.into(), unavailable: true, ..Self::default() }
     }

@@ -14,16 +14,16 @@ use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Int64, Json, Problem, Retry, parse};
 
-/// What becomes of a task that stands under the same identity.
+/// What happens to an existing task with the same identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
     /// One that has not begun, or has ended badly, is replaced; one that runs or has succeeded is the answer.
     #[default]
     Replace,
-    /// Whatever stands, stays, and is the answer.
+    /// The existing task stays, and is the answer.
     Keep,
-    /// Whatever stands, stays, and the insert is refused with `task.exists`.
+    /// The existing task stays, and the insert is refused with `task.exists`.
     Fail,
 }
 
@@ -31,7 +31,7 @@ pub enum OnConflict {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InsertTask {
-    /// The lane it goes through; `[A-Za-z0-9._:-]{1,128}`.
+    /// The queue of the task; `[A-Za-z0-9._:-]{1,128}`.
     #[schema(example = "mail")]
     pub queue: String,
     /// Selects the handler at the executor; `default` unless given.
@@ -41,12 +41,12 @@ pub struct InsertTask {
     /// The caller's id, 0 or more; the engine gives one to a task without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Int64>,
-    /// Identity in words, instead of `task_id`: 1 to 128 bytes, compared letter for letter. Wherever a `ref` is taken, `key:` and
-    /// the key name its highest version.
+    /// The identity as a text, instead of `task_id`: 1 to 128 bytes, compared exactly. Wherever a `ref` is
+    /// accepted, `key:` and the key name its highest version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "order-7", min_length = 1, max_length = 128)]
     pub key: Option<String>,
-    /// What becomes of a task that stands under the same id or key and the same version; `replace` unless given.
+    /// What happens to an existing task with the same id or key and the same version; `replace` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
     /// For people: 1 to 256 characters.
@@ -64,7 +64,7 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
-    /// Epoch milliseconds, from 2001 on: what is smaller was meant in seconds, and is refused.
+    /// Epoch milliseconds, from 2001 on: a smaller number was meant in seconds, and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 978307200000_i64)]
     pub execute_at_ms: Option<i64>,
@@ -101,8 +101,8 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "customer-7", min_length = 1, max_length = 256)]
     pub concurrency_key: Option<String>,
-    /// Versions of the handler that may run it; an executor that declares none or another leaves it alone. Refused for
-    /// queues whose `mode` is `push`: any subscriber may get their tasks.
+    /// Versions of the handler that may run it; executors with another version or none do not get it. Refused
+    /// for queues whose `mode` is `push`: any subscriber may get their tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = ">=2.1, <3", min_length = 1, max_length = 128)]
     pub handler_versions: Option<String>,
@@ -162,12 +162,12 @@ impl InsertTask {
         checks.done()
     }
 
-    /// When it should fire; `None` means now.
+    /// When it should fire; `None`: now.
     pub fn schedule(&self) -> Result<Option<When>, FieldError> {
         schedule(self.execute_at.as_deref(), self.execute_at_ms, self.delay_ms)
     }
 
-    /// Takes the payload out, whichever of the two fields it came in.
+    /// Takes the payload out of the field that has it.
     pub fn take_payload(&mut self) -> Option<Body> {
         Body::from_fields(self.payload.take(), self.payload_base64.take())
     }
@@ -200,13 +200,13 @@ impl InsertBatch {
     }
 }
 
-/// What became of a batch, in its order.
+/// The results of a batch, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchAnswer {
     pub results: Vec<BatchItem>,
 }
 
-/// What became of one item: the status a single insert would have had, with its task or its error.
+/// The result of one item: the status of a single insert, with its task or its error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchItem {
     #[schema(example = 201)]
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(InsertTask::new("q").take_payload(), None);
     }
 
-    /// What is refused below would overflow the stack of whoever recursed.
+    /// The values refused below would overflow the stack of a recursive parser.
     #[test]
     fn a_payload_that_its_reader_cannot_parse_is_refused_by_name() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));

@@ -1,5 +1,5 @@
-//! Any JSON value, kept letter for letter: what a caller sends as payload is what its executor gets, with the same
-//! number digits and key order. Never parsed into a tree on the way.
+//! Any JSON value, kept verbatim: an executor gets a payload as the caller sent it, with the same number
+//! digits and key order. Never parsed into a tree on the way.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
@@ -39,8 +39,9 @@ impl Json {
         Box::<str>::from(self.0).into_string()
     }
 
-    /// Whether each parser makes a value of it; what none does is refused in payloads and results. A text is a value of JSON
-    /// and not readable when it is nested too deep, or has half of a surrogate pair or a number beyond any double.
+    /// Whether every parser accepts the value; otherwise it is refused in payloads and results. A valid JSON
+    /// text is unreadable if it is nested too deeply, has half of a surrogate pair, or a number beyond any
+    /// double.
     pub fn is_readable(&self) -> bool {
         unreadable(self.get()).is_none()
     }
@@ -71,7 +72,7 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// What a payload or a result is: a JSON value, or bytes that came as base64.
+/// A payload or a result: a JSON value, or bytes that were sent as base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     Json(Json),

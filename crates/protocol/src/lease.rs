@@ -1,4 +1,4 @@
-//! Leasing: an executor asks for work and waits for it.
+//! Leasing: an executor requests tasks and waits for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,15 @@ use crate::limits::{
 };
 use crate::{Base64, Body, Json, Wish, parse};
 
-/// One of several queues that are asked for work.
+/// One of several queues in a lease request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseQueue {
     #[schema(example = "mail")]
     pub name: String,
-    /// At most this many tasks of it in the answer, 1 to 10,000; as many as `max` of the whole request unless given. A worker that
-    /// runs at most four of a queue asks for as many as it is short of four, and leaves the queue out when it is full.
+    /// At most this many tasks of it in the answer, 1 to 10,000; `max` of the whole request unless given. A
+    /// worker that runs at most four tasks of a queue requests only the difference to four, and omits the
+    /// queue when it has four.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000)]
     pub max: Option<u32>,
@@ -39,8 +40,8 @@ pub struct LeaseRequest {
     /// At most this many tasks, 1 to 10,000; 1 unless given.
     #[schema(minimum = 1, maximum = 10000)]
     pub max: u32,
-    /// Of `POST /v1/lease`, and required there: 1 to 16 queues. Whichever has work is served; of several that have, each comes
-    /// first as often as the others.
+    /// For `POST /v1/lease`, and required there: 1 to 16 queues. Any of them that has tasks is served; if
+    /// several have, each is first equally often.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub queues: Vec<LeaseQueue>,
@@ -60,9 +61,9 @@ pub struct LeaseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org", max_length = 253)]
     pub host: Option<String>,
-    /// At most so many tasks are in its hands at one time, 1 to 1,000,000: of all queues of the namespace, and leased at
-    /// whichever engines. Held by the cluster: of more than that, none is leased until one of them has ended. What counts
-    /// are the leases whose requests say so. Needs an `executor` with a name of its own.
+    /// The most tasks that it holds at one time, 1 to 1,000,000: of all queues of the namespace, leased at
+    /// any engine. The cluster enforces it: beyond that, no task is leased until one of them has ended. Only
+    /// leases whose requests have this field count. Needs a unique `executor` name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
@@ -160,11 +161,11 @@ impl LeaseRequest {
     }
 }
 
-/// The tasks that are now the executor's; empty when none came in time.
+/// The tasks that now belong to the executor; empty if none came in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeaseAnswer {
     pub tasks: Vec<LeasedTask>,
-    /// Absent: go on.
+    /// Absent: continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
 }
@@ -181,7 +182,7 @@ pub struct LeasedTask {
     /// Number of this attempt, from 1.
     pub attempt: u32,
     pub max_attempts: u32,
-    /// Proves the lease; goes back with heartbeats and with the outcome.
+    /// Proves the lease; send it with heartbeats and with the outcome.
     pub token: String,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub payload: Option<Json>,

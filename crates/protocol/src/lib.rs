@@ -1,13 +1,13 @@
 //! The JSON that travels between Punctual and the outside, shared by server and sdk: names, shapes, limits, error codes.
 //! It holds no rule of a task's life (that is the domain's) and must never read a clock or do I/O.
 
-// Values as they stand on the wire.
+// Values on the wire.
 mod at;
 mod base64_bytes;
 mod int64;
 mod json;
 
-// What is refused, and how that is said.
+// Refusals and their form.
 mod codes;
 mod fields;
 pub mod limits;

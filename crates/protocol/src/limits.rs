@@ -1,5 +1,5 @@
-//! The limits of the wire, in one place, so that server, sdk and documentation say the same numbers.
-//! Only bounds on single values; what a deployment may hold (rates, slots) is configuration, not protocol.
+//! The limits of the wire in one place, so that server, SDK and documentation have the same numbers. Only
+//! bounds on single values; a deployment's limits (rates, slots) are configuration, not protocol.
 
 /// Highest and lowest priority; 1 is served first.
 pub const PRIORITY_MIN: u8 = 1;
@@ -23,7 +23,7 @@ pub const LABELS_MAX: usize = 32;
 pub const LABEL_KEY_MAX_CHARS: usize = 128;
 pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 
-/// Labels that a queue may declare to be found fast: each costs an entry a task.
+/// Labels that a queue may index: each costs an entry per task.
 pub const INDEXED_LABELS_MAX: usize = 8;
 
 /// Characters in a `concurrency_key`, and in `handler_versions`.
@@ -55,16 +55,17 @@ pub const SCAN_INTERVAL_MIN_MS: i64 = 100;
 pub const SCAN_INTERVAL_MAX_MS: i64 = 86_400_000;
 /// Attempts in flight of a queue that is scanned: each is written to one row that all engines share.
 pub const SCAN_CONCURRENCY_MAX: u32 = 1_000;
-/// Due tasks that a scan takes from one partition at a time.
+/// Due tasks that a scan reads from one partition at a time.
 pub const SCAN_BATCH_MAX: u32 = 1_000;
 
-/// Characters of the reason of a pause, and of who paused.
+/// Characters of a pause's reason, and of its author.
 pub const PAUSE_REASON_MAX_CHARS: usize = 1_000;
 
 /// Last instant that can be written, 9999-12-31T23:59:59.999Z, in epoch milliseconds.
 pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
 
-/// First instant that `execute_at_ms` may name, 2001-01-01T00:00:00Z: what is smaller was meant in seconds.
+/// The first instant that `execute_at_ms` may name, 2001-01-01T00:00:00Z: a smaller number was meant in
+/// seconds.
 pub const EXECUTE_AT_MS_MIN: i64 = 978_307_200_000;
 
 /// Longest `timeout_ms`, `deadline_ms` and retry delay: ten years.
@@ -75,7 +76,7 @@ pub const RETRY_DELAYS_MAX: usize = 100;
 pub const RETRY_FACTOR_MAX: f64 = 100.0;
 /// 365 days.
 pub const RETRY_DELAY_MAX_MS: i64 = 31_536_000_000;
-/// What an exponential policy takes for a field that is not given.
+/// The defaults of an exponential policy.
 pub const RETRY_FACTOR_DEFAULT: f64 = 2.0;
 pub const RETRY_MAX_DELAY_MS_DEFAULT: i64 = 600_000;
 pub const RETRY_JITTER_DEFAULT: f64 = 0.2;
@@ -93,14 +94,14 @@ pub const LEASE_MS_MIN: u64 = 100;
 pub const LEASE_MS_MAX: u64 = 86_400_000;
 pub const LEASE_MS_DEFAULT: u64 = 30_000;
 
-/// Characters of a log filter, and how long one may last that goes back by itself.
+/// Characters of a log filter, and the longest time of a temporary one.
 pub const LOG_FILTER_MAX_CHARS: usize = 1_024;
 pub const LOG_FILTER_FOR_MS_MAX: u64 = 86_400_000;
 
 /// Characters of an outcome's `status_msg` that clients send: at most 1 MiB, which is kept.
 pub const STATUS_MSG_MAX_CHARS: usize = 262_144;
 
-/// Characters of a text that is looked for in errors.
+/// Characters of a text that is searched in errors.
 pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;
 
 /// Characters of the name of an access token, patterns of one, and how long its secret before is good after a rotation.

@@ -1,4 +1,4 @@
-//! What pages of queues and of alerts are asked for.
+//! Query parameters of pages of queues and of alerts.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::limits::PAGE_MAX;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQueues {
-    /// What the name begins with.
+    /// The beginning of the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(example = "mail")]
     pub prefix: Option<String>,

@@ -1,4 +1,4 @@
-//! What an engine logs, changed while it runs.
+//! An engine's log filter, which can be changed at runtime.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use crate::fields::{Checks, Invalid};
 use crate::limits::{LOG_FILTER_FOR_MS_MAX, LOG_FILTER_MAX_CHARS};
 use crate::{At, parse};
 
-/// What the engine that is asked logs.
+/// The log filter of the answering engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LogFilter {
     /// Levels, of parts of the program too: `info,punctual_engine=debug`.
     pub filter: String,
-    /// What it was started with.
+    /// The filter at its start.
     pub started_with: String,
-    /// When it goes back to what it was started with. Absent: not by itself.
+    /// When it returns to the filter of its start. Absent: not by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<At>,
@@ -21,11 +21,11 @@ pub struct LogFilter {
     pub until_ms: Option<i64>,
 }
 
-/// What it is to log from now on.
+/// The new log filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutLogFilter {
-    /// As `log.filter` of the settings. Left out: what it was started with.
+    /// As `log.filter` of the settings. Omitted: the filter of its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "info,punctual_engine=debug", max_length = 1024)]
     pub filter: Option<String>,

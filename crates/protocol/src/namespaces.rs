@@ -1,4 +1,4 @@
-//! Namespaces: what is set for each, what it holds, and how far its deletion has come.
+//! Namespaces: their settings, their contents, and the progress of their deletion.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -37,25 +37,25 @@ pub struct Namespace {
 pub enum NamespaceState {
     /// Something is set for it, or it holds something.
     Active,
-    /// It takes nothing new, and all that it holds is being deleted.
+    /// It accepts no new tasks, and all its contents are being deleted.
     Deleting,
-    /// Nothing is set, and it holds nothing. Whether it can be used is a setting of the servers
+    /// It has neither settings nor contents. Whether it can be used is a setting of the servers
     /// (`namespaces.explicit`).
     #[default]
     Absent,
 }
 
-/// What a namespace holds.
+/// The contents of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
     /// In all states.
     pub tasks: i64,
-    /// Have not been handed over: what `max_waiting` bounds.
+    /// Tasks that have not been handed over: bounded by `max_waiting`.
     pub waiting: i64,
-    /// Bytes of their payloads: what `max_payload_bytes` bounds.
+    /// Bytes of their payloads: bounded by `max_payload_bytes`.
     #[serde(default)]
     pub payload_bytes: i64,
-    /// With executors: what `concurrency` bounds.
+    /// Tasks at executors: bounded by `concurrency`.
     pub in_flight: i64,
 }
 
@@ -68,12 +68,12 @@ pub struct NamespaceDeletion {
     /// Tasks deleted so far. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<u64>,
-    /// Tasks that are left. 0: what else it holds is being deleted. Absent: not known.
+    /// Remaining tasks. 0: its other contents are being deleted. Absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
 }
 
-/// What is left out is without a limit from then on. What was read can be changed and put back.
+/// Omitted fields are unlimited from then on. An answer can be changed and sent back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct PutNamespace {
     /// For people.
@@ -85,7 +85,7 @@ pub struct PutNamespace {
 }
 
 impl PutNamespace {
-    /// What an answer has besides settings.
+    /// The fields of an answer that are not settings.
     const NOT_SETTINGS: [&str; 6] =
         ["state", "updated_at", "updated_at_ms", "updated_by", "usage", "deletion"];
 
@@ -106,7 +106,7 @@ impl PutNamespace {
     }
 }
 
-/// Which namespaces are asked for.
+/// Query parameters of a list of namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -114,7 +114,7 @@ pub struct ListNamespaces {
     /// Only those whose names begin so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Only those that stand so.
+    /// Only namespaces in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<NamespaceState>,
     /// Items of a page, 1 to 1,000; 100 unless given.
@@ -138,12 +138,12 @@ impl ListNamespaces {
     }
 }
 
-/// How a deletion is asked for.
+/// Query parameters of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DeleteNamespace {
-    /// The name once more: nobody deletes a namespace by a slip of the hand.
+    /// The name again, to prevent accidental deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Outcomes: what executors report. Each is read on its own, so that one that is not valid does not hold back the
-//! outcomes beside it, whose leases run on.
+//! Outcomes: executors' reports. Each is parsed separately, so that an invalid one does not delay the others,
+//! whose leases continue to run.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub enum OutcomeKind {
     Failed,
     /// Not now: again after `retry_after_ms`, and this attempt does not count.
     Snooze,
-    /// Never: dead at once, whatever attempts are left.
+    /// Never: dead immediately, whatever attempts are left.
     Reject,
 }
 
@@ -32,8 +32,9 @@ pub struct Outcome {
     pub outcome: OutcomeKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
-    /// What became of it, or the error with its stack. 64 KiB are kept, with the result and in the history; of a longer one the
-    /// beginning, which says that it was cut, and of an error all of it as `result` (up to 1 MiB), where the outcome has none. It is never a reason to refuse an outcome.
+    /// The result as a text, or the error with its stack. 64 KiB are kept, with the result and in the
+    /// history. A longer text is truncated, with a note; a longer error is kept as `result` (up to 1 MiB), if
+    /// the outcome has none. It never causes the refusal of an outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_msg: Option<String>,
     /// Any JSON value, kept with the task letter for letter.
@@ -46,7 +47,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub retry_after_ms: Option<i64>,
-    /// What the handler said since the last heartbeat.
+    /// The handler's log lines since the last heartbeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub log: Vec<NewLogLine>,
@@ -90,7 +91,7 @@ impl Outcome {
         checks.done()
     }
 
-    /// Takes the result out, whichever of the two fields it came in.
+    /// Takes the result out of the field that has it.
     pub fn take_result(&mut self) -> Option<Body> {
         Body::from_fields(self.result.take(), self.result_base64.take())
     }
@@ -102,7 +103,7 @@ impl Outcome {
 pub struct OutcomeBatch {
     #[schema(value_type = Vec<Outcome>, max_items = 10000)]
     pub outcomes: Vec<Json>,
-    /// Who reports; stands in the histories. `executor` unless given.
+    /// The reporter, as shown in histories. `executor` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,
 }
@@ -143,7 +144,7 @@ fn invalid_item(i: usize, item: &Json, invalid: Invalid) -> OutcomeReceipt {
     OutcomeReceipt { r#ref, status: OutcomeStatus::Invalid, error }
 }
 
-/// What became of an outcome.
+/// The result of an outcome report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeStatus {
@@ -154,14 +155,14 @@ pub enum OutcomeStatus {
     AcceptedForLater,
     /// The lease was no longer this executor's, or the attempt has an outcome already; it does not count.
     Stale,
-    /// It could not be understood; see `error`. The lease goes on.
+    /// It could not be understood; see `error`. The lease continues.
     Invalid,
     /// The task's database does not answer; see `error`. Whether it counts is not known: report it again, and it is
     /// `accepted`, or `stale` if it counted already.
     Unavailable,
 }
 
-/// What became of one outcome.
+/// The result of one outcome report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OutcomeReceipt {
     pub r#ref: String,
@@ -177,7 +178,7 @@ impl OutcomeReceipt {
     }
 }
 
-/// What became of the outcomes, in their order.
+/// The results of the outcome reports, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OutcomesAnswer {
     pub results: Vec<OutcomeReceipt>,

@@ -21,8 +21,8 @@ pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Invalid> {
         .map_err(|first| locate::<T>(json).unwrap_or_else(|| invalid(&first, String::new())))
 }
 
-/// Reads what is set of something. An answer can be changed and put back, so what only answers have is read over; where a field is
-/// not known, only those are named that can be set.
+/// Parses settings. An answer can be changed and sent back, so fields that only answers have are ignored; for
+/// an unknown field, only settable ones are suggested.
 pub fn parse_settings<T: DeserializeOwned + PartialSchema>(json: &[u8]) -> Result<T, Invalid> {
     parse(json).map_err(|mut invalid| {
         if let [fault] = invalid.errors.as_mut_slice()
@@ -38,7 +38,7 @@ pub fn parse_settings<T: DeserializeOwned + PartialSchema>(json: &[u8]) -> Resul
     })
 }
 
-/// The reader would take an array for an object whose fields come without their names.
+/// The parser would accept an array for an object, as its fields without names.
 fn an_array(json: &[u8]) -> Invalid {
     match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
         Ok(_) => FieldError::new("", "must be an object, not a list").into(),
@@ -54,8 +54,8 @@ fn locate<T: DeserializeOwned>(json: &[u8]) -> Option<Invalid> {
     Some(wrong.unwrap_or_else(|| invalid(error.inner(), pointer(error.path()))))
 }
 
-/// Where one of some words is taken, the reader calls a value of another kind no JSON, or says nothing of the words: it is asked
-/// what it says of a word that is none.
+/// For a value of another kind where a word is required, the parser's error does not list the words: it is
+/// asked about an unknown word instead.
 fn not_a_word<T: DeserializeOwned>(json: &[u8], path: &Path) -> Option<String> {
     let whole: &RawValue = serde_json::from_slice(json).ok()?;
     let value = path.iter().try_fold(whole, inner)?.get();
@@ -88,7 +88,7 @@ fn inner<'j>(value: &'j RawValue, step: &Segment) -> Option<&'j RawValue> {
     }
 }
 
-/// What the reader said, without its line and column.
+/// The parser's message, without its line and column.
 fn without_place(said: &str) -> &str {
     said.rsplit_once(" at line ").map_or(said, |(detail, _)| detail)
 }
@@ -125,7 +125,7 @@ fn invalid(error: &serde_json::Error, mut pointer: String) -> Invalid {
     Invalid { code, errors: vec![FieldError::new(pointer, words)] }
 }
 
-/// These faults are found at the parent, an unknown field only now and then; its name stands in the message.
+/// These faults are reported at the parent, an unknown field only sometimes; its name is in the message.
 fn named(detail: &str) -> Option<&str> {
     let begins = ["missing field `", "duplicate field `", "unknown field `"];
     begins.iter().find_map(|begin| detail.strip_prefix(begin))?.split('`').next()

@@ -12,7 +12,7 @@ use crate::task::Task;
 /// Media type of a problem document.
 pub const PROBLEM_CONTENT_TYPE: &str = "application/problem+json";
 
-/// Where the page of a code stands, relative to the server.
+/// The path of a code's page, relative to the server.
 const TYPE_PREFIX: &str = "/docs/errors/";
 
 /// An error, as `application/problem+json` (RFC 9457).
@@ -34,17 +34,17 @@ pub struct Problem {
     #[serde(default)]
     #[schema(required = true, example = "task.already_fired")]
     pub code: Cow<'static, str>,
-    /// What happened this time.
+    /// The details of this occurrence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// Each field that is not valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// The task as it stands, where that is what stands in the way.
+    /// The task in its current state, if it is the obstacle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Task>)]
     pub existing: Option<Box<Task>>,
-    /// When to come back; the same as the header `Retry-After`, but in milliseconds.
+    /// When to try again; the same as the header `Retry-After`, but in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// Members beyond these.
@@ -54,7 +54,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of this code, with what happened this time.
+    /// A problem of this code, with the details of this occurrence.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let info = code.info();
         Self {
@@ -70,14 +70,14 @@ impl Problem {
         }
     }
 
-    /// Shows the task that stands in the way.
+    /// Adds the task that is the obstacle.
     #[must_use]
     pub fn with_existing(mut self, existing: Task) -> Self {
         self.existing = Some(Box::new(existing));
         self
     }
 
-    /// Says when to come back.
+    /// Sets when to try again.
     #[must_use]
     pub fn retry_after_ms(mut self, retry_after_ms: u64) -> Self {
         self.retry_after_ms = Some(retry_after_ms);

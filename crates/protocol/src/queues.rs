@@ -1,5 +1,5 @@
-//! Queues and limits: what is set, what stands in them, and who changed what. What is set of a queue stands flat in its
-//! object, so that what was read can be changed and put back.
+//! Queues and limits: their settings, their contents, and the authors of changes. A queue's settings are direct fields of its
+//! object, so that an answer can be changed and sent back.
 
 use std::collections::BTreeMap;
 
@@ -35,10 +35,10 @@ macro_rules! with_queue_settings {
             /// The same for each `concurrency_key`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub key_rate: Option<Rate>,
-            /// Which of the waiting tasks goes next; 80 percent highest first unless set.
+            /// Which waiting task is next; 80 percent highest first unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub choice: Option<Choice>,
-            /// How tasks that are tried again stand beside new ones.
+            /// How retries are ordered relative to new tasks.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retries: Option<Retries>,
             /// Waiting tasks from which on inserts are refused with `queue.full`.
@@ -56,32 +56,32 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub timeout_ms: Option<i64>,
-            /// Fired and not started for so long, a task is dead.
+            /// A task that has fired and has not started for this long is dead.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub pending_timeout_ms: Option<i64>,
             /// How long finished tasks are kept.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub keep: Option<Keep>,
-            /// What fires later than this is counted and raises an alert; 1,000 unless set, 0 for never.
+            /// Tasks that fire later than this are counted and raise an alert; 1,000 unless set, 0: never.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 0)]
             pub lateness_budget_ms: Option<i64>,
-            /// Who has the tasks brought to them; as the engines were started unless set.
+            /// Whether executors pull tasks or get them pushed; the engines' default unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub mode: Option<Mode>,
             /// Among the queues of its namespace, when slots or starts are short; 1 unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub weight: Option<u32>,
-            /// Keys of labels by which the tasks of the queue are found fast; none unless set.
+            /// Keys of labels with an index; none unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(max_items = 8, example = json!(["customer"]))]
             pub indexed_labels: Option<Vec<String>>,
-            /// Where due tasks are found: `hot` unless set. With `store` they are scanned for in the database, and Redis is not needed.
+            /// Where due tasks are found: `hot` unless set. With `store` they are scanned in the database, without Redis.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub source: Option<Source>,
-            /// From one scan to the next; 1,000 unless set. Only with `"source": "store"`, as what follows.
+            /// Between two scans; 1,000 unless set. Only with `"source": "store"`, like the following fields.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 100, maximum = 86_400_000)]
             pub scan_interval_ms: Option<i64>,
@@ -89,12 +89,12 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_concurrency: Option<u32>,
-            /// Due tasks that a scan takes from one partition before it looks at the others; 200 unless set.
+            /// Due tasks that a scan reads from one partition before it turns to the others; 200 unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_batch: Option<u32>,
-            /// What becomes of fired tasks while their database does not answer: `wait` unless set. With `hand_over` executors get
-            /// what is preloaded, by leases in the engine's journal: at least once, and a cancel may come too late.
+            /// What happens to fired tasks while their database does not answer: `wait` unless set. With `hand_over` executors
+            /// get preloaded tasks, by leases in the engine's journal: at least once, and a cancel may be too late.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub while_store_is_away: Option<WhileStoreIsAway>,
         }
@@ -102,7 +102,7 @@ macro_rules! with_queue_settings {
 }
 
 with_queue_settings! {
-    /// A queue: what is set, and what stands in it.
+    /// A queue: its settings, and its contents.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
     Queue {
         #[schema(example = "mail")]
@@ -110,7 +110,7 @@ with_queue_settings! {
         #[serde(default)]
         #[schema(example = "default")]
         pub namespace: String,
-        /// Of the last change; 0: nothing was ever set. The ETag is made of it.
+        /// Of the last change; 0: nothing was ever set. The ETag is derived from it.
         #[serde(default)]
         pub revision: i64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ with_queue_settings! {
         pub updated_at_ms: Option<i64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub updated_by: Option<String>,
-        /// Nothing starts while it is there.
+        /// No task starts while it is present.
         #[serde(default)]
         pub pause: Option<Pause>,
         /// Tasks by state; states without a task are left out.
@@ -136,25 +136,25 @@ with_queue_settings! {
         /// Of a queue that counts for a limit; only in answers about one queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub slots: Option<Slots>,
-        /// Fired tasks that are put aside, by what they wait for, at most 100; only in answers about one queue.
+        /// Parked tasks, by what they wait for, at most 100; only in answers about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub parked: Vec<Parked>,
-        /// Labels of `indexed_labels` of which tasks are still being entered that stood when they were declared: until then a
-        /// search walks; only in answers about one queue.
+        /// Labels of `indexed_labels` whose earlier tasks are still being indexed: until then a search walks. Only in answers
+        /// about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub indexing: Vec<Indexing>,
-        /// Absent where it has counted nothing of the queue.
+        /// Absent if it has counted nothing of the queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub counted: Option<QueueCounts>,
-        /// Of all engines together. Each tells every ten seconds of the 500 queues in which most happens; absent: so many are
-        /// busier, or what engines tell cannot be read.
+        /// Of all engines together. Each reports its 500 busiest queues every ten seconds; absent: others are busier, or the
+        /// reports cannot be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rates: Option<Rates>,
     }
 }
 
-/// What the engine that answers has counted of a queue since it began; other engines have counts of their own, which `GET /metrics` of
-/// each tells.
+/// The answering engine's counts of a queue since it began; other engines have their own counts, shown by each one's `GET
+/// /metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueueCounts {
     pub inserted: u64,
@@ -169,12 +169,12 @@ pub struct QueueCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Indexing {
     pub label: String,
-    /// Of the tasks that stood when it was declared; where there are several databases, of the one that is least far.
+    /// Of the tasks that existed when it was declared; with several databases, of the slowest one.
     #[schema(minimum = 0, maximum = 99)]
     pub percent: u8,
 }
 
-/// Who holds the slots of a queue.
+/// The holders of a queue's slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Slots {
     /// The queue's own limit. Absent: it counts only for a limit of a key, of its namespace, or of everything.
@@ -192,7 +192,7 @@ pub struct SlotHolder {
     #[schema(value_type = String, format = DateTime)]
     pub since: At,
     pub since_ms: i64,
-    /// What it counts for: `everything`, `namespace:NAME`, `queue`, `retries`, `key:KEY`.
+    /// The scopes for which it counts: `everything`, `namespace:NAME`, `queue`, `retries`, `key:KEY`.
     pub scopes: Vec<String>,
 }
 
@@ -215,12 +215,12 @@ pub enum ParkedFor {
     Retries,
     /// An executor of such a version.
     HandlerVersions,
-    /// An executor that takes tasks of this kind: one asked that takes only others.
+    /// An executor that takes tasks of this kind; one that asked takes only others.
     Kind,
 }
 
 with_queue_settings! {
-    /// All that a queue is to have: what is left out has its default from then on; only a pause stays as it is.
+    /// All settings of a queue: omitted ones get their default; only a pause is unchanged.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
     #[serde(deny_unknown_fields)]
     PutQueue {
@@ -272,7 +272,7 @@ with_queue_settings! {
     }
 }
 
-/// Who paused a queue, when and why.
+/// The author, time and reason of a queue's pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pause {
     #[schema(value_type = String, format = DateTime)]
@@ -302,13 +302,13 @@ pub struct PauseRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
-    /// Who pauses; `api` unless given.
+    /// The author of the pause; `api` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub by: Option<String>,
 }
 
-/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a rest.
+/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
@@ -327,7 +327,7 @@ pub enum Choice {
     /// With this probability the most urgent priority that waits, else one of the others, each as often.
     #[schema(title = "ChoiceHighestFirst")]
     HighestFirst { percent: u8 },
-    /// Shares of the priorities 1 to 5; one that is 0 goes when nothing else waits.
+    /// Weights of the priorities 1 to 5; one with weight 0 is served if no other waits.
     #[schema(title = "ChoiceWeights")]
     Weights { weights: [u32; 5] },
 }
@@ -342,13 +342,13 @@ pub struct Retries {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100)]
     pub share_percent: Option<u8>,
-    /// Of the queue's slots, at most so many for them.
+    /// At most this many of the queue's slots for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
 }
 
-/// What is left out is as the engines were started.
+/// Omitted fields have the engines' defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
@@ -363,7 +363,7 @@ pub struct Keep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Executors ask for them.
+    /// Executors request them.
     Pull,
     /// They are published to the bus.
     Push,
@@ -401,7 +401,7 @@ pub struct Limits {
     pub weight: Option<u32>,
 }
 
-/// What is left out is without a limit from then on.
+/// Omitted fields are unlimited from then on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutLimits {
@@ -429,7 +429,7 @@ pub struct PutLimits {
     pub revision: Option<IgnoredAny>,
 }
 
-/// One change of what is set for a queue.
+/// One change of a queue's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SettingChange {
     pub revision: i64,
@@ -437,12 +437,12 @@ pub struct SettingChange {
     pub changed_at: At,
     pub changed_at_ms: i64,
     pub changed_by: String,
-    /// All that was set by it; `null`: nothing any more.
+    /// All settings after it; `null`: none.
     #[schema(value_type = Option<Object>)]
     pub settings: Option<serde_json::Value>,
 }
 
-/// Which changes are asked for.
+/// Query parameters of a list of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -1,4 +1,4 @@
-//! What a queue may be set to, and how faults are told.
+//! The valid settings of a queue, and the messages of faults.
 
 use super::*;
 

@@ -1,14 +1,14 @@
-//! Whether a JSON value that is kept as text can be read by whoever gets it. The reader of a request skips over such a
-//! text, and takes what no parser makes a value of: nesting that overflows a stack, halves of surrogate pairs, numbers
-//! beyond any double. An executor would lose the whole answer that it stands in. Reads each byte once and never recurses;
-//! must only be given text that is one JSON value.
+//! Whether the receiver of a JSON value that is kept as text can parse it. The parser of a request skips over
+//! such a text, and accepts what no receiver can parse: nesting that overflows a stack, halves of surrogate
+//! pairs, numbers beyond any double. An executor would lose the whole answer that contains it. Reads each
+//! byte once and never recurses; must only be given text that is one JSON value.
 
 use std::ops::Range;
 
 use crate::fields::escape;
 use crate::limits::JSON_DEPTH_MAX;
 
-/// Of a key, so much stands in a pointer.
+/// The most characters of a key in a pointer.
 const KEY_MAX_CHARS: usize = 64;
 
 /// Longer than any number below the largest double is when it is written without an exponent.
@@ -33,7 +33,7 @@ impl Fault {
     }
 }
 
-/// Where in the value (a JSON pointer), and what.
+/// The place in the value (a JSON pointer), and the fault.
 pub(crate) fn unreadable(text: &str) -> Option<(String, String)> {
     let text = text.as_bytes();
     let (at, fault) = first_fault(text)?;
@@ -64,7 +64,7 @@ fn first_fault(text: &[u8]) -> Option<(usize, Fault)> {
     None
 }
 
-/// `Err`: where half of a pair stands.
+/// `Err`: the position of half a pair.
 fn after_string(text: &[u8], quote_at: usize) -> Result<usize, usize> {
     let mut at = quote_at + 1;
     loop {
@@ -78,7 +78,7 @@ fn after_string(text: &[u8], quote_at: usize) -> Result<usize, usize> {
     }
 }
 
-/// Behind an escape, or a pair of them; None: half of a pair.
+/// The position after an escape, or a pair of them; None: half of a pair.
 fn after_unit(text: &[u8], at: usize) -> Option<usize> {
     match unit(text, at) {
         Some(0xD800..=0xDBFF) => matches!(unit(text, at + 6), Some(0xDC00..=0xDFFF)).then_some(at + 12),
@@ -107,11 +107,11 @@ fn is_too_large(number: &[u8]) -> bool {
 /// On the way to the fault.
 enum Frame {
     Item(usize),
-    /// Of which member; None: of none yet, or it is the key itself.
+    /// The present member; None: none yet, or it is the key itself.
     Member(Option<Range<usize>>),
 }
 
-/// A second, slower reading, which only what is refused pays for.
+/// A second, slower pass, only for refused values.
 fn pointer(text: &[u8], fault_at: usize) -> String {
     let (mut frames, mut at) = (Vec::new(), 0);
     while at < fault_at {

@@ -1,4 +1,4 @@
-//! How a request says what happens after a failed attempt. The arithmetic of delays is the domain's.
+//! The retry policy in a request. The domain computes the delays.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::limits::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "strategy", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Retry {
-    /// At once.
+    /// Immediately.
     #[schema(title = "RetryImmediate")]
     Immediate {},
     /// After the same delay each time.
@@ -76,7 +76,7 @@ impl Retry {
     }
 }
 
-/// What is longer than the bound would be cut down to it from the first retry on.
+/// A delay above the bound would be cut down to it from the first retry on.
 fn check_growth(delay_ms: i64, max_delay_ms: i64, checks: &mut Checks) {
     let is_cut = (0..=RETRY_DELAY_MAX_MS).contains(&delay_ms) && (0..delay_ms).contains(&max_delay_ms);
     if is_cut {

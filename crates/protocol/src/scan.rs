@@ -1,4 +1,4 @@
-//! Queues whose due tasks are scanned for in the database: what is set, and what a scan by hand answers.
+//! Queues whose due tasks are scanned in the database: their settings, and the answer of a manual scan.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,23 +16,24 @@ pub enum Source {
     Store,
 }
 
-/// What a scan that was started by hand has found.
+/// The result of a manual scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScanReport {
     /// Due tasks of the queue that no executor has.
     pub found: u64,
-    /// Of these, how many this scan has made ready for executors: they lease at most `scan_concurrency` at one time. The rest was
-    /// ready before, or failed, or somebody else was first.
+    /// Of these, how many this scan has made ready for executors: they lease at most `scan_concurrency` at
+    /// one time. The others were ready before, or failed, or another engine was first.
     pub handed_over: u64,
     /// Of these, how many could not be written. They are tried again by the next scan.
     pub failed: u64,
     pub took_ms: u64,
-    /// False: a database could not be read, or there was more than one scan by hand looks at. The next scan goes on.
+    /// False: a database could not be read, or there was more than a manual scan reads. The next scan
+    /// continues.
     #[serde(default)]
     pub is_complete: bool,
 }
 
-/// What a queue is to have of it.
+/// The scan settings of a queue.
 pub(crate) struct Scan {
     pub(crate) source: Option<Source>,
     /// Its tasks are published to the bus.

@@ -1,21 +1,21 @@
-//! When a task should fire, as a request says it: one of `execute_at`, `execute_at_ms`, `delay_ms`. Which instant a
-//! delay means is known only to whoever has the clock, so this module never resolves one by itself.
+//! The time of a task in a request: one of `execute_at`, `execute_at_ms`, `delay_ms`. Only code with a clock
+//! knows which instant a delay means, so this module never resolves one by itself.
 
 use crate::At;
 use crate::fields::FieldError;
 use crate::limits::{EXECUTE_AT_MS_MIN, INSTANT_MAX_MS};
 
-/// An instant, or a delay from the moment the request is taken in.
+/// An instant, or a delay from the time when the request is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Epoch milliseconds. May lie in the past: then the task is due at once.
+    /// Epoch milliseconds. May be in the past: then the task is due immediately.
     AtMs(i64),
     /// Milliseconds from now.
     AfterMs(i64),
 }
 
 impl When {
-    /// The instant, in epoch milliseconds, for a clock that stands at `now_ms`.
+    /// The instant, in epoch milliseconds, for a clock at `now_ms`.
     pub fn resolve(self, now_ms: i64) -> Result<i64, FieldError> {
         match self {
             Self::AtMs(at_ms) => Ok(at_ms),
@@ -61,8 +61,8 @@ fn instant_ms(at_ms: i64) -> Result<When, FieldError> {
     }
 }
 
-/// What is wrong with epoch milliseconds. The clock in seconds, taken for milliseconds, would be an instant in the January
-/// of 1970: long past, and the task would fire at once.
+/// The fault of epoch milliseconds. Seconds instead of milliseconds would give an instant in January 1970:
+/// long past, and the task would fire immediately.
 pub(crate) fn instant_fault(at_ms: i64) -> Option<&'static str> {
     match at_ms {
         EXECUTE_AT_MS_MIN..=INSTANT_MAX_MS => None,

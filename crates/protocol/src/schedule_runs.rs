@@ -1,4 +1,4 @@
-//! The runs of schedules: which come, what became of those that were, and what is asked for by hand.
+//! The runs of schedules: future and past ones, and manual requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,33 +7,33 @@ use crate::limits::{INSTANT_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS};
 use crate::schedules::Instant;
 use crate::{At, parse};
 
-/// Most runs that are shown of what comes next.
+/// The most future runs that are shown.
 pub const NEXT_MAX: u32 = 1_000;
 
-/// A run that is to come.
+/// A future run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UpcomingRun {
     /// When it fires.
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
-    /// The instant that was asked for: earlier by the jitter.
+    /// The scheduled instant: earlier by the jitter.
     #[schema(value_type = String, format = DateTime)]
     pub scheduled_at: At,
     pub scheduled_at_ms: i64,
 }
 
-/// What became of an instant.
+/// The result for an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     Created,
     /// The run before was not over.
     Skipped,
-    /// It waits for the end of the run before.
+    /// It waits for the end of the preceding run.
     Buffered,
     Missed,
-    /// It was made, and taken back before it fired.
+    /// It was made, and revoked before it fired.
     Cancelled,
 }
 
@@ -42,7 +42,7 @@ pub enum RunOutcome {
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
     Planned,
-    /// Somebody asked for it.
+    /// A caller requested it.
     Manual,
     Backfill,
 }
@@ -61,11 +61,11 @@ pub struct ScheduleRun {
     /// Of its task; absent: there is none, or it is being made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ref: Option<String>,
-    /// When its task is to fire.
+    /// When its task fires.
     #[schema(value_type = String, format = DateTime)]
     pub execute_at: At,
     pub execute_at_ms: i64,
-    /// The how-manieth run it is; 0: none was made.
+    /// The ordinal number of the run; 0: none was made.
     pub run: u64,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: At,
@@ -92,7 +92,7 @@ impl ListSchedules {
     }
 }
 
-/// How many of the runs to come are shown.
+/// How many future runs are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -183,7 +183,7 @@ impl BackfillSchedule {
     }
 }
 
-/// What a backfill has made.
+/// The result of a backfill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BackfillAnswer {
     /// Runs of the range.

@@ -1,4 +1,4 @@
-//! Schedules: what is asked for, and how one stands.
+//! Schedules: requests, and their state.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub enum Instant {
 }
 
 impl Instant {
-    /// Epoch milliseconds; `None` if it is no instant between 1970 and 9999.
+    /// Epoch milliseconds; `None` if it is not an instant between 1970 and 9999.
     pub fn ms(&self) -> Option<i64> {
         match self {
             Self::Ms(ms) => (0..=INSTANT_MAX_MS).contains(ms).then_some(*ms),
@@ -48,7 +48,7 @@ impl OneOrMany {
     }
 }
 
-/// What is left out: a text, or an object that says the same.
+/// An exclusion: a text, or an equivalent object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum Exclude {
@@ -56,7 +56,7 @@ pub enum Exclude {
     Text(String),
     /// One day of the schedule's time zone.
     Date { date: String },
-    /// Days or instants, both ends included.
+    /// Days or instants, including both ends.
     Range { from: String, to: String },
     /// The instants of an expression; one without seconds means whole minutes.
     Cron { cron: String },
@@ -72,13 +72,13 @@ impl Exclude {
     }
 }
 
-/// What is done when the run before is not over.
+/// What happens if the preceding run has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// The new run is left out.
     Skip,
-    /// One run waits for its end, further ones are left out.
+    /// One run waits for its end, further ones are skipped.
     BufferOne,
     /// All wait for each other.
     BufferAll,
@@ -89,7 +89,8 @@ pub enum Overlap {
     CancelOther,
 }
 
-/// What becomes of runs that nobody made in time, because all engines were away or the schedule was paused.
+/// What happens to runs that were not made in time, because no engine was available or the schedule was
+/// paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -131,8 +132,8 @@ pub struct ScheduledTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
-    /// Each task of a schedule also gets `schedule` and `scheduled_at_ms`, unless they stand here; each of a workflow gets
-    /// `workflow`, `workflow_node` and others that begin so.
+    /// Each task of a schedule also gets `schedule` and `scheduled_at_ms`, unless given here; each task of a
+    /// workflow gets `workflow`, `workflow_node` and similar ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,7 +173,7 @@ impl ScheduledTask {
     }
 }
 
-/// A schedule as it is asked for. At least one of `cron`, `every_ms` and `at`; their instants count together.
+/// A schedule in a request. At least one of `cron`, `every_ms` and `at`; their instants are combined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutSchedule {
@@ -233,7 +234,7 @@ pub struct PutSchedule {
     #[schema(minimum = 0)]
     pub missed_window_ms: Option<i64>,
     pub task: ScheduledTask,
-    // What an answer has besides: one that was read can be changed and put back.
+    // The additional fields of an answer, so that it can be changed and sent back.
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     pub name: Option<IgnoredAny>,
@@ -329,7 +330,7 @@ impl PutSchedule {
     }
 }
 
-/// Who paused it, and until when.
+/// The author and the end of the pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SchedulePause {
     #[schema(value_type = String, format = DateTime)]
@@ -338,7 +339,7 @@ pub struct SchedulePause {
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// It ends by itself then.
+    /// The pause ends by itself then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<At>,
@@ -346,7 +347,7 @@ pub struct SchedulePause {
     pub until_ms: Option<i64>,
 }
 
-/// What became of runs that had been made ahead of a change.
+/// The runs that had been made ahead of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunsTakenBack {
     /// They will not fire.
@@ -355,7 +356,7 @@ pub struct RunsTakenBack {
     pub fired: u64,
 }
 
-/// A schedule: what was asked for, and how it stands.
+/// A schedule: its document and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Schedule {
     #[schema(example = "digest")]
@@ -391,21 +392,21 @@ pub struct Schedule {
     pub missed: Missed,
     pub missed_window_ms: i64,
     pub task: ScheduledTask,
-    /// Nothing of it runs while it is there.
+    /// No run is made while it is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SchedulePause>,
-    /// It is not evaluated any more: engines have died of it. Until it is stored again, changed or resumed.
+    /// Set aside, because engines have died of it. Until it is stored again, changed or resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
-    /// Of the last change. The ETag is made of it.
+    /// Of the last change. The ETag is derived from it.
     pub revision: i64,
-    /// Absent: none is to come, or it is paused or not enabled.
+    /// Absent: there is no further run, or the schedule is paused or not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub next_run_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_run_at_ms: Option<i64>,
-    /// The instant of the last run that has come.
+    /// The instant of the latest past run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_run_at: Option<At>,
@@ -413,7 +414,7 @@ pub struct Schedule {
     pub last_run_at_ms: Option<i64>,
     /// Runs that were made, those ahead of their time included.
     pub runs: u64,
-    /// Runs that wait for the end of the one before.
+    /// Runs that wait for the end of the preceding one.
     #[serde(default)]
     pub buffered: u64,
     #[schema(value_type = String, format = DateTime)]

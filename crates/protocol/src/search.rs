@@ -1,4 +1,4 @@
-//! Lists: a page of items, and what tasks can be searched by.
+//! Lists: a page of items, and the criteria of task searches.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{At, Int64, Phase, State, Task};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// Give it as `cursor` to get the next page; null at the end.
+    /// Pass it as `cursor` to get the next page; null at the end.
     pub next_cursor: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub struct Page<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FoundTasks {
     pub items: Vec<Task>,
-    /// Give it as `cursor` to get the next page; null at the end.
+    /// Pass it as `cursor` to get the next page; null at the end.
     pub next_cursor: Option<String>,
     // An older server does not say it.
     #[serde(default)]
@@ -29,25 +29,25 @@ pub struct FoundTasks {
     pub search: Searched,
 }
 
-/// How a search looked, and how far.
+/// The access path of a search, and its progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Searched {
     pub along: SearchedAlong,
-    /// True: the page is full, or nothing more matches. False: two seconds of one call were over before that was known, and
-    /// `next_cursor` goes on.
-    // An older server does not say it.
+    /// True: the page is full, or no more tasks match. False: the two seconds of one call ended before that
+    /// was known, and `next_cursor` continues.
+    // An older server omits it.
     #[serde(default = "complete")]
     #[schema(required = true)]
     pub is_complete: bool,
-    /// About how many tasks this call has looked through.
+    /// The approximate number of tasks that this call examined.
     #[serde(default)]
     #[schema(required = true)]
     pub examined: u64,
-    /// Of a page that is not full, and not the last: how much of what it walks is behind it, the pages before included.
+    /// For a page that is neither full nor the last: the part that was searched, including earlier pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 12.5)]
     pub through_percent: Option<f64>,
-    /// The same along due times: what is due from this instant on has been looked through.
+    /// The same by due time: tasks due from this instant on have been searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub through_due_at: Option<At>,
@@ -72,7 +72,7 @@ impl Default for Searched {
     }
 }
 
-/// What is passed over: the fewer, the sooner.
+/// The access path: it determines how many tasks are skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchedAlong {
@@ -103,7 +103,7 @@ pub enum SortTasks {
     /// The latest due first.
     #[serde(rename = "-due_at")]
     LatestDueFirst,
-    /// What fires next, first.
+    /// The task that fires next is first.
     #[serde(rename = "due_at")]
     EarliestDueFirst,
 }
@@ -148,8 +148,9 @@ pub struct SearchTasks {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub due_before: Option<TimeBound>,
-    /// `-created_at`, the newest first, or `created_at`, the oldest first; `due_at`, what fires next, or `-due_at`, the latest due first; unless given the latest due first with `due_after`
-    /// or `due_before`, and otherwise the newest. Refused where no key has the tasks in that order.
+    /// `-created_at`, the newest first, or `created_at`, the oldest first; `due_at`, the earliest due first,
+    /// or `-due_at`, the latest due first. Default: the latest due first with `due_after` or `due_before`,
+    /// otherwise the newest first. Refused if no key has the tasks in that order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub sort: Option<SortTasks>,

@@ -1,9 +1,9 @@
-//! What is not evaluated any more, because engines have died of it.
+//! Subjects that are no longer evaluated, because engines have died of them.
 
 use crate::At;
 use serde::{Deserialize, Serialize};
 
-/// Engines died while they evaluated it: no engine evaluates it any more, until somebody lets it go on.
+/// Engines died while they evaluated it: no engine evaluates it until an operator releases it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SetAside {
     /// When the last evaluation began that an engine died of.

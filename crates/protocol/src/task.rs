@@ -1,5 +1,5 @@
-//! A task as answers show it. Every instant stands twice, as RFC 3339 and as epoch milliseconds; what is not known
-//! yet is left out.
+//! A task in answers. Every instant is given twice, as RFC 3339 and as epoch milliseconds; unknown values are
+//! omitted.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ pub enum State {
     Blocked,
 }
 
-/// Where a task is, in the general scheduler's word. Each stands for states: `pending` for scheduled, dispatching, ready,
-/// dispatch_failed, retrying, blocked; `processing` for dispatched, running; `success` for succeeded; `failed` for dead;
-/// `stopped` for cancelled, stopped.
+/// The state of a task in a general scheduler's words: `pending` for scheduled, dispatching, ready,
+/// dispatch_failed, retrying, blocked; `processing` for dispatched, running; `success` for succeeded;
+/// `failed` for dead; `stopped` for cancelled, stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -50,14 +50,14 @@ pub enum Phase {
     Stopped,
 }
 
-/// What an insert did.
+/// The effect of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertOutcome {
     Created,
     /// A task of the same id and version that had not begun, or had ended badly, was replaced.
     Replaced,
-    /// The task was there already; nothing changed.
+    /// The task existed already; nothing changed.
     Existing,
 }
 
@@ -112,8 +112,8 @@ pub struct Task {
     pub payload: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
-    /// The payload is kept outside of the store, has so many bytes, and is not in this answer: in one about this task alone
-    /// it is, unless it is lost.
+    /// The payload is stored outside the database, has this many bytes, and is not in this answer. An answer
+    /// about this task alone contains it, unless it is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_outside_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,16 +132,16 @@ pub struct Task {
     pub concurrency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_versions: Option<String>,
-    /// The trace that it belongs to, as its insert said (W3C trace context).
+    /// The trace of its insert (W3C trace context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// Of a task that is in flight: who has it, and until when.
+    /// For a task in flight: its holder, and the end of the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<TaskLease>,
-    /// The last that its executor said of how far it is.
+    /// The latest progress that its executor reported.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
-    /// What its handlers said, the oldest first, at most 16 KiB; only in answers about one task.
+    /// Its handlers' log lines, the oldest first, at most 16 KiB; only in answers about one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogLine>,
     /// Every change of state, oldest first; only in answers about one task.
@@ -156,19 +156,19 @@ impl Task {
     }
 }
 
-/// Who has a task, and until when.
+/// The holder of a task, and the end of the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskLease {
-    /// The executor's name; `bus` for what was sent over the bus and not yet taken.
+    /// The executor's name; `bus` for a task that was sent over the bus and not yet taken.
     pub executor: String,
     pub until: At,
     pub until_ms: i64,
-    /// It was asked to stop, and learns of it at its next heartbeat.
+    /// It was asked to stop, and learns of that at its next heartbeat.
     #[serde(default)]
     pub cancel_requested: bool,
 }
 
-/// What the executor reported.
+/// The executor's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskResult {
     pub status_code: i64,
@@ -195,7 +195,7 @@ pub struct HistoryEntry {
     pub from: Option<State>,
     pub to: State,
     pub attempt: u32,
-    /// Who: an executor's name, or the part of the engine.
+    /// The author: an executor's name, or the part of the engine.
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -1,13 +1,14 @@
-//! The lease token: `<fence>-<lease_ms>`, with an `h` behind it where the executor holds a place for it, and of a node's task with the number of its workflow. Opaque to handlers; made by the server, and by workers that are handed tasks by
-//! the bus. The fence proves the lease; the length comes along so
-//! that a heartbeat extends by as much as the lease was asked for, without a read.
+//! The lease token: `<fence>-<lease_ms>`, followed by an `h` if the executor holds a slot for it, and, for a
+//! workflow's task, by the number of the workflow. Opaque to handlers; made by the server, and by workers
+//! that get tasks from the bus. The fence proves the lease; the length is included so that a heartbeat
+//! extends the lease by the requested time, without a read.
 
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// On every task of a workflow.
 pub const WORKFLOW_LABEL: &str = "workflow";
-/// The node of it.
+/// The node of the workflow.
 pub const WORKFLOW_NODE_LABEL: &str = "workflow_node";
 /// At the end of a token.
 const WORKFLOW: &str = "-w";
@@ -17,11 +18,11 @@ const HELD: char = 'h';
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub fence: i64,
-    /// What a heartbeat extends the lease by.
+    /// The time by which a heartbeat extends the lease.
     pub lease_ms: i64,
-    /// The executor said how many it holds at most: whoever takes its outcome gives the place up.
+    /// The executor has a bound: the server that accepts its outcome frees its slot.
     pub is_held: bool,
-    /// Whoever takes its outcome tells the workflow.
+    /// The server that accepts its outcome notifies the workflow.
     pub is_of_workflow: bool,
     /// Which it is, where it is known: the number of its reference.
     pub workflow: Option<i64>,

@@ -1,4 +1,4 @@
-//! Why a task has not run: the answer to the question that every user of a queue asks in the end.
+//! Why a task has not run: the answer to every queue user's final question.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ pub struct Why {
     /// One sentence.
     #[schema(example = "It waits for its time, in 41 s.")]
     pub reason: String,
-    /// The limit, pause or missing executor that stands in the way, if one does.
+    /// The limit, pause or missing executor that is the obstacle, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocking: Option<String>,
-    /// The engine or executor that has it in hand.
+    /// The engine or executor that has it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What will move it on.
+    /// What happens next.
     pub next_step: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_at: Option<At>,
@@ -28,7 +28,7 @@ pub struct Why {
     /// The workflow that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
-    /// The node of it.
+    /// The node of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_node: Option<String>,
 }

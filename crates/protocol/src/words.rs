@@ -1,5 +1,6 @@
-//! What the reader of JSON and of queries says of a value, in the terms of who wrote it: what is there, what may be there, and
-//! which of it was probably meant. The one place that knows the reader's sentences; a name of a type never comes through.
+//! Translates the messages of the JSON and query parsers into the terms of the request's author: the value,
+//! the allowed values, and the probable intention. The only place that knows the parsers' sentences; no type
+//! name is ever shown.
 
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN};
 
@@ -23,7 +24,7 @@ pub fn fault_in_words(said: &str) -> String {
     }
 }
 
-/// Of one fault of the field of this name: a whole number that is bounded everywhere is told with its bounds.
+/// For one fault of this field: a whole number with general bounds is reported with them.
 #[must_use]
 pub(crate) fn fault_of_field(field: &str, said: &str) -> String {
     let words = fault_in_words(said);
@@ -53,7 +54,8 @@ pub(crate) fn malformed(said: &str) -> String {
     format!("not valid JSON: the body ends too early, at {place}: {open}")
 }
 
-/// Of a value of another kind where a word is taken: what the reader said of a word that is none, and what is there.
+/// For a value of another kind where a word is required: the parser's message about an unknown word, and the
+/// value.
 #[must_use]
 pub(crate) fn no_word(said: &str, value: &str) -> Option<String> {
     let known = said.strip_prefix("unknown variant ``, expected ")?;
@@ -91,7 +93,7 @@ fn unknown(said: &str) -> Option<String> {
     Some(format!("{what} `{given}`{meant}{end}{listed}"))
 }
 
-/// What other queues call what is known here.
+/// Other queues' names for known fields.
 fn same<'w>(given: &str, known: &[&'w str]) -> Option<&'w str> {
     const NAMES: [(&str, &str); 8] = [
         ("body", "payload"),
@@ -107,7 +109,7 @@ fn same<'w>(given: &str, known: &[&'w str]) -> Option<&'w str> {
     known.iter().copied().find(|word| *word == name)
 }
 
-/// A value of another kind than is taken.
+/// A value of another kind than required.
 fn mistyped(said: &str) -> Option<String> {
     if let Some(kind) = said.strip_prefix("data did not match any variant of untagged enum ") {
         return Some(format!("must be {}", form(kind)));
@@ -117,7 +119,7 @@ fn mistyped(said: &str) -> Option<String> {
     Some(format!("must be {}, not {}", expected(wanted), unexpected(found)))
 }
 
-/// Of the types that are taken in several forms.
+/// For types with several forms.
 fn form(kind: &str) -> &'static str {
     match kind {
         "Instant" => "an instant: RFC 3339 (\"2026-12-24T08:00:00Z\"), or milliseconds since 1970",
@@ -128,7 +130,7 @@ fn form(kind: &str) -> &'static str {
     }
 }
 
-/// What the reader wanted.
+/// The expected kind.
 fn expected(wanted: &str) -> String {
     const NAMES: [(&str, &str); 17] = [
         ("u8", "a whole number from 0 to 255"),
@@ -167,7 +169,7 @@ fn expected(wanted: &str) -> String {
     wanted.to_owned()
 }
 
-/// What it found.
+/// The kind that was found.
 fn unexpected(found: &str) -> String {
     match found {
         "map" => "an object".to_owned(),

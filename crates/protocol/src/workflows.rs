@@ -1,4 +1,4 @@
-//! Workflows: what is asked for, and how one stands.
+//! Workflows: requests, and their state.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,14 +20,14 @@ pub enum Join {
     AtLeast(u32),
 }
 
-/// What becomes of the workflow when the node has failed for good.
+/// What happens to the workflow when the node has finally failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// It fails.
     #[default]
     Fail,
-    /// It goes on: what comes after the node can ask for its state.
+    /// It continues: later nodes can read its state.
     Continue,
 }
 
@@ -35,21 +35,21 @@ pub enum OnFailure {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowNode {
-    /// In its payload `{"$expr": "CEL"}` is replaced by its value. There are `input`, `nodes.NAME.result` and
-    /// `nodes.NAME.state` of nodes that come before, and with `for_each` `item` and `index`.
+    /// In its payload `{"$expr": "CEL"}` is replaced by its value. Variables are `input`, `nodes.NAME.result`
+    /// and `nodes.NAME.state` of earlier nodes, and with `for_each` also `item` and `index`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ScheduledTask>,
     /// A workflow as one node. Its result has the results of its last nodes, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
     pub workflow: Option<Box<CreateWorkflow>>,
-    /// Nodes that come before.
+    /// Preceding nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// `all` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
-    /// Its task is due so long after what comes before has ended.
+    /// Its task is due this long after the preceding nodes have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub delay_ms: Option<i64>,
@@ -60,7 +60,8 @@ pub struct WorkflowNode {
     /// An expression that gives an array: the node runs once for each of its items, at most 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
-    /// Undoes what the node has done, if the workflow fails or is cancelled later. Its payload sees also `result`.
+    /// Undoes the node's effects, if the workflow fails or is cancelled later. Its payload can also use
+    /// `result`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Compensate::of_either")]
     pub compensate: Option<Compensate>,
     /// `fail` unless given.
@@ -81,7 +82,7 @@ impl WorkflowNode {
         self
     }
 
-    /// Due so long after that.
+    /// Due this long after that.
     #[must_use]
     pub const fn delay_ms(mut self, delay_ms: i64) -> Self {
         self.delay_ms = Some(delay_ms);
@@ -95,7 +96,7 @@ impl WorkflowNode {
         self
     }
 
-    /// Once for each item of what this expression gives.
+    /// Once for each item of this expression's value.
     #[must_use]
     pub fn for_each(mut self, expression: impl Into<String>) -> Self {
         self.for_each = Some(expression.into());
@@ -110,7 +111,7 @@ impl WorkflowNode {
     }
 }
 
-/// What undoes a node.
+/// The compensation of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Compensate {
@@ -118,7 +119,7 @@ pub struct Compensate {
 }
 
 impl Compensate {
-    /// The task may also stand there by itself.
+    /// The task may also be given directly.
     fn of_either<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         let Some(text) = Option::<Json>::deserialize(deserializer)? else { return Ok(None) };
         let fields: BTreeMap<String, IgnoredAny> =
@@ -143,7 +144,7 @@ pub struct CreateWorkflow {
     /// Any JSON value; up to 64 KiB. Of a workflow that is a node, with expressions.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub input: Option<Json>,
-    /// Not over so long after its beginning, it fails.
+    /// A workflow that has not ended this long after its start fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
@@ -156,7 +157,7 @@ pub struct CreateWorkflow {
     pub nodes: BTreeMap<String, WorkflowNode>,
 }
 
-/// A name that is given twice would take the place of the first.
+/// A repeated name would replace the first.
 fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, WorkflowNode>, D::Error> {
     struct Nodes;
     impl<'de> Visitor<'de> for Nodes {
@@ -255,34 +256,34 @@ fn within(checks: &mut Checks, path: &str, checked: Result<(), Invalid>) {
     }
 }
 
-/// How a workflow stands.
+/// The state of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowState {
     Running,
-    /// What was done is being undone.
+    /// Its completed work is being undone.
     Compensating,
     Succeeded,
     Failed,
-    /// It failed or was cancelled, and what was done was undone.
+    /// It failed or was cancelled, and its completed work was undone.
     Compensated,
     Cancelled,
 }
 
 impl WorkflowState {
-    /// Nothing follows any more.
+    /// It does not change any more.
     pub const fn is_finished(self) -> bool {
         !matches!(self, Self::Running | Self::Compensating)
     }
 }
 
-/// How a node stands.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
     /// Waits for its parents.
     Blocked,
-    /// Its task was made; how it stands, the task says.
+    /// Its task was made; the task has the details.
     Running,
     Succeeded,
     Failed,
@@ -290,7 +291,7 @@ pub enum NodeState {
     Cancelled,
 }
 
-/// What was done to undo a node.
+/// The compensation of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Compensation {
     pub state: NodeState,
@@ -309,7 +310,8 @@ pub struct NodeStatus {
     /// Of the workflow that the node is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_ref: Option<String>,
-    /// Of a fan-out: each item's, null where one has none. Absent where it is too long to be passed on; the task has it.
+    /// For a fan-out: each item's result, null for items without one. Absent if it is too long to be passed
+    /// on; the task has it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub result: Option<Json>,
     /// Why it failed, was skipped by hand, or has no result.
@@ -347,13 +349,13 @@ pub struct Workflow {
     /// Of the document under its name. A workflow keeps the one that it began with.
     pub version: i64,
     pub state: WorkflowState,
-    /// It is about to be this, and what runs of it is being stopped.
+    /// It will end in this state, and its running tasks are being stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<WorkflowState>,
     /// Why it fails, or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// It is not evaluated any more: engines have died of it. Until it is retried or cancelled.
+    /// Set aside, because engines have died of it. Until it is retried or cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
     /// The workflow that it is a node of.
@@ -382,7 +384,7 @@ pub struct Workflow {
     /// Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<BTreeMap<String, NodeStatus>>,
-    /// It has so many nodes and items that their results are left out; their tasks have them.
+    /// It has so many nodes and items that their results are omitted; their tasks have them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub results_left_out: bool,
 }
@@ -425,7 +427,7 @@ pub struct CancelWorkflow {
 }
 
 impl CancelWorkflow {
-    /// An empty body is none of it.
+    /// An empty body sets nothing.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
         if json.is_empty() {
             return Ok(Self::default());
@@ -447,7 +449,7 @@ pub struct RerunWorkflow {
 }
 
 impl RerunWorkflow {
-    /// An empty body is none of it.
+    /// An empty body sets nothing.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
         if json.is_empty() {
             return Ok(Self::default());
@@ -460,7 +462,7 @@ impl RerunWorkflow {
     }
 }
 
-/// As what a workflow is drawn.
+/// The format in which a workflow is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphFormat {

@@ -1,4 +1,4 @@
-//! The schemas that the OpenAPI document is made of: they must say what the wire does, and none may shadow another.
+//! The schemas of the OpenAPI document: they must match the wire, and none may shadow another.
 
 use punctual_protocol::{
     ActionAnswer, BatchAnswer, CancelRequest, HeartbeatAnswer, HeartbeatRequest, InsertBatch, InsertTask,

@@ -1,5 +1,6 @@
-//! One connection that many callers share, against pools of connections that are lent to one caller at a time: commands per second, the
-//! processor time of this process for one, and how long a call takes. Decision 0011 rests on it.
+//! Compares one connection that many callers share with pools whose connections are lent to one caller at a
+//! time. Measures commands per second, this process's processor time per command, and the time of a call.
+//! Decision 0011 is based on it.
 //!
 //! `cargo run --release -p punctual-redis-link --example pools -- redis://127.0.0.1:6379 [seconds a line]`
 #![allow(clippy::print_stdout, reason = "its figures are its purpose")]
@@ -15,7 +16,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 /// Where callers get a connection from.
 #[derive(Clone)]
 enum Source {
-    /// In turn.
+    /// Round robin.
     Shared(Arc<Vec<Router>>),
     Lent(Arc<ConnectionPool<Router>>),
 }

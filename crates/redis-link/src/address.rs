@@ -1,9 +1,11 @@
 //! Reads the address of a Redis: one server, a Cluster, or Sentinels. Opens no connection.
 //!
-//! `redis://[user:password@]host[:port][/database]`, `redis+cluster://[user:password@]host[:port],host[:port]…`,
-//! `redis+sentinel://[user:password@]host[:port],host[:port]…/master[/database]`. The user is the one of the Redis servers;
-//! Sentinels are asked without one. With `rediss` instead of `redis` all of it goes over TLS, and the end of the address may
-//! say `?tls_ca=FILE&tls_cert=FILE&tls_key=FILE`; without an authority of its own, those that this machine trusts.
+//! `redis://[user:password@]host[:port][/database]`,
+//! `redis+cluster://[user:password@]host[:port],host[:port]…`,
+//! `redis+sentinel://[user:password@]host[:port],host[:port]…/master[/database]`. The user is for the Redis
+//! servers; Sentinels are asked without one. With `rediss` instead of `redis`, all connections use TLS, and
+//! the address may end with `?tls_ca=FILE&tls_cert=FILE&tls_key=FILE`; without `tls_ca`, the machine's own
+//! authorities are used.
 
 use crate::{
     error::LinkError,
@@ -33,12 +35,12 @@ pub(crate) struct Address {
     pub(crate) cluster: Option<ClusterClient>,
 }
 
-/// What comes after the scheme, taken apart.
+/// The parts of an address after the scheme.
 struct Parts<'a> {
-    /// `user:password@`, with the sign; or nothing.
+    /// `user:password@` with the sign, or empty.
     login: &'a str,
     hosts: Vec<&'a str>,
-    /// What comes after the hosts, between slashes; the first is empty where nothing does.
+    /// The parts after the hosts, split at slashes; the first is empty if there are none.
     path: Vec<&'a str>,
 }
 
@@ -195,8 +197,9 @@ fn sentinel_client(
     builder.build()
 }
 
-/// The driver leaves Nagle's algorithm on, which costs up to 40 ms a command. A server that is gone without closing is noticed
-/// by the kernel too, within seconds: on connections that only listen, and on those that have sent what is never confirmed.
+/// The driver leaves Nagle's algorithm on, which costs up to 40 ms per command. The kernel also notices a
+/// server that is gone without closing, within seconds: on connections that only listen, and on those with
+/// unconfirmed data.
 fn tcp() -> TcpSettings {
     let alive = TcpKeepalive::new().with_time(Duration::from_secs(3)).with_interval(Duration::from_secs(1));
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));

@@ -15,7 +15,7 @@ use redis::{
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// For asking a server to let go of a reader.
+/// The time limit of a request to unblock a reader.
 const UNBLOCK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Host and port of a Cluster's node.
@@ -23,7 +23,7 @@ pub type Node = (String, u16);
 
 pub struct BlockingConnection {
     place: Arc<RedisEndpoints>,
-    /// The node that another one named; None: where the address says.
+    /// The node that another node named; None: the address itself.
     node: Option<Node>,
     open: Option<OpenReader>,
 }
@@ -52,8 +52,8 @@ impl BlockingConnection {
         self.open.is_some()
     }
 
-    /// Sends a pipeline that blocks for at most a part of `limit`. When `given_up` comes first, Redis is asked to let go: what
-    /// it has handed over by then is still read.
+    /// Sends a pipeline that blocks for at most a part of `limit`. When `given_up` completes first, Redis is
+    /// asked to unblock it: what it has delivered by then is still read.
     pub async fn run(
         &mut self,
         pipeline: &mut Pipeline,
@@ -61,7 +61,8 @@ impl BlockingConnection {
         given_up: impl Future<Output = ()>,
     ) -> Vec<Answer> {
         pipeline.ignore_errors();
-        // Taken out: whoever is dropped while it reads leaves no connection with an answer to come.
+        // Taken out, so that a caller that is dropped while it reads leaves no connection with a pending
+        // answer.
         let open = match self.open.take() {
             Some(open) => Ok(open),
             None => connect(&self.place, self.node.as_ref()).await,
@@ -96,7 +97,7 @@ impl BlockingConnection {
         answers
     }
 
-    /// The node that a redirection names (`host:port`); a host that is not said is the one that this is connected to.
+    /// The node that a redirection names (`host:port`); an omitted host is the connected one.
     #[must_use]
     pub fn named(&self, address: &str) -> Option<Node> {
         let own = self.open.as_ref().and_then(|open| match open.info.addr() {
@@ -106,7 +107,7 @@ impl BlockingConnection {
         node_of(address, own)
     }
 
-    /// The next read is sent there. None: where the address says.
+    /// The next read uses this node. None: the address itself.
     pub fn go_to(&mut self, node: Option<Node>) {
         if self.node != node {
             (self.node, self.open) = (node, None);
@@ -167,11 +168,12 @@ async fn open(info: &ConnectionInfo, response: Option<Duration>) -> RedisResult<
     Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await
 }
 
-/// If it cannot be done the reader lets go by itself, at the end of its time.
+/// If this fails, the reader unblocks by itself at the end of its time.
 async fn unblock(info: ConnectionInfo, client_id: i64, limits: TimeLimits) {
     let asked = async {
         let mut connection = open(&info, Some(UNBLOCK_LIMIT)).await?;
-        // 0: it does not block, or not yet: what we sent before, on the other connection, may be read after this.
+        // 0: it does not block, or not yet: the earlier command on the other connection may be read after
+        // this one.
         while redis::cmd("CLIENT").arg("UNBLOCK").arg(client_id).query_async::<i64>(&mut connection).await?
             == 0
         {

@@ -28,7 +28,7 @@ pub(crate) struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Side by side: each goes to the node that has its keys.
+    /// Concurrently: each call uses the node that has its keys.
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Answer> {
         let connection = match self.connection().await {
             Ok(connection) => connection,
@@ -82,7 +82,7 @@ impl RedisCluster {
         Ok(connection)
     }
 
-    /// A Cluster that cannot be used says little; a node of it that cannot be reached either says why.
+    /// An unusable Cluster reports little; an unreachable node of it may report the reason.
     async fn why_not(&self, said: String) -> LinkError {
         for node in &self.nodes {
             if let Err(problem) = node.connect(self.limits).await {

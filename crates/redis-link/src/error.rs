@@ -1,5 +1,5 @@
-//! What can go wrong with Redis, and whether the work took effect all the same. A timeout never means "not done": a command may
-//! have run. Nothing here may show a password, so no error carries a URL.
+//! Errors of Redis, and whether the work took effect nevertheless. A timeout never means "not done": a
+//! command may have run. No error may show a password, so none carries a URL.
 
 use crate::way_out::way_out;
 use punctual_contract::{Error as ContractError, Happened};
@@ -12,7 +12,7 @@ pub enum LinkError {
     Address { field: &'static str, value: String, reason: String, way_out: &'static str },
     #[error("no connection to Redis: {0}")]
     Unreachable(String),
-    /// A server is there, and refuses these settings.
+    /// A server answers, and refuses these settings.
     #[error("no connection to Redis: {0}")]
     TurnedAway(String),
     #[error("Redis has no memory left for this: {0}")]
@@ -23,7 +23,7 @@ pub enum LinkError {
     Answer(&'static str),
 }
 
-/// Answers of a server that is about to be available, or whose set has no master at the moment.
+/// Answers of a server that will soon be available, or whose set has no master at the moment.
 const SOON: [&str; 6] = ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
 
 impl LinkError {
@@ -52,7 +52,8 @@ impl LinkError {
     }
 }
 
-/// Answers of a server that has not begun a script. Whoever adds one: is it checked before the script's first line?
+/// Answers of a server that has not begun a script. Before adding one, verify that it is checked before the
+/// script's first line.
 const REFUSALS: [&str; 11] = [
     "OOM",
     "READONLY",
@@ -67,7 +68,7 @@ const REFUSALS: [&str; 11] = [
     "MASTERDOWN",
 ];
 
-/// One call that failed. `P`: `LinkError`, or what another crate adds to it.
+/// One failed call. `P`: `LinkError`, or another crate's extension of it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct Failure<P: std::error::Error + 'static = LinkError> {
@@ -101,15 +102,15 @@ impl<P: std::error::Error + Send + Sync + 'static> Failure<P> {
 }
 
 impl<P: std::error::Error + From<LinkError> + 'static> Failure<P> {
-    /// Answered, with something that was not asked for.
+    /// An answer of an unexpected form.
     pub fn answer(wanted: &'static str) -> Self {
         Self { happened: Happened::Maybe, problem: LinkError::Answer(wanted).into() }
     }
 }
 
 impl Failure {
-    /// Sent, and answered with this or not answered. A plain command that the server refuses has done nothing; a script may
-    /// have done a part.
+    /// The command was sent, and got this answer or none. A plain command that the server refuses has done
+    /// nothing; a script may have done a part.
     pub(crate) fn of(error: RedisError, is_script: bool) -> Self {
         let did_nothing = match (error.code(), error.kind()) {
             (Some(code), _) => !is_script || REFUSALS.contains(&code),
@@ -124,7 +125,7 @@ impl Failure {
         Self { happened, problem }
     }
 
-    /// Of what was sent: no answer came.
+    /// The command was sent, and not answered.
     pub(crate) fn silent(said: &str) -> Self {
         Self::of(std::io::Error::new(std::io::ErrorKind::TimedOut, said).into(), true)
     }
@@ -136,7 +137,7 @@ impl Failure {
         }
     }
 
-    /// Of an answer that is a refusal, as "NOGROUP". None: no answer came.
+    /// The code of a refusal, such as "NOGROUP". None: there was no answer.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.redis()?.code()
@@ -148,13 +149,13 @@ impl Failure {
         self.redis()?.redirect_node().map(|(address, _)| address)
     }
 
-    /// The server has said that it did not begin, and another one may.
+    /// The server has answered that it did not begin, and another one may.
     pub(crate) fn is_unstarted(&self) -> bool {
         self.redis().is_some_and(|error| is_no_script(error) || is_no_master(error))
     }
 }
 
-/// Looks only at the answer itself: no script of ours answers with a list that has an error in it.
+/// Checks only the answer itself: none of our scripts returns a list that contains an error.
 pub(crate) fn checked(command: &Cmd, answer: Value) -> Answer {
     match answer {
         Value::ServerError(error) => Err(Failure::of(error.into(), is_script(command))),
@@ -170,7 +171,7 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// This server is not the master any more, or not yet: ask again who is.
+/// This server is no longer, or not yet, the master: ask for the master again.
 fn is_no_master(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }

@@ -1,10 +1,10 @@
-//! Connections to Redis, for the hot set and the bus: one server, a Cluster, or the master that Sentinels name. Each call
-//! comes back with an answer or with a failure that says whether it may have happened. Must not know a key, a stream or the
-//! text of a script.
+//! Connections to Redis, for the hot set and the bus: one server, a Cluster, or the master that Sentinels
+//! name. Each call returns an answer, or a failure that says whether it may have been executed. Must not know
+//! a key, a stream or the text of a script.
 //!
-//! In reading order: `error` (what goes wrong, and was it sent?), `address` and `tls` (what a URL says), `server`
-//! (connecting), `script`, `shared` (one connection for many callers), `cluster`, `place` (whichever of these an address
-//! asks for), `blocking` (a connection for one reader), `pool` (what is
+//! In reading order: `error` (failures, and whether the call was sent), `address` and `tls` (parsing of a
+//! URL), `server` (connecting), `script`, `shared` (one connection for many callers), `cluster`, `place` (the
+//! right one of these for an address), `blocking` (a connection for one reader), `pool` (connections that are
 //! lent to one caller at a time).
 
 mod error;

@@ -1,5 +1,5 @@
-//! Where Redis is, and calls to it whatever it is made of. A call names keys of one hash tag only; calls of different tags go
-//! in one pipeline to one server, and side by side to a Cluster.
+//! Where Redis is, and calls to it in any topology. A call names keys of one hash tag only; calls of
+//! different tags share one pipeline to a single server, and are sent concurrently to a Cluster.
 
 use crate::{
     address::Address,
@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 /// Calls in one pipeline: each is bounded, and so is the whole.
 const CALLS_MAX: usize = 64;
 
-/// An address with its limits, and as many connections to it as are asked for.
+/// An address with its limits, and any number of connections to it.
 pub struct RedisEndpoints {
     servers: Vec<Arc<RedisServer>>,
     cluster: Option<ClusterClient>,
@@ -36,10 +36,10 @@ impl fmt::Debug for RedisEndpoints {
 }
 
 impl RedisEndpoints {
-    /// Connects to nothing. `scripts`: those that are called by their hash.
+    /// Opens no connection. `scripts`: those that are called by their hash.
     ///
     /// # Errors
-    /// The address cannot be used.
+    /// The address is invalid.
     pub fn new(
         url: &str,
         limits: TimeLimits,
@@ -57,7 +57,7 @@ impl RedisEndpoints {
         self.cluster.is_some()
     }
 
-    /// Any of these is good for what concerns no key.
+    /// Any of these serves calls without keys.
     #[must_use]
     pub fn servers(&self) -> &[Arc<RedisServer>] {
         &self.servers
@@ -85,7 +85,7 @@ impl RedisEndpoints {
     }
 }
 
-/// Brings calls to the server that has their keys, over one connection to each, for many callers.
+/// Sends calls to the server that has their keys, over one connection to each, for many callers.
 pub struct Router(Connections);
 
 enum Connections {
@@ -127,8 +127,8 @@ impl Router {
         self.run(vec![call]).await.pop().unwrap_or_else(|| Err(Failure::answer("one value")))
     }
 
-    /// All in one pipeline, which may be a transaction: every key of it has the same hash tag, unless it is for one server. One
-    /// answer a command; a refusal of one is its answer and stops no other.
+    /// Sends all in one pipeline, which may be a transaction: all keys must have the same hash tag, unless
+    /// there is only one server. One answer per command; a refused command does not stop the others.
     pub async fn run_together(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
         match &self.0 {
             Connections::One(connection) => connection.run(pipeline).await,
@@ -139,7 +139,7 @@ impl Router {
     /// The same command to every master: an answer each.
     ///
     /// # Errors
-    /// A master did not take it.
+    /// A master did not accept it.
     pub async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
         match &self.0 {
             Connections::One(_) => Ok(vec![self.run_one(call).await?]),

@@ -1,6 +1,6 @@
-//! Connections that are lent to one caller at a time, by bb8. What is lent connects by its first call: a caller learns why it cannot,
-//! and that nothing was sent, where bb8 by itself only says that no connection came in time. And it connects anew after it broke,
-//! so that none has to be tested before it is lent.
+//! Connections that bb8 lends to one caller at a time. A lent connection connects on its first call. So a
+//! caller learns why a connection fails, and that nothing was sent; bb8 alone would only report that none
+//! became available in time. A broken connection reconnects, so none is tested before it is lent.
 
 use crate::{
     blocking::BlockingConnection,
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// One that was unused for so long is closed.
+/// A connection that is unused for this long is closed.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// What a pool lends: `Router` or `BlockingConnection`.
@@ -61,7 +61,7 @@ impl<C: Lendable> ManageConnection for Manager<C> {
     }
 }
 
-/// At most so many at a time; no task runs before the first is lent.
+/// Lends at most `most` at a time; no task runs before the first is lent.
 pub struct ConnectionPool<C: Lendable> {
     place: Arc<RedisEndpoints>,
     most: u32,
@@ -80,7 +80,7 @@ impl<C: Lendable> ConnectionPool<C> {
         Self { place: Arc::clone(place), most, lent: OnceLock::new() }
     }
 
-    /// Waits for one as long as for a connection.
+    /// Waits for a connection as long as for connecting.
     ///
     /// # Errors
     /// All are in use: nothing was sent.
@@ -104,7 +104,7 @@ impl<C: Lendable> ConnectionPool<C> {
     }
 }
 
-/// Goes back when it is dropped.
+/// Returned to the pool when it is dropped.
 #[derive(Debug)]
 pub struct Lent<C: Lendable>(PooledConnection<'static, Manager<C>>);
 
@@ -132,7 +132,7 @@ mod tests {
     async fn a_caller_hears_why_nothing_was_sent() {
         let limit = Duration::from_millis(200);
         let limits = TimeLimits { connect: limit, response: limit, doubt: limit, rest: Duration::ZERO };
-        // Nobody listens there.
+        // No server listens there.
         let pool: ConnectionPool<Router> =
             ConnectionPool::new(&RedisEndpoints::new("redis://127.0.0.1:1", limits, []).unwrap(), 1);
         let lent = pool.lend().await.unwrap();

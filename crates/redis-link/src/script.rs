@@ -21,7 +21,7 @@ impl Script {
         self.text
     }
 
-    /// A call of it; its arguments are appended.
+    /// A call of the script; its arguments are appended.
     #[must_use]
     pub fn call(&self, keys: &[&str]) -> Cmd {
         let mut call = redis::cmd("EVALSHA");

@@ -17,12 +17,12 @@ use tokio::{sync::Mutex, time::timeout};
 #[derive(Clone, Copy, Debug)]
 pub struct TimeLimits {
     pub connect: Duration,
-    /// Longer than any command takes in Redis: what ends by it may have happened all the same.
+    /// Longer than any command takes in Redis: a call that exceeds it may have been executed.
     pub response: Duration,
     /// An answer takes a millisecond; after this a shared connection is doubted, and another one is tried.
     pub doubt: Duration,
-    /// After a failed connect, callers get its error at once for this long: for a caller that sends one command after another,
-    /// and would else wait for each. Zero: each call tries.
+    /// After a failed connect, callers get its error immediately for this long: otherwise a caller that sends
+    /// commands in sequence would wait for each. Zero: each call tries.
     pub rest: Duration,
 }
 
@@ -55,7 +55,7 @@ impl RedisServer {
     /// A connection that only listens.
     ///
     /// # Errors
-    /// The server cannot be reached, or does not take these settings.
+    /// The server cannot be reached, or refuses these settings.
     pub async fn listen(&self, limits: TimeLimits) -> Result<PubSub, LinkError> {
         let client = self.client(limits).await?;
         within(limits, self.is_tls(), client.get_async_pubsub().boxed()).await

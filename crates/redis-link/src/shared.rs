@@ -1,12 +1,13 @@
-//! One multiplexed connection to one server for many callers, made when it is first needed, and again when it is lost. Connecting
-//! and sending are told apart: what could not connect did not happen; what was sent and not answered may have. The scripts are
-//! loaded on every connection before it is used, because behind it may be another server than last time.
+//! One multiplexed connection to one server for many callers, opened when first needed, and again when it is
+//! lost. Connecting and sending are distinguished: a call that could not connect did not happen; one that was
+//! sent and not answered may have. The scripts are loaded on every connection before it is used, because it
+//! may reach a different server than the last one.
 //!
-//! A connection is given up after any answer that did not come. One that says nothing for a while is doubted: another is
-//! made, and if the server answers there first, the old one has fallen silent and the new one takes its place; if not,
-//! the server is slow or away, and callers wait until their limit. Where one has fallen silent, all that were made before are
-//! doubted: what comes next goes on new ones, and does not find out by itself. Never sends a command twice unless the server
-//! has said that it did not begin it.
+//! A connection is abandoned after any missing answer. One without answers for a while is doubted, and
+//! another is opened. If the server answers there first, the old one is silent, and the new one replaces it;
+//! otherwise the server is slow or unavailable, and callers wait until their limit. When one is silent, all
+//! that were opened before are doubted: later calls use new ones, instead of each finding out by itself.
+//! Never sends a command twice, unless the server has answered that it did not begin it.
 
 use crate::{
     error::{Answer, Failure, LinkError, checked, is_script},
@@ -26,8 +27,8 @@ use tokio::time::{Instant, sleep, timeout};
 pub(crate) struct Silences(AtomicU64);
 
 impl Silences {
-    /// One that was made when there were so many fell silent. Those of the same time count once: what was made since is not
-    /// doubted for it.
+    /// A connection that was opened at this count is silent. Those of the same count are counted once: later
+    /// connections are not doubted for it.
     fn of_one_made_at(&self, silences: u64) -> u64 {
         match self.0.compare_exchange(silences, silences + 1, Relaxed, Relaxed) {
             Ok(_) => silences + 1,
@@ -43,7 +44,7 @@ pub(crate) struct SharedConnection {
     scripts: Arc<[&'static Script]>,
     silences: Arc<Silences>,
     open: parking_lot::Mutex<Option<OpenConnection>>,
-    /// Held while connecting, by one; with the last failure and when it came.
+    /// Held by the caller that connects; with the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, LinkError)>>,
     /// Made so far.
     connections: AtomicU64,
@@ -51,7 +52,7 @@ pub(crate) struct SharedConnection {
 
 #[derive(Clone, Debug)]
 struct OpenConnection {
-    /// Tells connections apart, so that only the one that failed is given up.
+    /// Distinguishes connections, so that only the failed one is abandoned.
     number: u64,
     /// Those of before.
     silences: u64,
@@ -77,7 +78,8 @@ impl SharedConnection {
         }
     }
 
-    /// One answer a command, in order. What was not begun is sent once more, on a connection of its own; of a transaction nothing.
+    /// One answer per command, in order. Commands that did not begin are sent once more, on a new connection;
+    /// those of a transaction are not.
     pub(crate) async fn run(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
         pipeline.ignore_errors();
         let mut answers = self.send(pipeline).await;
@@ -87,7 +89,7 @@ impl SharedConnection {
         if unstarted.is_empty() || pipeline.is_transaction() {
             return answers;
         }
-        // The connection was given up: the next one has the scripts, on whoever is the master then.
+        // The connection was abandoned: the next one has the scripts, on the present master.
         let mut again = Pipeline::with_capacity(unstarted.len());
         for (nth, command) in pipeline.cmd_iter().enumerate() {
             if unstarted.contains(&nth) {
@@ -131,8 +133,8 @@ impl SharedConnection {
         }
     }
 
-    /// Until another connection has taken the place of this one, because the server answers there. Of all who doubt one
-    /// connection, one makes the other.
+    /// Waits until another connection has replaced this one, because the server answers there. Of all callers
+    /// that doubt a connection, one opens the other.
     async fn is_replaced(&self, doubted: &OpenConnection) {
         loop {
             let opening = self.opening.lock().await;
@@ -160,7 +162,7 @@ impl SharedConnection {
         }
         let silences = self.silences.0.load(Relaxed);
         let problem = match &*opening {
-            // Others waited with us, or have just found out: one attempt is enough for all.
+            // Others waited too, or have just found out: one attempt suffices for all.
             Some((failed_at, problem)) if *failed_at + self.limits.rest > asked_at => problem.clone(),
             _ => match self.connect().boxed().await {
                 Ok(connection) => return Ok(self.keep(connection, silences)),
@@ -170,7 +172,7 @@ impl SharedConnection {
                 }
             },
         };
-        // One that is only doubted is better than none.
+        // A connection that is only doubted is better than none.
         doubted.ok_or(problem)
     }
 
@@ -194,7 +196,8 @@ impl SharedConnection {
                 Err(all) => Err(LinkError::Command(one_of(all, &loading, &mut connection).await)),
             }
         };
-        // Whoever connects holds up all who need the connection: a server that takes longer is away.
+        // The caller that connects blocks all others that need the connection: a slower server counts as
+        // unavailable.
         match timeout(self.limits.connect, loaded).await {
             Ok(loaded) => loaded.map(|()| connection),
             Err(_) => Err(LinkError::Unreachable(format!("no answer within {:?}", self.limits.connect))),
@@ -211,7 +214,7 @@ impl SharedConnection {
     }
 }
 
-/// What is refused for all scripts alike is said once.
+/// A refusal that applies to all scripts is reported once.
 async fn one_of(all: RedisError, loading: &Pipeline, connection: &mut MultiplexedConnection) -> RedisError {
     match loading.cmd_iter().next() {
         Some(first) => first.exec_async(connection).await.err().unwrap_or(all),
@@ -219,7 +222,7 @@ async fn one_of(all: RedisError, loading: &Pipeline, connection: &mut Multiplexe
     }
 }
 
-/// One a command, of what a connection answered to all of them.
+/// One answer per command, from a connection's answer to all of them.
 pub(crate) fn answers(pipeline: &Pipeline, answered: RedisResult<Vec<Value>>) -> Vec<Answer> {
     match answered {
         Ok(values) if values.len() == pipeline.cmd_iter().count() => {

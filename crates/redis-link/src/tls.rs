@@ -1,4 +1,5 @@
-//! TLS to Redis: what the end of an address says of certificates. Reads the files that an address names; opens no connection.
+//! TLS to Redis: the certificate options at the end of an address. Reads the files that an address names;
+//! opens no connection.
 
 use crate::error::LinkError;
 use redis::{Client, ClientTlsConfig, ConnectionInfo, RedisResult, TlsCertificates};
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_no_pem_and_a_certificate_without_its_key_are_refused() {
-        // Any file in PEM form will do: what it holds is looked at by whoever connects.
+        // Any file in PEM form is accepted here: its content is checked when connecting.
         let path = std::env::temp_dir().join(format!("punctual-tls-{}.pem", std::process::id()));
         let refused = |text: &str, query: &str| {
             fs::write(&path, text).unwrap();

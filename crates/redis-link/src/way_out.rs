@@ -1,9 +1,9 @@
-//! What to do about a connection or a command that was refused, as the end of a sentence.
+//! The remedy for a refused connection or command, as the end of a sentence.
 
 use redis::RedisError;
 
-/// What a refusal says, and what to do about it, as the end of a sentence. The texts are those of the library that speaks
-/// TLS, and of Redis; a test against servers holds them.
+/// Texts of refusals, and their remedies, as the end of a sentence. The texts are those of the TLS library
+/// and of Redis; a test against servers verifies them.
 const WAYS_OUT: [(&[&str], &str); 9] = [
     (
         &["certificate: UnknownIssuer", "certificate: BadSignature"],
@@ -42,12 +42,12 @@ const WAYS_OUT: [(&[&str], &str); 9] = [
 const SPEAKS_PLAIN: &str =
     "; it seems to speak no TLS on this port: use its tls-port, or redis:// on a network that you trust";
 
-/// Or it waits for the end of a line that never comes, like one that is busy.
+/// Or it waits for the end of a line that never ends, like a busy one.
 pub(crate) const IS_SILENT: &str = "; it may be very busy, or it speaks no TLS on this port: use its tls-port, or redis:// on a network that you trust";
 
 const SPEAKS_TLS: &str = "; it hung up at the first word: if it speaks TLS on this port, use rediss://";
 
-/// Of a command that was refused. Empty: nothing in particular.
+/// For a refused command. Empty: no remedy is known.
 pub(crate) fn way_out(error: &RedisError) -> &'static str {
     let said = error.to_string();
     let found = WAYS_OUT.iter().find(|pair| pair.0.iter().any(|part| said.contains(part)));

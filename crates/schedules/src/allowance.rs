@@ -1,18 +1,19 @@
-//! How much of the planner's time the schedules of one namespace may take. Payloads and calendars have budgets of their own; this
-//! bounds what many of them, or one at each look, cost together, so that the planner comes to everybody's schedules. Kept by each
-//! engine for itself. Must not decide what becomes of a run: what is put off is planned a little later.
+//! How much of the planner's time the schedules of one namespace may take. Payloads and calendars have
+//! budgets of their own; this bounds their sum, over many schedules or many looks, so that the planner serves
+//! all namespaces. Each engine keeps its own. Must not decide the outcome of a run: a postponed one is
+//! planned a little later.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{name::Name, time::Millis};
 
-/// Steps of expressions that a namespace may take in a millisecond: a third of a thread, at most.
+/// Expression steps that a namespace may take per millisecond: at most a third of a thread.
 const STEPS_PER_MS: u64 = 1_000;
-/// What it may take at once.
+/// The burst of steps.
 const AT_ONCE: u64 = 100_000_000;
-/// A step of the calendar takes as long as so many of an expression.
+/// A calendar step takes as long as this many expression steps.
 const OF_CALENDAR: u64 = 100;
-/// Nothing is put off for less.
+/// The shortest postponement.
 const SHORTEST_MS: i64 = 1_000;
 
 #[derive(Debug, Default)]
@@ -31,13 +32,13 @@ impl Taken {
     }
 }
 
-/// What a look has cost.
+/// The cost of one look.
 pub(crate) fn cost(of_expressions: u64, of_calendar: u32) -> u64 {
     of_expressions.saturating_add(u64::from(of_calendar).saturating_mul(OF_CALENDAR))
 }
 
 impl Allowances {
-    /// For how long the schedules of a namespace are put off. None: they are planned now.
+    /// How long the schedules of a namespace are postponed. None: they are planned now.
     pub(crate) fn wait_ms(&self, namespace: &Name, now: Millis) -> Option<i64> {
         let taken = self.0.lock().get(namespace).map_or(0, |taken| taken.left_at(now));
         let over = taken.checked_sub(AT_ONCE)?;

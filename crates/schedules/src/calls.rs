@@ -1,4 +1,5 @@
-//! What users ask of schedules: to store, change, pause, resume and forget them, and which runs come next.
+//! Users' requests about schedules: to store, change, pause, resume and delete them, and to show their next
+//! runs.
 
 use crate::{
     Error, Planner, evaluate, expressions,
@@ -24,13 +25,13 @@ pub(crate) const TRIES: usize = 16;
 /// Steps of the calendar for one request.
 const STEPS: u32 = 500_000;
 
-/// Longest payload of a schedule: each look at it reads it, and each run copies it.
+/// The longest payload of a schedule: each look at it reads it, and each run copies it.
 const PAYLOAD_MAX_BYTES: usize = 64 << 10;
 
-/// A schedule after a change, and what became of the runs that had been made ahead.
+/// A schedule after a change, and what happened to runs that had been made ahead.
 #[derive(Clone, Debug)]
 pub struct TakenBack {
-    /// What stood when it was changed. None: it is new.
+    /// The schedule before the change. None: it is new.
     pub before: Option<StoredSchedule>,
     pub schedule: StoredSchedule,
     /// They will not fire.
@@ -39,7 +40,7 @@ pub struct TakenBack {
     pub fired: usize,
 }
 
-/// A run that is to come.
+/// A future run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upcoming {
     /// The instant of the schedule.
@@ -56,8 +57,8 @@ impl Planner {
         if self.eyes.see(&stored) { Ok(stored) } else { Err(Error::NotFound) }
     }
 
-    /// The same planner for somebody who does not see all: what is at the moment of a change decides, and whoever may not
-    /// see that is told [`Error::NotFound`]. Lists and `put` are not narrowed.
+    /// The same planner for a caller with limited access. The state at the moment of a change decides: a
+    /// caller that may not see it gets [`Error::NotFound`]. Lists and `put` are not restricted.
     #[must_use]
     pub fn seen_by(&self, sees: impl Fn(&StoredSchedule) -> bool + Send + Sync + 'static) -> Self {
         Self { inner: Arc::clone(&self.inner), eyes: Eyes::new(sees) }
@@ -76,7 +77,7 @@ impl Planner {
         Ok(self.inner.store.schedules(namespace, after, limit).await?)
     }
 
-    /// Checks a document as a store of it would, and says which runs come next.
+    /// Checks a document as storing it would, and returns its next runs.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -102,19 +103,19 @@ impl Planner {
         evaluate::for_request(self.inner.options.pool, &namespace, work).await?
     }
 
-    /// The runs that come next. None, while it is paused or disabled, or has had all its runs.
+    /// The next runs. Empty while it is paused or disabled, or has had all its runs.
     ///
     /// # Errors
-    /// [`Error::Invalid`], where the document cannot be read.
+    /// [`Error::Invalid`], if the document cannot be read.
     pub async fn next(&self, stored: &StoredSchedule, count: usize) -> Result<Vec<Upcoming>, Error> {
         let mut all = self.next_of_each(vec![stored.clone()], count).await?;
         all.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// The same of several, in order. What one of them costs is taken from the others: of the last ones there may be none.
+    /// The same for several, in order. They share one cost limit, so the last ones may have no result.
     ///
     /// # Errors
-    /// Where nothing can be computed.
+    /// If nothing can be computed.
     pub async fn next_of_each(
         &self,
         all: Vec<StoredSchedule>,
@@ -133,7 +134,7 @@ impl Planner {
         evaluate::for_request(self.inner.options.pool, &namespace, work).await
     }
 
-    /// Stores a document, in the place of what stands. A pause stays. `fits` is given the revision that stands, 0 if
+    /// Stores a document, replacing an existing one. A pause remains. `fits` gets the current revision, 0 if
     /// there is none.
     ///
     /// # Errors
@@ -156,12 +157,12 @@ impl Planner {
         Ok(taken)
     }
 
-    /// For whatever changes a schedule that is there.
+    /// For changes of an existing schedule.
     fn existing<'s>(&self, current: Option<&'s StoredSchedule>) -> Result<&'s StoredSchedule, Error> {
         current.filter(|schedule| self.eyes.see(schedule)).ok_or(Error::NotFound)
     }
 
-    /// Changes what stands.
+    /// Changes an existing schedule.
     ///
     /// # Errors
     /// As [`Planner::put`]; [`Error::NotFound`].
@@ -182,7 +183,7 @@ impl Planner {
         Ok(taken)
     }
 
-    /// When this returns, nothing of it fires that had not fired.
+    /// After this returns, no further run fires.
     ///
     /// # Errors
     /// As [`Planner::patch`].
@@ -200,7 +201,7 @@ impl Planner {
         let pause = SchedulePause { at, by: by.to_owned(), reason, until };
         let change = move |current: Option<&StoredSchedule>| {
             let current = self.existing(current)?;
-            // Who paused first, and why, stays.
+            // The author and reason of the first pause remain.
             let stood =
                 current.schedule.pause.clone().filter(|_| current.schedule.is_paused(at) && until.is_none());
             Ok(Schedule { pause: Some(stood.unwrap_or_else(|| pause.clone())), ..current.schedule.clone() })
@@ -208,7 +209,7 @@ impl Planner {
         self.change(key, by, |_| true, change, Checks::None).await
     }
 
-    /// It continues; what it has missed is treated as it says.
+    /// The schedule continues; missed runs are treated by its policy.
     ///
     /// # Errors
     /// As [`Planner::patch`].
@@ -222,7 +223,7 @@ impl Planner {
         Ok(taken)
     }
 
-    /// Forgets a schedule, when what was made ahead is revoked.
+    /// Deletes a schedule, once its runs that were made ahead are revoked.
     ///
     /// # Errors
     /// As [`Planner::patch`].
@@ -249,7 +250,7 @@ impl Planner {
             if self.remove(&taken.schedule).await? {
                 break;
             }
-            // Another has stored it meanwhile: it stood before this call came to its end.
+            // Another caller has stored it meanwhile: it existed before this call ended.
         }
         let taken = before.ok_or(Error::Contended)?;
         self.release(&taken.schedule).await?;
@@ -267,7 +268,8 @@ impl Planner {
             if current.revision != disabled.revision {
                 return Ok(false);
             }
-            // What was made ahead is revoked before it is forgotten, whoever has disabled it.
+            // Runs that were made ahead are revoked before the schedule is deleted, whichever caller disabled
+            // it.
             if current.progress.takes_back {
                 self.finish(&current).await?;
                 continue;
@@ -280,8 +282,8 @@ impl Planner {
         Err(Error::Contended)
     }
 
-    /// One `now`, before the commit, by which it is decided what has fired and what is revoked. What changes nothing is not
-    /// stored, and takes nothing back.
+    /// One `now`, before the commit, decides which runs have fired and which are revoked. A document without
+    /// a change is not stored, and revokes nothing.
     async fn change(
         &self,
         key: &ScheduleKey,
@@ -329,14 +331,14 @@ impl Planner {
         Err(Error::Contended)
     }
 
-    /// What the change before it revokes is revoked when this returns.
+    /// Completes the revocation of an earlier change before this returns.
     async fn unchanged(&self, current: StoredSchedule) -> Result<TakenBack, Error> {
         let (schedule, taken) = self.finish(&current).await?;
         let RevokedSchedule { cancelled, fired } = taken;
         Ok(TakenBack { before: Some(current), schedule, cancelled, fired })
     }
 
-    /// After a change was committed: what was made before it is revoked. Answers how it stands then.
+    /// After the commit of a change: revokes the runs made before it. Returns the resulting schedule.
     async fn finish(&self, saved: &StoredSchedule) -> Result<(StoredSchedule, RevokedSchedule), Error> {
         let (mut current, mut all) = (saved.clone(), RevokedSchedule::default());
         for _ in 0..TRIES {
@@ -351,8 +353,8 @@ impl Planner {
                 fired: all.fired.max(taken.fired),
             };
             let found = self.inner.store.schedule(&saved.key).await.map_err(BackendError::after_a_change)?;
-            // Where a planner was faster, it has done the same, and counts are in the history. Where a run was asked for
-            // meanwhile, it is revoked once more.
+            // If a planner was faster, it has done the same, and the counts are in the history. If a manual
+            // run was requested meanwhile, runs are revoked once more.
             match found.filter(|schedule| schedule.revision == saved.revision) {
                 Some(found) => current = found,
                 None => break,
@@ -362,7 +364,8 @@ impl Planner {
     }
 }
 
-/// Whether a changed document has to keep the rules. One that stood, and is only paused or disabled, may keep none any more.
+/// Whether a changed document is checked. An existing one that is only paused or disabled may violate newer
+/// rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checks {
     All,
@@ -393,7 +396,7 @@ fn checked(schedule: &Schedule, now: Millis, budget: &mut Budget) -> Result<Timi
 fn progress_after(current: Option<&StoredSchedule>, schedule: &Schedule, now: Millis) -> Progress {
     let Some(current) = current else { return Progress::beginning(now) };
     let mut progress = current.progress.clone();
-    // A disabled one has missed nothing.
+    // A disabled schedule has missed nothing.
     let was_at_work = current.schedule.enabled && schedule.enabled;
     progress.begin_taking_back(now, current.schedule.jitter_ms, was_at_work);
     if !schedule.enabled || schedule.is_paused(now) {

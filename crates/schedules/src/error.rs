@@ -7,7 +7,7 @@ use punctual_domain::schedule::Invalid;
 pub enum Error {
     #[error("there is no such schedule")]
     NotFound,
-    /// Not as the caller expected: this revision stands; 0: there is none.
+    /// Not as the caller expected: the current revision is this; 0: the schedule does not exist.
     #[error("the schedule is at revision {0}")]
     Otherwise(i64),
     #[error(transparent)]

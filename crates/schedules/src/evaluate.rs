@@ -11,7 +11,7 @@ const DOING: &str = "compute the instants of schedules";
 /// As a tenant of the pool: whose schedules are planned is bounded by `allowance`.
 const PLANNER: &str = "(planner)";
 
-/// For the planner. What is not computed now is computed at its next look.
+/// For the planner. Work that is not computed now is computed at its next look.
 pub(crate) async fn for_planner<T: Send + 'static>(
     pool: &Pool,
     work: impl FnOnce() -> T + Send + 'static,
@@ -20,13 +20,13 @@ pub(crate) async fn for_planner<T: Send + 'static>(
     computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
 }
 
-/// One piece of work among others, on a thread of the pool. None: it has panicked (that is counted and logged as every panic is), and
-/// the others continue.
+/// One of several pieces of work, on a thread of the pool. None: it panicked (which is counted and logged
+/// like every panic), and the others continue.
 pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// For a request of a namespace. The work has a budget of its own, which ends with its turn: when the caller is gone, or by the
+/// For a request of a namespace. The work's own budget ends with its turn: when the caller is gone, or at the
 /// pool's deadline.
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,

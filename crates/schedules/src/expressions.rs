@@ -1,5 +1,5 @@
-//! What the payload of a schedule may name: payloads that differ from run to run. Reads and evaluates what users wrote: on a thread of
-//! the pool, and on none that serves requests or tasks.
+//! Expressions in a schedule's payload, whose values differ between runs. Reads and evaluates user input:
+//! only on threads of the pool, never on those that serve requests or tasks.
 
 use crate::Error;
 use punctual_domain::{schedule::Invalid, time::Millis};
@@ -25,7 +25,7 @@ pub(crate) const fn cost(budget: &Budget) -> u64 {
     budget.spent_steps() + budget.spent_bytes() / 8
 }
 
-/// The payload with every expression replaced; one without any comes back letter for letter.
+/// The payload with every expression replaced; a payload without any is returned verbatim.
 pub(crate) fn fill(text: &str, variables: &Variables<'_>, budget: &mut Budget) -> Result<String, Problem> {
     let Some(template) = Template::parse(text)? else { return Ok(text.to_owned()) };
     let at = jiff::Timestamp::from_millisecond(variables.scheduled_at.0);

@@ -1,5 +1,6 @@
-//! Makes the runs of schedules ahead of their time, as ordinary tasks whose id and version come from schedule and instant,
-//! so that whoever makes one makes the same. The path of a task knows nothing of schedules; here nothing fires.
+//! Makes the runs of schedules ahead of time, as ordinary tasks whose id and version are derived from
+//! schedule and instant, so that every engine makes the same task. The path of a task does not know
+//! schedules; nothing fires here.
 //!
 //! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Schedules".
 

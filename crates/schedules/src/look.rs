@@ -1,4 +1,4 @@
-//! What has become of the run before: its line of history says whether it has a task, and which.
+//! The state of the previous run: its history line says whether it has a task, and which.
 
 use crate::{
     make::{self, Made, Purpose},
@@ -17,11 +17,12 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// What may stand under one instant.
+/// The most lines of one instant.
 const LINES_MAX: usize = 64;
 
-/// Whether the runs are over that have to be, in order. The history says where their tasks are: that is asked once, and the tasks
-/// of all of them are read together. One whose database is unavailable says nothing of the others.
+/// Whether the last runs have ended, as far as that matters, in order. The history is asked once for the
+/// places of their tasks, and all tasks are read together. An unavailable database does not affect tasks in
+/// the others.
 pub(crate) async fn last_are_over(
     inner: &PlannerState,
     all: &[StoredSchedule],
@@ -48,7 +49,7 @@ pub(crate) async fn last_are_over(
     answers.into_iter().map(|result| result.unwrap_or(Ok(true))).collect()
 }
 
-/// None: its last run has to be looked at.
+/// None: the last run must be read.
 fn without_a_look(stored: &StoredSchedule, now: Millis) -> Option<bool> {
     match stored.progress.last.filter(|_| stored.schedule.overlap != Overlap::Allow) {
         None => Some(true),
@@ -60,7 +61,7 @@ fn without_a_look(stored: &StoredSchedule, now: Millis) -> Option<bool> {
 enum TaskLookup {
     Task(Box<Task>),
     Gone,
-    /// Its task is to be made.
+    /// Its task must still be made.
     Owed,
 }
 
@@ -100,7 +101,7 @@ async fn tasks(
     lines.iter().map(found).collect()
 }
 
-/// Asks the run before to end. Where that fails it continues beside the new one: that one is there already.
+/// Asks the previous run to end. If that fails, it continues beside the new one, which already exists.
 pub(crate) async fn stop(inner: &PlannerState, stored: &Arc<StoredSchedule>, last: LastRun) {
     let stopped = match place(inner, stored, last).await {
         Ok(Some(place)) => inner.engine.cancel(place, true, make::STOPPED_BY).await.map(drop),

@@ -1,6 +1,6 @@
-//! Makes the tasks of runs that stand in the history as created. An id and a version come from the schedule and the instant,
-//! and what is stored under them stays: made twice, it is one task, however late the second comes. What is stored under an id and was
-//! not made by the run is passed by: the run gets the next id, and its line says so.
+//! Makes the tasks of created runs in the history. An id and a version are derived from the schedule and the
+//! instant, and an existing task is kept: made twice, it is one task, however late the second insert is. If
+//! the id belongs to a task that is not the run's, the run gets the next id, and its line says so.
 
 use crate::{evaluate, expressions, planner::PlannerState};
 use punctual_contract::{
@@ -24,7 +24,7 @@ use std::{ops::RangeInclusive, sync::Arc};
 
 /// In the histories of tasks.
 pub(crate) const BY: &str = "schedule";
-/// The same, of a task that is made to be cancelled: nothing else ever becomes of it.
+/// The same, for a task that is made to be cancelled: nothing else ever happens to it.
 const TAKING_BACK: &str = "schedule (taking back)";
 /// The same, of a run that is stopped for the next one (`cancel_other`). Not revoked: it is not made again.
 pub(crate) const STOPPED_BY: &str = "schedule (cancel_other)";
@@ -32,7 +32,7 @@ pub(crate) const STOPPED_BY: &str = "schedule (cancel_other)";
 const LABEL: &str = "schedule";
 /// The same: the instant, epoch milliseconds.
 const LABEL_AT: &str = "scheduled_at_ms";
-/// Ids that are tried where others have taken one.
+/// The number of ids that are tried if other tasks have them.
 const SALTS: RangeInclusive<u8> = 0..=7;
 /// Tasks of one insert.
 const BATCH: usize = 1_000;
@@ -42,12 +42,12 @@ const FAR_AWAY_MS: i64 = 3_600_000;
 /// A run with the schedule that it is of, as it is stored now.
 pub(crate) type OwnedRun = (Arc<StoredSchedule>, NewRun);
 
-/// What a task is made for.
+/// The purpose of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To fire.
     Run,
-    /// To stand there cancelled: who makes the same run later finds it so.
+    /// To exist as cancelled: an engine that makes the same run later finds it so.
     Revocation,
 }
 
@@ -93,8 +93,9 @@ fn inserted_by(task: &Task) -> Option<&str> {
     task.history.iter().find(|entry| entry.event.is_none()).map(|entry| entry.by.as_str())
 }
 
-/// Somebody has begun to take the run back, and has perhaps died before its line said so: whatever has changed since, it is taken
-/// back. Made in its place, the run would be a task that is cancelled, or one without a payload that fires an hour late.
+/// An engine has begun to revoke the run, and may have died before its line said so: whatever has changed
+/// since, it is revoked. If it were made again, the result would be a cancelled task, or one without a
+/// payload that fires an hour late.
 fn is_taken_back(task: &Task) -> bool {
     let last = task.history.iter().rev().find(|entry| entry.to == State::Cancelled);
     let is_cancelled = task.state == State::Cancelled && last.is_some_and(|entry| entry.by == BY);
@@ -125,23 +126,24 @@ fn task(engine: &Engine, (stored, run): &OwnedRun, purpose: Purpose) -> Result<N
     Ok(task)
 }
 
-/// What became of the wish to make a run's task.
+/// The result of making a run's task.
 #[derive(Debug)]
 pub(crate) enum Made {
     Task {
         task: Box<Task>,
-        /// Tasks of others that stood under its ids.
+        /// Tasks of others that had its ids.
         conflicts: u8,
     },
     /// The same instant was made again since.
     Superseded,
-    /// It was revoked before. Its line says so when the taking back ends, or else by [`crate::recover`].
+    /// It was revoked before. Its line says so when the revocation ends, or else by [`crate::recover`].
     TakenBack(Box<Task>),
     /// It is tried again.
     NotNow,
 }
 
-/// Makes them, and says so in the history. How many. What fails is left for [`crate::recover`].
+/// Makes the tasks, and records them in the history. Returns how many. Failures are left to
+/// [`crate::recover`].
 pub(crate) async fn make(inner: &PlannerState, runs: Vec<OwnedRun>) -> Result<usize, BackendError> {
     let mut made = 0;
     for some in runs.chunks(BATCH) {
@@ -151,7 +153,7 @@ pub(crate) async fn make(inner: &PlannerState, runs: Vec<OwnedRun>) -> Result<us
     Ok(made)
 }
 
-/// Says in the history what came of runs. How many have a task.
+/// Records the results of runs in the history. Returns how many have a task.
 pub(crate) async fn record_made(
     inner: &PlannerState,
     runs: &[OwnedRun],
@@ -187,7 +189,7 @@ fn noted(run: &NewRun, conflicts: u8) -> String {
     }
 }
 
-/// What becomes of each, in order.
+/// The result for each, in order.
 pub(crate) async fn make_some(
     inner: &PlannerState,
     runs: &[OwnedRun],
@@ -252,7 +254,7 @@ pub(crate) async fn make_some(
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Made::NotNow)).collect())
 }
 
-/// None: its id is another's, and the next is tried.
+/// None: another task has its id, and the next is tried.
 fn answer_of(
     inserted: Result<Inserted, BackendError>,
     stored: &StoredSchedule,

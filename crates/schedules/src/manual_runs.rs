@@ -1,5 +1,5 @@
-//! Runs that a caller asks for: one now, or all of a range that has gone by; and the history of runs. They run beside the
-//! schedule's own, whatever its policies say.
+//! Runs that a caller requests: one now, or all of a past range; and the history of runs. They run beside the
+//! schedule's own runs, whatever its policies are.
 
 use crate::{
     Error, Planner,
@@ -30,7 +30,7 @@ const STEPS: u32 = 2_000_000;
 /// Runs of one transaction.
 const BATCH: usize = 500;
 
-/// What a backfill has made.
+/// The result of a backfill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backfilled {
     /// Instants of the range.
@@ -53,8 +53,8 @@ impl Planner {
         self.whole(&stored, &run).await
     }
 
-    /// Makes the runs of a range again, its begin inclusive and its end exclusive, `rate` of them a second. Asked for again
-    /// while the schedule has not changed, it makes none twice.
+    /// Makes the runs of a range again, begin inclusive and end exclusive, `rate` of them a second. Repeated
+    /// while the schedule is unchanged, it makes no run twice.
     ///
     /// # Errors
     /// As [`Planner::run_now`]; [`Error::Invalid`] where the range has too many instants.
@@ -200,7 +200,8 @@ fn changed(error: BackendError) -> BackendError {
     error.after_a_change()
 }
 
-/// Some runs of the range are made: whatever keeps the rest from being made, nobody is told that nothing was done.
+/// Some runs of the range are made: whatever prevents the rest, the error must not claim that nothing was
+/// done.
 fn after_some(error: Error) -> Error {
     match error {
         Error::Engine(punctual_engine::Error::Backend(error)) => changed(error).into(),

@@ -1,5 +1,5 @@
-//! Makes runs with their schedules marked while payloads are filled in, so that no engine dies of one a third time; and what
-//! users see and do of what is set aside.
+//! Makes runs while their schedules are marked as being evaluated, so that no third engine dies of one; and
+//! the calls for schedules that are set aside.
 
 use crate::{
     Error, Planner,
@@ -21,7 +21,7 @@ pub(crate) fn subject(stored: &StoredSchedule) -> Subject {
     Subject { id: stored.id, namespace, name }
 }
 
-/// What becomes of each, in order. Of what is not evaluated now: [`Made::NotNow`].
+/// The result for each, in order. For runs that are not evaluated now: [`Made::NotNow`].
 pub(crate) async fn make_some(inner: &PlannerState, runs: &[OwnedRun]) -> Result<Vec<Made>, BackendError> {
     let subjects: BTreeMap<i64, Subject> =
         runs.iter().map(|(stored, _)| (stored.id, subject(stored))).collect();
@@ -66,7 +66,7 @@ async fn fill_in(
 }
 
 impl Planner {
-    /// Schedules that are not evaluated any more, because engines have died of it.
+    /// Schedules that are set aside, because engines have died of them.
     ///
     /// # Errors
     /// A failing store.
@@ -74,7 +74,8 @@ impl Planner {
         Ok(self.inner.engine.set_aside(&*self.inner.store, EvaluationKind::Schedule).await?)
     }
 
-    /// An engine that stops leaves no marks: not of workflows and bulk operations either. Nothing is to be evaluated afterwards.
+    /// Removes this engine's marks at its stop, including those of workflows and bulk operations. No
+    /// evaluation may follow.
     ///
     /// # Errors
     /// A failing store.

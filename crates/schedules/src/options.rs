@@ -1,4 +1,4 @@
-//! How the planner works; the defaults are what is documented.
+//! How the planner works; the defaults are the documented ones.
 
 use punctual_expressions::Pool;
 
@@ -7,13 +7,13 @@ use punctual_expressions::Pool;
 pub struct Options {
     /// How long before its instant a run is made.
     pub lead_ms: i64,
-    /// Schedules of one transaction, and runs of one look at what was left behind.
+    /// Schedules of one transaction, and runs of one recovery look.
     pub batch: usize,
-    /// A run whose task was not made for so long is made by whoever finds it.
+    /// A run without a task for this long is made by any engine that finds it.
     pub recover_after_ms: i64,
     /// How long the history of runs is kept.
     pub keep_runs_ms: i64,
-    /// Between two looks for what was left behind.
+    /// Between two recovery looks.
     pub recover_interval_ms: i64,
     /// Where instants and payloads are computed.
     pub pool: &'static Pool,

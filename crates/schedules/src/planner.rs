@@ -1,5 +1,6 @@
-//! The planner: looks which schedules have something to do, asks the domain what that is (in the pool, with a budget), commits the
-//! step together with its runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
+//! The planner: finds schedules with work, asks the domain for their next step (in the pool, with a budget),
+//! commits the step together with its runs, and makes their tasks. `run_once` is bounded, repeatable at any
+//! time, and may run at several engines at once.
 
 use crate::{
     allowance::{self, Allowances},
@@ -37,24 +38,24 @@ use std::{
 
 /// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 1_000;
-/// A schedule whose document cannot be read (a newer program wrote it), or whose namespace is being deleted, is looked at
-/// again then.
+/// Pause before the next look at a schedule with an unreadable document (a newer program wrote it), or in a
+/// namespace that is being deleted.
 const AGAIN_AFTER_MS: i64 = 60_000;
 
-/// One whose last run cannot be looked at, or whose runs cannot be revoked, is tried again then.
+/// Pause before the next look if the last run cannot be read, or runs cannot be revoked.
 const AFTER_FAILURE_MS: i64 = 1_000;
 
-/// Between two looks for what is set aside.
+/// Between two reads of the schedules that are set aside.
 const SET_ASIDE_INTERVAL_MS: i64 = 10_000;
 
-/// Between two looks for marks at what is evaluated no more.
+/// Between two removals of marks of ended subjects.
 const FORGET_MARKS_INTERVAL_MS: i64 = 600_000;
 
-/// Steps of the calendar for one look at one schedule.
+/// Calendar steps for one look at one schedule.
 const LOOK_STEPS: u32 = 250_000;
 
-/// What the payloads of one look at one schedule may cost, in steps of their expressions: those of one run may cost as much. The look
-/// ends behind the run that has used it up, and others have their turn.
+/// The most that the payloads of one look at one schedule may cost, in expression steps: one run's payload
+/// may cost as much. The look ends after the run that exceeds it, and other schedules have their turn.
 const LOOK_COST: u64 = REQUEST_STEPS;
 
 /// However far its next run is: by then an engine may know other rules of its zone.
@@ -98,11 +99,11 @@ pub(crate) struct PlannerState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn ScheduleStore>,
     pub(crate) options: Options,
-    /// When it was last looked for what was left behind.
+    /// When recovery last ran.
     pub(crate) recovered_at: Mutex<Option<Millis>>,
-    /// When it was last looked for what is set aside.
+    /// When the schedules that are set aside were last read.
     set_aside_at: Mutex<Option<Millis>>,
-    /// When marks at what is evaluated no more were last removed.
+    /// When marks of ended subjects were last removed.
     marks_forgotten_at: Mutex<Option<Millis>>,
     allowances: Allowances,
     /// Lines of history that this planner has committed, by outcome.
@@ -120,7 +121,7 @@ struct Decided {
     advance: Advance,
 }
 
-/// What one look has done, and the first thing that failed in it.
+/// The results of one run, and its first failure.
 #[derive(Default)]
 struct Pass {
     made: usize,
@@ -154,11 +155,11 @@ impl Planner {
         }
     }
 
-    /// Makes what has to be made by now. How many runs were made.
+    /// Makes the runs that are due. Returns their number.
     ///
     /// # Errors
-    /// A failing store; what was done stays done, and a schedule that failed by itself (its tasks are in a database that is
-    /// away) has held up no other.
+    /// A failing store; completed work remains. A schedule that failed by itself (its tasks are in an
+    /// unavailable database) has not delayed others.
     pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move {
             let inner = &self.inner;
@@ -188,7 +189,7 @@ impl Planner {
         Outcome::ALL.into_iter().zip(lines).map(|(outcome, count)| (outcome, count.load(Relaxed)))
     }
 
-    /// When there is something to do again, or was: what lies in the past waits for an engine.
+    /// When work is or was due: a past instant waits for an engine.
     ///
     /// # Errors
     /// A failing store.
@@ -323,7 +324,7 @@ impl PlannerState {
         Ok(())
     }
 
-    /// What has panicked, and how many runs of the others were made.
+    /// The schedules that panicked, and how many runs of the others were made.
     async fn decide_and_carry_out(
         &self,
         to_decide: Vec<ToDecide>,
@@ -347,7 +348,7 @@ impl PlannerState {
         (panicked, self.carry_out(decided, now).await)
     }
 
-    /// Each by itself: one that panics is given back, and keeps none of the others from being planned.
+    /// Each separately: one that panics is returned, and does not prevent planning the others.
     async fn decide_each(
         &self,
         to_decide: Vec<ToDecide>,
@@ -362,7 +363,7 @@ impl PlannerState {
             let (name, namespace) = (schedule.key.name.as_str(), &schedule.key.namespace);
             let before = costs.get(namespace).copied().unwrap_or(0);
             if before >= LOOK_COST {
-                // The others of its namespace have taken the time of this look.
+                // The others of its namespace have used the time of this look.
                 return (Ok(later(Arc::clone(&schedule), now, AFTER_FAILURE_MS)), 0);
             }
             let decided = evaluate::one_of_many(|| {
@@ -414,7 +415,7 @@ impl PlannerState {
     }
 }
 
-/// Whether something is to be done again that was last done then. If so, it is done now.
+/// Whether the interval since the last time has passed. If so, this counts as the new last time.
 pub(crate) fn has_passed(last_at: &Mutex<Option<Millis>>, interval_ms: i64, now: Millis) -> bool {
     let mut last_at = last_at.lock();
     let has_passed = last_at.is_none_or(|at| !(0..interval_ms).contains(&now.since(at)));
@@ -432,7 +433,7 @@ fn after(not: &NotEvaluated) -> i64 {
     }
 }
 
-/// The next step of a schedule, and what it and the payloads of its runs cost.
+/// The next step of a schedule, and its cost including the payloads of its runs.
 fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms: i64) -> (Decided, u64) {
     let (id, step_now) = (stored.id, stored.step);
     let timing = match Timing::of(&stored.schedule) {
@@ -464,7 +465,7 @@ fn decide(stored: Arc<StoredSchedule>, now: Millis, last_is_over: bool, lead_ms:
     (Decided { schedule: stored, runs, cancels: step.cancels, advance }, cost)
 }
 
-/// Nothing can be made of it now.
+/// A step that only postpones the schedule.
 fn later(stored: Arc<StoredSchedule>, now: Millis, after_ms: i64) -> Decided {
     let (wake_at, progress) = (Some(now.plus(after_ms)), stored.progress.clone());
     let (id, step) = (stored.id, stored.step);
@@ -472,8 +473,8 @@ fn later(stored: Arc<StoredSchedule>, now: Millis, after_ms: i64) -> Decided {
     Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
 }
 
-/// As it is stored. What a caller has asked for belongs to the document that it was asked of: asked for again after a change, it
-/// is made again.
+/// As stored. A manual run belongs to the document for which it was requested: if it is requested again after
+/// a change, it is made again.
 pub(crate) fn new_run(revision: i64, run: PlannedRun) -> NewRun {
     NewRun {
         kind: run.kind,

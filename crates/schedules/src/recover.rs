@@ -1,6 +1,6 @@
-//! Finds what an engine left behind that died, or could not continue: runs that stand in the history and whose task was not
-//! made. What is late by then is judged as its schedule says of missed runs. And forgets old history. What cannot be made now is
-//! put off, so that it is in nobody's way.
+//! Recovers the work of engines that died or could not continue: created runs in the history whose task was
+//! not made. Late ones are judged by the schedule's policy for missed runs. Also deletes old history. A run
+//! that cannot be made now is postponed, so that it blocks no other.
 
 use crate::{
     make::{self, Made, OwnedRun},
@@ -20,16 +20,16 @@ use std::{collections::HashMap, sync::Arc};
 
 const MISSED: &str = "its task could not be made in time";
 const AT_REST: &str = "the schedule was paused or disabled before its task could be made";
-/// Whoever has taken it back has died before its line said why.
+/// The revoking engine has died before the line gave the reason.
 const TAKEN_BACK: &str = "it was revoked before its task was created";
-/// Lines after a late run that are looked at for a later one.
+/// How many lines after a late run are searched for a later one.
 const LATER_MAX: usize = 100;
 
 const FORGET_BATCH: usize = 1_000;
 /// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 50;
 
-/// A run that gets no task that fires, and what became of it.
+/// A run without a task that fires, and its outcome.
 type Withdrawn = (Arc<StoredSchedule>, Run, Outcome);
 
 /// How many were made.
@@ -48,7 +48,7 @@ async fn make_left(inner: &PlannerState, now: Millis) -> Result<usize, BackendEr
     for _ in 0..BATCHES_MAX {
         let found = inner.store.unsettled_runs(None, before, batch).await?;
         let is_last = found.len() < batch;
-        // What is to be revoked is made by whoever takes it back, so that nobody makes it later.
+        // Revoked runs are made by the engine that revokes them, so that no other makes them later.
         let (left, waiting): (Vec<_>, Vec<_>) = found.into_iter().partition(|(stored, _)| {
             !stored.progress.takes_back && inner.engine.closed(&stored.key.namespace).is_none()
         });
@@ -90,7 +90,7 @@ async fn make_left(inner: &PlannerState, now: Millis) -> Result<usize, BackendEr
     failed.map_or(Ok(made), Err)
 }
 
-/// What is to be made, and what is not, with what became of it.
+/// The runs to make, and the others with their outcomes.
 async fn judged(
     inner: &PlannerState,
     found: Vec<(StoredSchedule, Run)>,
@@ -136,8 +136,8 @@ async fn is_missed(
         })
 }
 
-/// Its task is cancelled, so that whoever still wants to make it finds it so, and then the line says what became of it. One that
-/// has fired all the same stays.
+/// Its task is cancelled, so that an engine that still wants to make it finds it so; then the line gives the
+/// outcome. A task that has fired nevertheless stays.
 async fn withdraw(
     inner: &PlannerState,
     stored: &Arc<StoredSchedule>,

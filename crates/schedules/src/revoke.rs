@@ -1,13 +1,14 @@
-//! Takes back what was made ahead of its time and has not fired: after a change, a pause, or before a schedule is forgotten.
+//! Revokes unfired runs that were made ahead: after a change, a pause, or before a schedule is deleted.
 //!
 //! The order of steps, and what a crash after each leaves (docs/consistency-tests.md, "Schedules"):
-//! 1. A change commits the document, a higher revision, and `Progress::changed_at`: one `now`, by which all that follows is
-//!    decided. Nothing is planned until step 5. A crash leaves the rest to the engine that owns the schedule's slot.
-//! 2. Lines whose task was not made are made, an hour away: an engine that still wants to make one finds it there. A crash: said
-//!    again, it finds the same tasks.
-//! 3. What was to fire after `changed_at` is cancelled, together. Each is cancelled or has fired. A crash: a task that was
-//!    cancelled by this name counts as cancelled when it is said again.
-//! 4. What has fired is decided, also after `changed_at`; what was cancelled is to be decided again, also before it.
+//! 1. A change commits the document, a higher revision, and `Progress::changed_at`: one `now`, by which all
+//!    later steps are decided. Nothing is planned until step 5. A crash leaves the rest to the engine that
+//!    owns the schedule's slot.
+//! 2. Lines without a task get one, due in an hour: an engine that still wants to make it finds it. A crash:
+//!    the repetition finds the same tasks.
+//! 3. Runs that were to fire after `changed_at` are cancelled together. Each is cancelled or has fired. A
+//!    crash: a task that was cancelled with this `by` counts as cancelled in the repetition.
+//! 4. Fired runs are decided, even after `changed_at`; cancelled ones must be decided again, even before it.
 //! 5. Lines and progress, one transaction, compared with the step of 1. A crash after it leaves nothing.
 
 use crate::{
@@ -28,19 +29,19 @@ use punctual_domain::{
 use punctual_engine::TakenBack;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Runs of one look, and of one call of the engine.
+/// Runs of one read, and of one call of the engine.
 const BATCH: usize = 1_000;
-/// Lines without a task that are looked at together.
+/// The most lines without a task that are handled together.
 const OWED_MAX: usize = 10_000;
 
-/// What came of it.
+/// The result of a revocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RevokedSchedule {
     pub(crate) cancelled: usize,
     pub(crate) fired: usize,
 }
 
-/// Carries a taking back to its end, whoever began it.
+/// Completes a revocation, whichever engine began it.
 pub(crate) async fn finish(
     inner: &PlannerState,
     stored: &StoredSchedule,
@@ -105,7 +106,8 @@ async fn lines(
     }
 }
 
-/// While a schedule rests, nothing of it is made, however long ago it was due. Without a rest it is made late, by its own document.
+/// While a schedule is paused, none of its owed runs is made, however long ago it was due. Otherwise it is
+/// made late, by its own document.
 async fn withdraw_owed(
     inner: &PlannerState,
     stored: &Arc<StoredSchedule>,

@@ -1,4 +1,4 @@
-//! How long to wait before the next try: exponential, with jitter so that many clients of a server that comes back
+//! How long to wait before the next try: exponential, with jitter, so that the clients of a restarted server
 //! do not return in step. Knows no clock; the caller sleeps.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Where a worker's tasks come from when they do not come over HTTP: the bus that the engine publishes a queue's tasks
-//! to, and the guard that keeps an attempt which was delivered twice from being executed twice. Heartbeats and
-//! outcomes go to the server all the same: the bus decides nothing.
+//! A worker's source of tasks besides HTTP: the bus to which the engine publishes a queue's tasks, and the
+//! guard that prevents a second execution of an attempt that was delivered twice. Heartbeats and outcomes are
+//! still sent to the server: the bus decides nothing.
 //!
 //! ```no_run
 //! use punctual_sdk::{Client, Task, Worker};
@@ -30,7 +30,7 @@ pub use punctual_bus::{Error, Execution, Guard, GuardOptions, RedisBus, RedisBus
 pub use punctual_contract::{Bus, Clock, bus::Delivery, store::Assignment};
 pub use punctual_domain::time::Millis;
 
-/// A bus, and how a worker takes from it.
+/// A bus, and how a worker receives from it.
 #[derive(Clone, Debug)]
 pub struct BusSource {
     pub(crate) bus: Arc<dyn Bus>,
@@ -45,22 +45,24 @@ impl BusSource {
         Self { bus, guard: None, reclaim_after: Duration::from_secs(30), clock: Arc::new(Wall) }
     }
 
-    /// Asks it before each execution. What it cannot answer is not executed now, and comes again.
+    /// Asks it before each execution. A task about which it does not answer is not executed now, and is
+    /// delivered again.
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guard = Some(Arc::new(guard));
         self
     }
 
-    /// How long after its delivery a message that no worker has taken over is given to another one: its worker died in
-    /// that moment. 30 s unless set.
+    /// How long after its delivery a message that no worker has taken over is given to another one: its
+    /// worker has died. 30 s unless set.
     #[must_use]
     pub fn reclaim_after(mut self, after: Duration) -> Self {
         self.reclaim_after = after;
         self
     }
 
-    /// Tells the instants of deliveries; the machine's unless set. It may differ from the server's by some seconds.
+    /// The clock for the instants of deliveries; the machine's unless set. It may differ from the server's by
+    /// some seconds.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;

@@ -1,5 +1,5 @@
-//! The client: sends a call, reads the answer, tries again where that is safe. A call that may have happened is sent
-//! again only when the server can tell that it is the same one.
+//! The client: sends a call, reads the answer, and retries where that is safe. A call that may have happened
+//! is sent again only if the server can recognize it.
 
 mod access;
 mod bulk;
@@ -49,12 +49,12 @@ struct ClientState {
     tries: u32,
 }
 
-/// Whether a call may be sent again when it is not known what became of it.
+/// Whether a call with an unknown result may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeat {
-    /// The server can tell, or the call changes nothing.
+    /// The server recognizes it, or the call changes nothing.
     Safe,
-    /// Only after an answer that says that nothing was done.
+    /// Only after an answer that nothing was done.
     IfNotDone,
     /// Never: the caller has a patience of its own.
     Never,
@@ -143,7 +143,7 @@ fn may_repeat(error: &Error, repeat: Repeat) -> bool {
     }
 }
 
-/// The error of an answer that is not 2xx, and when to come back.
+/// The error of an answer that is not 2xx, and when to try again.
 fn refused(reply: &Reply) -> (Error, Option<Duration>) {
     let mut problem = serde_json::from_slice(&reply.body).unwrap_or_else(|_| foreign(reply));
     problem.status = reply.status;
@@ -192,7 +192,7 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Begins with nothing of the environment: for who keeps several servers apart.
+    /// Ignores the environment: for programs that use several servers.
     #[must_use]
     pub fn without_environment() -> Self {
         Self {
@@ -207,8 +207,9 @@ impl ClientBuilder {
         }
     }
 
-    /// Address of the server, `http://host:port` or `https://host:port`; of several engines of one cluster, with commas between.
-    /// A call goes to the one that answered last, and to the next when that cannot be reached.
+    /// Address of the server, `http://host:port` or `https://host:port`; for several engines of one cluster,
+    /// separated by commas. A call is sent to the one that answered last, and to the next if that is
+    /// unreachable.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
@@ -229,7 +230,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Files of the certificate and its key that are shown to a server that asks for one, as PEM.
+    /// PEM files of the client certificate and its key, for servers that require one.
     #[must_use]
     pub fn client_certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         (self.tls.cert, self.tls.key) = (Some(cert.into()), Some(key.into()));
@@ -250,7 +251,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an answer may take, beyond the time that a long poll asks for; 10 s unless set.
+    /// How long an answer may take, beyond the time of a long poll; 10 s unless set.
     #[must_use]
     pub fn request_timeout(mut self, request_timeout: Duration) -> Self {
         self.request_timeout = request_timeout;

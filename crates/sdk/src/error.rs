@@ -1,5 +1,5 @@
-//! What can go wrong between a client and the server. The variants answer the one question that matters after an
-//! error: may it have happened all the same?
+//! Errors between a client and the server. The variants answer the one important question after an error: may
+//! it have happened nevertheless?
 
 use std::error::Error as StdError;
 
@@ -8,7 +8,7 @@ use punctual_protocol::{BatchItem, Code, Invalid, Problem};
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server, or a check before sending, said no. It did not happen.
+    /// The server, or a check before sending, refused it. It did not happen.
     #[error("refused: {0}")]
     Refused(Box<Problem>),
     /// The request never reached the server. It did not happen.
@@ -17,7 +17,7 @@ pub enum Error {
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The request was sent, and no answer came that says what became of it. It may have happened.
+    /// The request was sent, and no answer tells its result. It may have happened.
     #[error("it is not known whether the server has done it")]
     Indeterminate {
         #[source]
@@ -26,7 +26,7 @@ pub enum Error {
     /// The client or worker is set up in a way that cannot work.
     #[error("{what}")]
     Configuration {
-        /// Which setting, and what is wrong with it.
+        /// The setting, and its fault.
         what: String,
     },
 }
@@ -37,7 +37,7 @@ impl Error {
         matches!(self, Self::Indeterminate { .. })
     }
 
-    /// The server's own words, if it said something.
+    /// The server's problem document, if it sent one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Refused(problem) => Some(problem),
@@ -75,7 +75,7 @@ impl Error {
     }
 }
 
-/// Refusals that are about the moment and not about the request.
+/// Refusals that are temporary and not caused by the request.
 fn passing(problem: &Problem) -> bool {
     matches!(problem.status, 408 | 429)
         || problem.is(Code::Stopping)
@@ -93,7 +93,8 @@ impl From<Invalid> for Error {
 #[derive(Debug, thiserror::Error)]
 #[error("a batch stopped after {} tasks", done.len())]
 pub struct BatchError {
-    /// What became of the first tasks, in order. Of those that follow it is not known, or they were not sent.
+    /// The results of the first tasks, in order. Those of the following ones are unknown, or they were not
+    /// sent.
     pub done: Vec<BatchItem>,
     /// Why the next part has no result.
     #[source]

@@ -1,5 +1,5 @@
-//! Handlers by kind, and how what they return becomes an outcome. Knows nothing of leases or servers, so that a
-//! worker and an engine under a test's clock run the same handlers the same way.
+//! Handlers by kind, and how their results become outcomes. Does not know leases or servers, so that a worker
+//! and an engine with a test clock run the same handlers the same way.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -26,7 +26,7 @@ pub enum HandlerError {
     Failed { message: String },
     /// Tried in vain; again after this long.
     Retry { after: Duration, message: String },
-    /// Will never work; dead at once, whatever attempts are left.
+    /// Will never succeed; dead immediately, whatever attempts are left.
     Reject { message: String },
     /// Not now; again after this long, and this attempt does not count.
     Snooze { after: Duration },
@@ -79,11 +79,11 @@ pub struct Handlers {
     layers: Vec<Layer>,
 }
 
-/// What is left of a task's way to its handler: the middleware that was added later, and the handler itself.
+/// The rest of a task's path to its handler: the middleware that was added later, and the handler itself.
 #[derive(Clone)]
 pub struct Next {
     handler: Handler,
-    /// The innermost first, so that the next one is taken off the end.
+    /// The innermost first, so that the next one is popped from the end.
     layers: Vec<Layer>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for Next {
 }
 
 impl Next {
-    /// Goes on, and answers the task's result: none for `()`.
+    /// Continues, and returns the task's result: none for `()`.
     pub async fn run(mut self, task: Task) -> Result<Option<Json>, HandlerError> {
         match self.layers.pop() {
             Some(layer) => layer(task, self).await,
@@ -136,8 +136,8 @@ impl Handlers {
         self
     }
 
-    /// Runs around every handler: what it does before and after `next.run(task)` is done for each attempt, and what it returns
-    /// instead counts instead. The first that is added is the outermost.
+    /// Runs around every handler: the code before and after `next.run(task)` runs for each attempt, and its
+    /// return value replaces the handler's. The first one added is the outermost.
     pub fn around<F, Fut>(&mut self, middleware: F) -> &mut Self
     where
         F: Fn(Task, Next) -> Fut + Send + Sync + 'static,
@@ -210,7 +210,7 @@ fn tell(outcome: &mut Outcome, error: HandlerError) {
     }
 }
 
-/// Ends in vain, with a message of a length that the server takes.
+/// A failed outcome, with a message of a length that the server accepts.
 pub(crate) fn say(outcome: &mut Outcome, kind: OutcomeKind, message: &str) {
     outcome.outcome = kind;
     outcome.status_code = Some(1);

@@ -1,5 +1,5 @@
-//! Typed jobs: queue, kind and payload stand in one place, for those who insert and those who run. Nothing of it is on the
-//! wire; a job is an ordinary task.
+//! Typed jobs: queue, kind and payload are defined in one place, for inserting and running code. None of it
+//! is on the wire; a job is an ordinary task.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -20,7 +20,7 @@ use crate::new_task::NewTask;
 ///     const QUEUE: &'static str = "mail";
 ///     const KIND: &'static str = "welcome";
 ///
-///     // What all of its tasks have in common.
+/// Common settings of all its tasks.
 ///     fn prepare(&self, task: NewTask) -> NewTask {
 ///         task.max_attempts(3)
 ///     }
@@ -32,7 +32,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// Their kind.
     const KIND: &'static str;
 
-    /// Sets what all of its tasks have in common: attempts, timeout, a key made of the payload.
+    /// Sets the common settings of all its tasks: attempts, timeout, a key derived from the payload.
     #[must_use]
     fn prepare(&self, task: NewTask) -> NewTask {
         task

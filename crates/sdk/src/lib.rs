@@ -30,12 +30,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What has no type of its own is put together by [`NewTask`] and run by [`Worker::handle`]. Several engines of one cluster stand in
-//! `PUNCTUAL_URL` with commas between; when one is unavailable, the next is asked.
+//! Tasks without a type are built with [`NewTask`] and run by [`Worker::handle`]. `PUNCTUAL_URL` may name
+//! several engines of one cluster, separated by commas; when one is unavailable, the next is used.
 //!
-//! `https://` is spoken with rustls; `PUNCTUAL_CA_FILE` names an authority that the system does not know, and
-//! `PUNCTUAL_CLIENT_CERT` with `PUNCTUAL_CLIENT_KEY` what is shown to a server that wants a client certificate.
-//! That nothing runs early is the server's duty; the worker runs what it is handed at once.
+//! `https://` uses rustls; `PUNCTUAL_CA_FILE` names an authority that the system does not know, and
+//! `PUNCTUAL_CLIENT_CERT` with `PUNCTUAL_CLIENT_KEY` the certificate for a server that requires one. The
+//! server ensures that nothing runs early; the worker runs its tasks immediately.
 
 // Calling the server.
 mod backoff;

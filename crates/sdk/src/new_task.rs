@@ -1,4 +1,4 @@
-//! A task to insert, put together step by step, with the types of Rust for times. Holds no rule: what is refused is refused
+//! A task to insert, built step by step, with Rust's types for times. Contains no rule: faults are reported
 //! when it is sent.
 
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use punctual_protocol::{InsertTask, Json, OnConflict, Retry};
 use serde::Serialize;
 
-/// A task to insert; wherever an `InsertTask` is asked for, `&` of this one will do.
+/// A task to insert; wherever an `InsertTask` is required, `&` of this one works.
 ///
 /// ```
 /// use punctual_sdk::{NewTask, retry};
@@ -40,7 +40,7 @@ impl NewTask {
         self
     }
 
-    /// What the handler gets.
+    /// The handler's payload.
     pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Result<Self, serde_json::Error> {
         self.0.payload = Some(Json::of(payload)?);
         Ok(self)
@@ -67,7 +67,7 @@ impl NewTask {
         self
     }
 
-    /// What becomes of a task that is stored under the same identity.
+    /// What happens to an existing task with the same identity.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.0.on_conflict = Some(on_conflict);
@@ -88,7 +88,7 @@ impl NewTask {
         self
     }
 
-    /// So long from when the server takes it; never earlier, so a part of a millisecond counts as a whole one.
+    /// This long after the server accepts it; rounded up to a millisecond, so never earlier.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         (self.0.delay_ms, self.0.execute_at_ms, self.0.execute_at) = (Some(ms_up(delay)), None, None);
@@ -152,8 +152,8 @@ impl NewTask {
         self
     }
 
-    /// W3C trace context of the caller that inserts it: what becomes of the task is told below this span. One that is not well-formed
-    /// is dropped by the server.
+    /// W3C trace context of the inserting caller: the task's spans are below this one. The server drops an
+    /// ill-formed one.
     #[must_use]
     pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
         self.0.traceparent = Some(traceparent.into());

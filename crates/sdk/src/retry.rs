@@ -7,7 +7,7 @@ use punctual_protocol::limits::{RETRY_FACTOR_DEFAULT, RETRY_JITTER_DEFAULT, RETR
 
 use crate::new_task::ms_up;
 
-/// At once.
+/// Immediately.
 pub fn immediate() -> Retry {
     Retry::Immediate {}
 }
@@ -17,8 +17,8 @@ pub fn fixed(delay: Duration) -> Retry {
     Retry::Fixed { delay_ms: ms_up(delay) }
 }
 
-/// Twice as long each time, up to ten minutes (or `delay`, if that is longer), by a fifth at random: what the server takes
-/// where nothing is said.
+/// Twice as long each time, up to ten minutes (or `delay`, if that is longer), varied by a fifth at random:
+/// the server's default.
 pub fn exponential(delay: Duration) -> Retry {
     let delay_ms = ms_up(delay);
     Retry::Exponential {

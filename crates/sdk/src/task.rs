@@ -1,5 +1,5 @@
-//! A task in the hands of a handler, and the other end of it, by which the executor that runs the handler tells it to stop and
-//! learns how far it is.
+//! A task as its handler has it, and its other end, by which the executor asks the handler to stop and reads
+//! its progress.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -90,19 +90,19 @@ impl Task {
         }
     }
 
-    /// Says how far the task is; the newest word goes out with the next heartbeat.
+    /// Sets the task's progress; the newest value is sent with the next heartbeat.
     pub fn progress<T: Serialize + ?Sized>(&self, progress: &T) -> Result<(), serde_json::Error> {
         self.control.set_progress(Json::of(progress)?);
         Ok(())
     }
 
-    /// Says something that is kept with the task: what it does, what it met. Goes out with the next heartbeat, or with
-    /// the outcome; of what is said faster than that, the oldest lines go.
+    /// Adds a log line that is stored with the task. Sent with the next heartbeat, or with the outcome; if
+    /// there are too many lines until then, the oldest are dropped.
     pub fn log(&self, level: &str, text: impl Into<String>) {
         self.control.say(level, text.into());
     }
 
-    /// Waits until the task is asked to stop. What the handler returns after that is still its outcome.
+    /// Waits until the task is asked to stop. The handler's later result is still its outcome.
     pub async fn cancelled(&self) {
         self.control.cancel.cancelled().await;
     }
@@ -127,12 +127,12 @@ impl Control {
         self.cancel.cancel();
     }
 
-    /// What the handler last said of its progress, once.
+    /// The handler's latest progress, returned once.
     pub fn take_progress(&self) -> Option<Json> {
         self.lock().take()
     }
 
-    /// What the handler said since it was last asked, the oldest first; each line once.
+    /// The handler's log lines since the last call, the oldest first; each line once.
     pub fn take_log(&self) -> Vec<NewLogLine> {
         self.lines().drain(..).collect()
     }
@@ -148,7 +148,7 @@ impl Control {
         lines.push_back(NewLogLine { at_ms: None, level, text });
     }
 
-    /// Puts back what could not be sent, before what was said since.
+    /// Puts back unsent lines, before newer ones.
     pub(crate) fn restore_log(&self, unsent: Vec<NewLogLine>) {
         let mut lines = self.lines();
         for line in unsent.into_iter().rev() {
@@ -167,7 +167,7 @@ impl Control {
         *self.lock() = Some(progress);
     }
 
-    /// Puts back what could not be sent, unless there is newer.
+    /// Puts back unsent progress, unless there is a newer value.
     pub(crate) fn restore_progress(&self, progress: Option<Json>) {
         let mut newest = self.lock();
         *newest = newest.take().or(progress);

@@ -1,4 +1,5 @@
-//! TLS to a server: whose certificates are trusted, which one is shown, and what its failures mean in plain words.
+//! TLS to a server: the trusted authorities, the client's certificate, and the meaning of failures in plain
+//! words.
 
 use crate::error::Error;
 use reqwest::{Certificate, ClientBuilder, Identity};
@@ -14,7 +15,7 @@ use std::{
 pub(crate) struct Tls {
     /// Authorities of servers; none: those that the system trusts.
     pub(crate) ca: Option<PathBuf>,
-    /// What is shown to a server that asks for it.
+    /// The certificate for a server that requires one.
     pub(crate) cert: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
 }
@@ -33,7 +34,7 @@ impl Tls {
         let http = match &self.ca {
             Some(ca) if is_https => http.tls_certs_only(authorities(ca)?),
             None if is_https => http,
-            // What will not be used is not read: a machine without any authorities can speak plain HTTP.
+            // Unused files are not read: a machine without any authorities can use plain HTTP.
             Some(_) | None => http.tls_certs_only([]),
         };
         match (&self.cert, &self.key) {
@@ -87,14 +88,14 @@ pub(crate) fn explained(error: reqwest::Error) -> Result<TlsFailure, reqwest::Er
     }
 }
 
-/// An I/O error does not name what it wraps as its source.
+/// An I/O error does not return the wrapped error as its source.
 fn cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     let wrapped = wrapped.and_then(|error| cause(error as &(dyn StdError + 'static)));
     error.downcast_ref().or(wrapped).or_else(|| cause(error.source()?))
 }
 
-/// None: nothing that says that the request was not carried out.
+/// None: it is unknown whether the request was executed.
 fn meaning(error: &rustls::Error, host: &str) -> Option<String> {
     match error {
         rustls::Error::InvalidCertificate(fault) => Some(of_certificate(fault, host)),

@@ -85,7 +85,7 @@ impl Http {
         Ok(Self { bases, current: AtomicUsize::new(0), http })
     }
 
-    /// To each server until one takes it: what was not sent to one may be sent to the next.
+    /// Tries each server until one accepts the call: a call that was not sent to one may be sent to the next.
     async fn send_to_any(&self, call: HttpRequest) -> Result<Reply, Failure> {
         let first = self.current.load(Ordering::Relaxed);
         let mut not_sent = None;
@@ -110,7 +110,7 @@ impl Http {
         Err(not_sent.unwrap_or_else(|| Failure::NotSent("there is no server to ask".into())))
     }
 
-    /// The next call goes to the server after this one; only the first of many calls that fail there has a say.
+    /// The next call uses the next server; of many calls that fail at one server, only the first changes it.
     fn leave(&self, nth: usize) {
         let next = (nth + 1) % self.bases.len();
         let _ = self.current.compare_exchange(nth, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -148,13 +148,13 @@ fn failure(error: reqwest::Error) -> Failure {
     }
 }
 
-/// The server stops, or cannot reach what it needs, or a proxy cannot reach the server. Whether this very call is sent again
-/// is for its sender to say.
+/// The server stops, or cannot reach a back end, or a proxy cannot reach the server. The sender decides
+/// whether this call is sent again.
 fn says_that_another_should_be_asked(status: u16) -> bool {
     matches!(status, 502..=504)
 }
 
-/// What it comes down to.
+/// The innermost cause.
 fn deepest(error: &dyn StdError) -> String {
     error.source().map_or_else(|| error.to_string(), deepest)
 }

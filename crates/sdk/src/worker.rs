@@ -1,5 +1,5 @@
-//! The worker: leases tasks for its free slots, runs their handlers, keeps their leases alive, reports their
-//! outcomes. Nothing that a server does or a handler throws ends it; only its shutdown does.
+//! The worker: leases tasks for its free slots, runs their handlers, extends their leases, reports their
+//! outcomes. No error of a server or a handler ends it; only its shutdown does.
 
 mod attempt;
 mod declared;
@@ -37,10 +37,10 @@ use held::HeldLeases;
 use report::{OutcomeTally, PendingOutcome};
 use slots::WorkerQueue;
 
-/// How long handlers may take to end after the grace is over, and the last outcomes to be reported.
+/// How long handlers may take to end after the grace period, and the last outcomes to be reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a worker did, from `run` to its end.
+/// A worker's counts, from `run` to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worked {
     pub succeeded: u64,
@@ -51,7 +51,7 @@ pub struct Worked {
     pub handed_back: u64,
     /// Leases that ended while a handler ran; the handler was dropped.
     pub lost: u64,
-    /// Outcomes that came too late to count.
+    /// Outcomes that were too late to count.
     pub stale: u64,
     /// Outcomes that could not be reported before their lease was long over, or before the shutdown ended.
     pub unreported: u64,
@@ -109,7 +109,7 @@ impl Default for Options {
     }
 }
 
-/// What the services of a worker share.
+/// The shared state of a worker's services.
 #[derive(Debug)]
 struct WorkerContext {
     client: Client,
@@ -123,14 +123,14 @@ struct WorkerContext {
     /// No new leases: a shutdown, or a drain.
     stop: CancellationToken,
     shutdown: CancellationToken,
-    /// What an operator wishes; none: to serve.
+    /// The desired state; none: to serve.
     wish: watch::Sender<Option<Wish>>,
     /// Handlers that still run are dropped and their tasks handed back.
     abandon: CancellationToken,
-    /// None: the server is asked.
+    /// None: tasks come from the server.
     #[cfg(feature = "redis")]
     source: Option<Arc<crate::bus::BusSource>>,
-    /// Of what the server is asked for; the bus has its own.
+    /// For tasks from the server; the bus has its own.
     #[cfg(feature = "redis")]
     guard: Option<crate::bus::Guard>,
 }
@@ -164,9 +164,9 @@ impl Worker {
         }
     }
 
-    /// Asks the guard before each execution of a task that came from the server; [`crate::bus::BusSource::guard`] is that of
-    /// tasks from the bus. A task that it cannot say anything about is executed, and those that the server hands out while the bus
-    /// is unavailable are not asked about: the fence refuses the outcome of a second one.
+    /// Asks the guard before each execution of a task from the server; [`crate::bus::BusSource::guard`] is
+    /// for tasks from the bus. A task about which it does not answer is executed, and while the bus is
+    /// unavailable it is not asked: the fence refuses the outcome of a second execution.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn guard(mut self, guard: crate::bus::Guard) -> Self {
@@ -174,8 +174,8 @@ impl Worker {
         self
     }
 
-    /// Takes tasks from the bus instead of asking the server for them, and asks the server while the bus does not answer.
-    /// Heartbeats and outcomes go to the server all the same.
+    /// Receives tasks from the bus instead of the server, and from the server while the bus does not answer.
+    /// Heartbeats and outcomes are still sent to the server.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn from_bus(mut self, source: crate::bus::BusSource) -> Self {
@@ -183,16 +183,16 @@ impl Worker {
         self
     }
 
-    /// Takes tasks of this queue too. With several, one call asks for the tasks of all of them: whichever has work is served, and
-    /// none is behind the others for long.
+    /// Takes tasks of this queue too. With several, one call requests tasks of all of them: any that has
+    /// tasks is served, and none waits long behind the others.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.take(queue.into(), None);
         self
     }
 
-    /// The same, of which at most so many run here at the same time: so that slow tasks of one queue leave room for those
-    /// of the others.
+    /// The same, with at most this many running here at the same time, so that slow tasks of one queue leave
+    /// room for the others.
     #[must_use]
     pub fn queue_up_to(mut self, queue: impl Into<String>, concurrency: usize) -> Self {
         self.take(queue.into(), Some(concurrency));
@@ -204,8 +204,8 @@ impl Worker {
         self.queues.push((queue, concurrency));
     }
 
-    /// Is given only tasks of the kinds that have a handler; the others stay ready for other workers. Not for a worker with a
-    /// handler for any kind, nor for tasks from the bus, which everybody who subscribes is given.
+    /// Takes only tasks of the kinds that have a handler; the others stay ready for other workers. Not for a
+    /// worker with a handler for any kind, nor for tasks from the bus, which every subscriber gets.
     #[must_use]
     pub fn only_own_kinds(mut self) -> Self {
         self.options.only_kinds = true;
@@ -224,7 +224,8 @@ impl Worker {
         self
     }
 
-    /// Runs jobs of this type, and takes tasks of their queue. A payload that does not fit is rejected, not retried.
+    /// Runs jobs of this type, and takes tasks of their queue. A payload of another form is rejected, not
+    /// retried.
     #[must_use]
     pub fn job<J, F, Fut, T>(mut self, handler: F) -> Self
     where
@@ -280,24 +281,25 @@ impl Worker {
         self
     }
 
-    /// Tasks that all workers of this executor's name have at most at one time, over all queues, processes and engines:
-    /// the cluster holds it, whatever `concurrency` each of them has. Needs a name that they share, by [`Worker::executor`].
-    /// After a crash its tasks count until their leases end.
+    /// The most tasks that all workers with this executor name hold at one time, over all queues, processes
+    /// and engines: the cluster enforces it, independently of their `concurrency`. Needs a common name, by
+    /// [`Worker::executor`]. After a crash, tasks count until their leases end.
     #[must_use]
     pub fn executor_concurrency(mut self, concurrency: u32) -> Self {
         self.options.held = Some(concurrency);
         self
     }
 
-    /// Name of the machine, shown with the executor; what the system says unless set.
+    /// Name of the machine, shown with the executor; the system's unless set.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.options.host = Some(host.into());
         self
     }
 
-    /// How long a task stays this worker's without a heartbeat, in whole milliseconds; 30 s unless set. Heartbeats go
-    /// out three times as often. After a crash of the worker its tasks wait this long to run elsewhere.
+    /// How long a task stays this worker's without a heartbeat, in whole milliseconds; 30 s unless set.
+    /// Heartbeats are sent three times as often. After a crash of the worker its tasks run elsewhere after
+    /// this time.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
@@ -345,19 +347,20 @@ impl Worker {
         self
     }
 
-    /// Cancel it to end `run`: no new leases, running handlers get the grace, what is left is handed back.
+    /// Cancel it to end `run`: no new leases, running handlers get the grace period, remaining tasks are
+    /// returned.
     pub fn shutdown(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 
-    /// Works until the shutdown, or until an operator drains it: then it finishes what it has, however long that takes,
-    /// unless a shutdown comes. The only errors are settings that cannot work. Dropping the future drops the
-    /// handlers that run; their tasks run again when their leases end.
+    /// Works until the shutdown, or until an operator drains the worker: then it finishes its tasks, however
+    /// long that takes, unless a shutdown follows. The only errors are invalid settings. Dropping the future
+    /// drops the running handlers; their tasks run again when their leases end.
     pub async fn run(self) -> Result<Worked, Error> {
         self.check()?;
         let (reports, inbox) = mpsc::unbounded_channel();
         let shared = self.share();
-        // Whatever way this future ends, no handler outlives it.
+        // However this future ends, no handler outlives it.
         let _abandon = shared.abandon.clone().drop_guard();
         let beating = CancellationToken::new();
         let mut services = JoinSet::new();
@@ -436,7 +439,7 @@ impl Worker {
     }
 }
 
-/// Brings tasks of one queue until the shutdown.
+/// Receives tasks of one queue until the shutdown.
 async fn fetch(
     shared: Arc<WorkerContext>,
     queue: WorkerQueue,
@@ -449,7 +452,7 @@ async fn fetch(
     leasing::run(shared, queue, reports).await;
 }
 
-/// Lets handlers finish, hands back what does not, and reports all of it.
+/// Lets handlers finish, returns unfinished tasks, and reports all of them.
 async fn wind_down(
     shared: &WorkerContext,
     reports: mpsc::UnboundedSender<PendingOutcome>,

@@ -1,5 +1,6 @@
-//! What a private Redis is asked by its clients, as it tells them itself (`MONITOR`): how many calls, and how many of them are
-//! scripts. What scripts ask within it are no calls. Must not be used on a Redis that is killed meanwhile.
+//! Counts the calls that clients send to a private Redis, as it reports them itself (`MONITOR`), and how many
+//! of them are scripts. Commands within scripts are not counted. Must not be used on a Redis that is killed
+//! meanwhile.
 
 use crate::{Redis, beside};
 use std::{
@@ -8,10 +9,10 @@ use std::{
     thread::JoinHandle,
 };
 
-/// Calls from one moment on.
+/// Calls from one instant on.
 #[derive(Debug)]
 pub struct Calls {
-    /// What ends the count: a call of our own.
+    /// Our own call that ends the count.
     mark: String,
     counting: JoinHandle<Result<CallTally>>,
 }
@@ -56,8 +57,8 @@ fn begin(port: u16) -> Result<BufReader<TcpStream>> {
     if answer == b"+OK\r\n" { Ok(lines) } else { Err(Error::other(String::from_utf8_lossy(&answer))) }
 }
 
-/// A line is a call: its time, in brackets its database and where it comes from, and its words in quotes, in which no letter
-/// is a line break.
+/// A line is a call: its time, in brackets its database and origin, and its quoted words, in which line
+/// breaks are escaped.
 fn count(mut lines: BufReader<TcpStream>, until: &str) -> Result<CallTally> {
     let (mut tally, mut line) = (CallTally::default(), Vec::new());
     loop {

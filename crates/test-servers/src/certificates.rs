@@ -1,5 +1,6 @@
-//! Certificates for tests: an authority that is made for one test, and what it issues to servers and clients, good,
-//! expired or for another name. Keys are new each time; nothing of it is ever trusted outside of a test.
+//! Certificates for tests: an authority that is made for one test, and the certificates that it issues to
+//! servers and clients: good, expired or for another name. Keys are new each time; they are never trusted
+//! outside a test.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
@@ -15,7 +16,7 @@ use std::{
 const DAY: Duration = Duration::from_hours(24);
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
-/// Signs certificates. Two of them never trust what the other signed.
+/// Signs certificates. Two authorities never trust each other's certificates.
 #[derive(Debug)]
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -30,7 +31,7 @@ pub enum CertificateNames {
     Client(String),
 }
 
-/// When a certificate holds, as the machine's clock goes.
+/// When a certificate is valid, by the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     /// From yesterday, for years.
@@ -39,7 +40,7 @@ pub enum Validity {
     Expired,
     /// From tomorrow on.
     NotYet,
-    /// From yesterday until so long from now.
+    /// From yesterday until this long from now.
     EndsIn(Duration),
 }
 

@@ -1,9 +1,10 @@
-//! Private servers for tests and load tests (MariaDB, Redis, object stores), certificates for them, faults of the way to
-//! them, what they are asked (`statements`, `calls`), and the one hang limit of all tests (`patience`). Each server listens on a free
-//! port of loopback, keeps its files in a temporary directory, and ends with the process that started it, however that process ends. A missing program is a panic that
-//! names its package: no test is ever skipped. Servers must not be tied to a runtime, because they outlive the runtime of the
-//! test that started them. This crate must not use any crate of the product: the load generator starts its servers here without
-//! compiling the product into itself.
+//! Private servers for tests and load tests (MariaDB, Redis, object stores), certificates for them, network
+//! faults, counts of their requests (`statements`, `calls`), and the one hang limit of all tests
+//! (`patience`). Each server listens on a free loopback port, keeps its files in a temporary directory, and
+//! ends with the process that started it, however that process ends. A missing program is a panic that names
+//! its package: no test is ever skipped. Servers must not be tied to a runtime, because they outlive the
+//! runtime of the test that started them. This crate must not use any crate of the product, so that the load
+//! generator need not compile the product.
 
 pub mod certificates;
 pub mod patience;
@@ -60,8 +61,8 @@ pub async fn sentinel() -> &'static Sentinels {
     beside(|| ONE.get_or_init(Sentinels::start)).await
 }
 
-/// Runs work that blocks, such as the start of a server, on a thread of its own: a runtime of one thread, or one whose clock
-/// stands still, continues meanwhile.
+/// Runs blocking work, such as the start of a server, on a thread of its own: a runtime with one thread, or
+/// with a paused clock, continues meanwhile.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(answer) => answer,

@@ -1,6 +1,6 @@
-//! A private MariaDB, or the MySQL that a developer names, with small buffers, tuned for many short tests; isolation level,
-//! time zone and the rest as an operator would find them, so that what our sessions set is tested. Must not hold SQL of the
-//! product.
+//! A private MariaDB, or the MySQL that a developer names, with small buffers, tuned for many short tests.
+//! Isolation level, time zone and the rest are the defaults that an operator finds, so that the settings of
+//! our sessions are tested. Must not contain SQL of the product.
 
 use super::{
     beside, mysqld,
@@ -42,7 +42,7 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// One of the test's own, to kill and pause. Gone when it is dropped.
+    /// For one test alone, which may kill and pause it. Ends when it is dropped.
     pub async fn own() -> Self {
         beside(Self::start).await
     }
@@ -60,9 +60,9 @@ impl MariaDb {
         beside(move || Self::start_with(&settings, Some(&identity))).await
     }
 
-    /// For many tests at once: what hundreds of them write would fill a small log in seconds, and whenever it is full each
-    /// commit waits for the disk. What it knows of how tables are filled is counted when they are opened, not kept in tables of
-    /// its own: they were a fifth of what a new database took.
+    /// For many tests at once: hundreds of them would fill a small log in seconds, and then each commit waits
+    /// for the disk. Table statistics are computed when a table is opened, not stored in tables: those took a
+    /// fifth of the time of creating a database.
     pub(crate) fn shared() -> Self {
         Self::start_with(&[mysqld::log_of("512M"), "--innodb-stats-persistent=0".to_owned()], None)
     }
@@ -81,15 +81,15 @@ impl MariaDb {
         Self { process: begun(&watchdog, more, identity), maker: Arc::default() }
     }
 
-    /// A new, empty database: `mysql://t:t@127.0.0.1:PORT/NAME`. Its user may do everything. Over TLS, where the server
-    /// speaks it, with its name looked at.
+    /// A new, empty database: `mysql://t:t@127.0.0.1:PORT/NAME`. Its user may do everything. Over TLS with
+    /// name verification, if the server supports it.
     pub async fn fresh_database(&self) -> String {
         let name = format!("t_{:016x}", fastrand::u64(..));
         self.sql("mysql", &format!("CREATE DATABASE {name}")).await;
         self.url(&name)
     }
 
-    /// What makes the tables of a database, and the rows that are in them.
+    /// The statements that create the tables of a database and their rows.
     pub async fn dump(&self, database: &str) -> String {
         let (dir, database) = (self.dir().to_owned(), database.to_owned());
         beside(move || dump(&dir, &database)).await
@@ -113,7 +113,7 @@ impl MariaDb {
         }
     }
 
-    /// That says nothing about TLS.
+    /// An address without TLS options.
     #[must_use]
     pub fn plain_url(&self, database: &str) -> String {
         format!("mysql://t:t@127.0.0.1:{}/{database}", self.port())
@@ -129,7 +129,7 @@ impl MariaDb {
         self.process.pid()
     }
 
-    /// Where its data and its log are; goes away with it.
+    /// The directory of its data and its log; removed with it.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.process.watchdog.dir()
@@ -144,14 +144,15 @@ impl MariaDb {
     ///
     /// # Errors
     ///
-    /// What the server's client wrote of it.
+    /// The error output of the server's client.
     pub async fn try_sql(&self, database: &str, text: &str) -> Result<String, String> {
         let (dir, database, text) = (self.dir().to_owned(), database.to_owned(), text.to_owned());
         beside(move || said(&dir, &database, &text)).await
     }
 
-    /// Calls a procedure of a database's events until nothing is in its way: a change of a table waits a second for what
-    /// the server itself does with that table, then gives up, and the event comes again. Panics at any other error.
+    /// Calls a procedure of a database's events until it is not blocked: a table change waits a second for
+    /// the server's own use of that table, then gives up, and the event is repeated. Panics at any other
+    /// error.
     pub async fn event(&self, database: &str, call: &str) {
         until("nothing is in the way of the event", || async {
             match self.try_sql(database, call).await {
@@ -163,7 +164,7 @@ impl MariaDb {
         .await;
     }
 
-    /// False when it has died by itself: a test that continues then tells nothing.
+    /// False if it has died by itself: then the test's result is meaningless.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.is_running()
@@ -175,7 +176,7 @@ impl MariaDb {
         self.process.log()
     }
 
-    /// Connections stay open and nothing answers, until `resume`.
+    /// Connections stay open without any answer, until `resume`.
     pub fn pause(&self) {
         self.process.pause();
     }
@@ -184,7 +185,7 @@ impl MariaDb {
         self.process.resume();
     }
 
-    /// kill -9; it is gone when this returns.
+    /// kill -9; the process has ended when this returns.
     pub fn kill(&self) {
         self.process.kill();
     }
@@ -196,8 +197,8 @@ impl MariaDb {
     }
 }
 
-/// A client that makes one database after the other: starting one takes half as long as a database does. It ends with this
-/// process, by the end of its input.
+/// A client process that creates one database after the other: starting a client takes half as long as
+/// creating a database. It ends with this process, at the end of its input.
 #[derive(Debug)]
 struct Maker {
     child: Child,
@@ -215,7 +216,7 @@ impl Maker {
     /// Panics at an error, at which the client has ended.
     fn run(&mut self, text: &str) {
         let sent = self.child.stdin.as_mut().expect("it was piped");
-        // What it says of an error tells more than that it does not listen.
+        // The client's error message is more useful than the failed write.
         let _ = writeln!(sent, "{text}\n{}", include_str!("made.sql"));
         let mut answer = String::new();
         while answer.trim_end() != "made" {
@@ -233,8 +234,8 @@ fn data(dir: &Path) -> PathBuf {
     dir.join("data")
 }
 
-/// The data of a server that was installed, has the tests' user and was shut down. Made once for this process: a copy of it
-/// takes a twentieth of what installing takes.
+/// The data of a server that was installed, has the tests' user and was shut down. Made once per process: a
+/// copy takes a twentieth of the time of an installation.
 fn installed() -> &'static Path {
     static ONE: OnceLock<(Arc<Watchdog>, PathBuf)> = OnceLock::new();
     let (_, data) = ONE.get_or_init(|| {
@@ -250,7 +251,7 @@ fn installed() -> &'static Path {
     data
 }
 
-/// What installing and running have in common.
+/// The common arguments of installing and running.
 fn base(watchdog: &Watchdog) -> Vec<String> {
     let mut base = vec!["--no-defaults".to_owned(), format!("--datadir={}", shown(&data(watchdog.dir())))];
     // A server that starts removes the temporary tables (#sql*) of every other one in its directory for them.
@@ -285,7 +286,8 @@ fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair
     Process::start(watchdog, "mariadb", command, answers)
 }
 
-/// By the socket, which only the server of this directory can have opened; no client is started before it is there.
+/// By the socket, which only the server of this directory can have opened; no client is started before it
+/// exists.
 fn answers(process: &Process) -> bool {
     data(process.watchdog.dir()).join("mariadb.sock").exists()
         && said(process.watchdog.dir(), "mysql", "").is_ok()
@@ -294,7 +296,7 @@ fn answers(process: &Process) -> bool {
 fn dump(dir: &Path, database: &str) -> String {
     let mut dump = Command::new(program("mariadb-dump", PACKAGE));
     dump.args(["--no-defaults", "--socket=mariadb.sock", "--user=root", "--skip-ssl", "--skip-comments"]);
-    // One transaction, and no statements around each table that say nothing of an empty one.
+    // One transaction, without the statements around each table, which are useless for an empty one.
     dump.args(["--single-transaction", "--skip-add-drop-table", "--skip-add-locks", "--skip-disable-keys"]);
     let out = dump.arg(database).current_dir(data(dir)).output().expect("it was found");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

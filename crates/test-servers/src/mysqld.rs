@@ -1,22 +1,23 @@
-//! Which program a private MySQL server is, and in what its command line differs: MariaDB of the distribution, or the program
-//! that `PUNCTUAL_TEST_MYSQLD` names, which must be a MySQL (8.0.30 or newer). Must not start anything.
+//! The program of a private MySQL server, and the differences of its command line: the distribution's
+//! MariaDB, or the program that `PUNCTUAL_TEST_MYSQLD` names, which must be a MySQL (8.0.30 or newer). Must
+//! not start anything.
 
 use super::{mariadb::PACKAGE, process::program};
 
 const VARIABLE: &str = "PUNCTUAL_TEST_MYSQLD";
 
-/// The MySQL that the tests are to run on.
+/// The MySQL that the tests must use.
 fn named() -> Option<String> {
     std::env::var(VARIABLE).ok().filter(|path| !path.is_empty())
 }
 
-/// Whether the private servers are MySQL: for what only one of the two programs has.
+/// Whether the private servers are MySQL: for features of only one of the two programs.
 #[must_use]
 pub fn is_mysql() -> bool {
     named().is_some()
 }
 
-/// A table of one column, `seq`, for the statements of tests. MySQL has none of MariaDB's.
+/// A table of one column, `seq`, for statements of tests. MySQL lacks MariaDB's.
 #[must_use]
 pub fn numbers(first: i64, last: i64) -> String {
     if !is_mysql() {
@@ -48,7 +49,7 @@ pub(crate) fn installing(base: Vec<String>) -> Vec<String> {
 /// Its default is a directory of the package, without which it does not start.
 const NO_FILES: &str = "--secure-file-priv=NULL";
 
-/// What only one of the programs knows. Without `tls`, it speaks none.
+/// Settings of only one of the programs. Without `tls`, the server has no TLS.
 pub(crate) fn settings(tls: bool) -> Vec<String> {
     let words: &[&str] = match (is_mysql(), tls) {
         // One port, which is ours; events as on MariaDB. MySQL makes certificates for itself unless it has no version to speak.

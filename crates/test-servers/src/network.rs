@@ -1,6 +1,6 @@
-//! A network of a test's own, with addresses that are not loopback: the test runs once more, as a process in a network
-//! namespace that has nothing but loopback and these. Nothing of it touches the machine's own network, and it is gone with
-//! the process. Must never skip: where no namespace may be made, the test fails and says what it needs.
+//! A private network for a test, with addresses that are not loopback: the test runs again, as a process in a
+//! network namespace that has only loopback and these. It does not affect the machine's own network, and ends
+//! with the process. Must never skip: if no namespace can be made, the test fails with the reason.
 
 use crate::process::program;
 use std::{
@@ -11,11 +11,11 @@ use std::{
 /// Says to a process that it is the one inside.
 const INSIDE: &str = "TEST_NETWORK_INSIDE";
 
-/// Runs `work` in such a process. `test`: the whole name of the test that calls this, by which the process finds it;
-/// `addresses`: those that the network has, IPv4, of one /24.
+/// Runs `work` in such a process. `test`: the full name of the calling test, by which the process finds it;
+/// `addresses`: IPv4 addresses of the network, within one /24.
 ///
 /// # Panics
-/// When `work` does, with what it said; when no namespace can be made.
+/// If `work` does, with its message; or if no namespace can be made.
 pub fn on_a_network_of_its_own(test: &str, addresses: &[&str], work: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         make(addresses);
@@ -28,11 +28,11 @@ pub fn on_a_network_of_its_own(test: &str, addresses: &[&str], work: impl FnOnce
     inside.arg(itself).args([test, "--exact", "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
     let ended = inside.stdin(Stdio::null()).output().expect("unshare was there a moment ago");
     let said = said(&ended);
-    // A name that is no test's would pass with none.
+    // An unknown test name would pass with zero tests.
     assert!(ended.status.success() && said.contains("1 passed"), "on a network of its own: {said}");
 }
 
-/// A process that ends with its parent, in a network namespace of its own.
+/// A process that ends with its parent, in its own network namespace.
 fn unshare() -> Command {
     let mut unshare = Command::new(program("unshare", "util-linux"));
     unshare.args(["--net", "--fork", "--kill-child=KILL", "--"]);
@@ -50,7 +50,7 @@ fn must_be_permitted() {
     );
 }
 
-/// One interface with all addresses. Its other end is in the same namespace: nothing leaves it.
+/// One interface with all addresses. Its other end is in the same namespace: no packet leaves it.
 fn make(addresses: &[&str]) {
     let mut batch = String::from("link set lo up\n");
     batch.push_str("link add net0 type veth peer name net1\nlink set net0 up\nlink set net1 up\n");

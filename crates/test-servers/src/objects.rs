@@ -1,5 +1,5 @@
-//! A private object store that speaks S3 (`moto_server`, installed by `scripts/install-clients`). It keeps everything in
-//! memory, and knows no key until it is asked to look at them.
+//! A private object store that speaks S3 (`moto_server`, installed by `scripts/install-clients`). It keeps
+//! everything in memory, and checks no key until a test asks it to.
 
 use super::{
     beside,
@@ -22,12 +22,12 @@ pub struct ObjectServer {
 }
 
 impl ObjectServer {
-    /// Takes any key and secret.
+    /// Accepts any key and secret.
     pub async fn open() -> Self {
         beside(|| Self::start(None)).await
     }
 
-    /// Looks at keys and secrets after so many requests.
+    /// Checks keys and secrets after this many requests.
     pub async fn closed_after(requests: u32) -> Self {
         beside(move || Self::start(Some(requests))).await
     }
@@ -73,13 +73,13 @@ impl ObjectServer {
             .await
     }
 
-    /// kill -9: it is gone when this returns, and so is all it held.
+    /// kill -9: the process and its data are gone when this returns.
     pub fn kill(&self) {
         self.process.kill();
     }
 }
 
-/// What a client has to know, as its variables: a server behind this port, and a key.
+/// A client's environment variables: a server at this port, and a key.
 #[must_use]
 pub fn variables(port: u16, key: &str, secret: &str) -> Vec<(&'static str, String)> {
     vec![
@@ -95,7 +95,7 @@ fn endpoint(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-/// Beside what is built.
+/// Relative to the build directory.
 fn moto_server() -> PathBuf {
     let this = std::env::current_exe().expect("a test knows where it is");
     let mut found = this.ancestors().map(|ancestor| ancestor.join("clients/venv/bin/moto_server"));

@@ -1,17 +1,19 @@
-//! Waiting for an event, in tests that run by the real clock. No wait is endless: an event that does not come fails the test
-//! and says where, instead of holding up all other tests. A wait leaves the processor to those who are waited for.
+//! Waits for events, in tests that use the real clock. No wait is endless: a missing event fails the test and
+//! names the place, instead of blocking all other tests. A wait leaves the processor to the code that it
+//! waits for.
 
 use std::{panic::Location, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// Longer than anything takes on a slow machine that has other tests to run.
+/// Longer than anything takes on a slow machine that runs other tests too.
 pub const HANG_LIMIT: Duration = Duration::from_secs(60);
-/// Pause before the first repetition of a question, doubled up to the longest one: what takes long is asked less often, since
-/// the question often goes to a server.
+/// The pause before the first repetition of a question, doubled up to the longest one: slow events are polled
+/// less often, because a question is often sent to a server.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 const ASK_AGAIN_MOST: Duration = Duration::from_millis(16);
 
-/// One pause, for a loop of the caller's own that waits for an event: leaves the processor to those who bring it.
+/// One pause, for a caller's own loop that waits for an event: leaves the processor to the code that causes
+/// it.
 pub async fn a_moment() {
     sleep(Duration::from_millis(5)).await;
 }

@@ -1,5 +1,5 @@
-//! Free ports of loopback. Below the range from which the system takes the ports of outgoing connections: a server that
-//! is killed and started again must find its port free, not lent to some client meanwhile.
+//! Free loopback ports. Below the range of the ports of outgoing connections: a server that is killed and
+//! restarted must find its port free, not used by a client.
 
 use std::{net::TcpListener, ops::Range};
 
@@ -7,10 +7,11 @@ const PORTS: Range<u16> = 10_000..20_000;
 /// Where a node of a Redis Cluster listens for its peers: port + this.
 const BUS_OFFSET: u16 = 10_000;
 
-/// One that no engine listens on: free a moment ago, as is the port of a cluster's bus that belongs to it; another may still be faster.
+/// A port without a listener: just found free, as is its cluster bus port; another process may still take it
+/// first.
 ///
 /// # Panics
-/// When of all these ports none is free.
+/// If none of these ports is free.
 #[must_use]
 pub fn free_port() -> u16 {
     let mut tried = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(1_000);

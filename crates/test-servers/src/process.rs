@@ -1,5 +1,5 @@
-//! One server program under the watchdog: started until it answers, paused, killed, started again as it was. What it
-//! serves and how one sees that it answers is said by its caller.
+//! One server program under the watchdog: started until it answers, paused, killed, restarted with the same
+//! arguments. Its caller defines the program and the check for an answer.
 
 use super::{
     port::free_port,
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// Another process may take a port between our look and the server's bind.
+/// Another process may take a port between our check and the server's bind.
 const PORTS_TRIED: usize = 5;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -92,7 +92,7 @@ impl Process {
         self.watchdog.signal("CONT", self.pid());
     }
 
-    /// Whether it came to answer. False when it ended instead.
+    /// Whether it answered. False if it ended instead.
     fn begin(&self) -> bool {
         let pid = self.watchdog.begin(&(self.command)(self.port()), &self.log_path());
         self.pid.store(pid, SeqCst);
@@ -116,7 +116,7 @@ impl Process {
     }
 }
 
-/// Ended and not yet waited for; where there is no such file, only the time limit tells.
+/// Ended and not yet waited for; without such a file, only the time limit applies.
 fn has_ended(pid: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     state.is_ok_and(|state| state.contains(") Z "))
@@ -141,7 +141,7 @@ pub(crate) fn until(mut so: impl FnMut() -> bool) -> bool {
 /// Panics, naming the package, when a program is missing: a test without its server must fail, not pass.
 pub(crate) fn program(name: &str, package: &str) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
-    // Debian's servers stand where ordinary users do not look.
+    // Debian installs servers outside the search path of ordinary users.
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin", "/sbin"]);
     let found = places.map(|place| PathBuf::from(place).join(name)).find(|path| path.is_file());
     let found = found.unwrap_or_else(|| {

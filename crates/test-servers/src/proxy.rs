@@ -1,6 +1,6 @@
-//! A TCP proxy on loopback, for faults of the way to a server: connections that are cut, that fall silent, whose answers
-//! are lost, and a host that vanishes without closing anything. Lives on a thread of its own and ends with its handle.
-//! Must not know what protocol passes through it.
+//! A TCP proxy on loopback, for network faults: connections that are cut, that become silent, whose answers
+//! are lost, and a host that vanishes without closing anything. Runs on its own thread and ends with its
+//! handle. Must not know the protocol.
 
 use std::{
     collections::BTreeMap,
@@ -22,15 +22,15 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What becomes of the bytes of a connection.
+/// What happens to the bytes of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     #[default]
     Open,
-    /// Nothing passes, in neither direction, and nothing is closed: a host that is gone, a firewall that forgot it. What
-    /// was held passes when the way is open again.
+    /// Nothing passes, in either direction, and nothing is closed: a vanished host, a firewall that lost its
+    /// state. Held bytes pass when the way is open again.
     Silent,
-    /// What is asked arrives; no answer comes back, now or later.
+    /// Requests arrive; no answer is returned, now or later.
     AnswersLost,
     /// As open, each piece this much later.
     Slow(Duration),
@@ -50,9 +50,9 @@ pub struct Proxy {
 #[derive(Debug)]
 struct ProxyState {
     server: SocketAddr,
-    /// In what clients send; equally long.
+    /// Replacements in clients' bytes, of equal length.
     rewrites: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Of connections that are yet to come.
+    /// For future connections.
     of_new: watch::Sender<Way>,
     open: parking_lot::Mutex<BTreeMap<u64, watch::Sender<Way>>>,
     last: AtomicU64,
@@ -68,11 +68,11 @@ impl Proxy {
         Self::rewriting(server_port, &[])
     }
 
-    /// The same, and of what clients send each first text is replaced by its second one: for a server that does not know
-    /// what this one does. Where a text comes in two pieces it passes as it is.
+    /// The same, but in clients' bytes each first text is replaced by its second one: simulates a server
+    /// without this one's features. A text that is split between two packets is not replaced.
     ///
     /// # Panics
-    /// When two texts are not equally long, or the system gives no port or no thread.
+    /// If two texts differ in length, or the system has no port or no thread.
     #[must_use]
     pub fn rewriting(server_port: u16, rewrites: &[(&str, &str)]) -> Self {
         assert!(
@@ -103,7 +103,7 @@ impl Proxy {
         self.port
     }
 
-    /// Of the connections that are open, in the order in which they came.
+    /// The open connections, in the order in which they were opened.
     #[must_use]
     pub fn connections(&self) -> Vec<u64> {
         self.shared.open.lock().keys().copied().collect()
@@ -121,7 +121,7 @@ impl Proxy {
         }
     }
 
-    /// Of those that are yet to come.
+    /// For future connections.
     pub fn set_new(&self, way: Way) {
         self.shared.of_new.send_replace(way);
     }
@@ -132,7 +132,7 @@ impl Proxy {
         self.set_open(way);
     }
 
-    /// The host is gone without closing anything, until `come_back`.
+    /// The host vanishes without closing anything, until `come_back`.
     pub fn vanish(&self) {
         self.set(Way::Silent);
     }
@@ -175,7 +175,7 @@ async fn connection(client: TcpStream, shared: Arc<ProxyState>) {
     let way = watch::Sender::new(*shared.of_new.borrow());
     let seen = way.subscribe();
     shared.open.lock().insert(id, way);
-    // An error is the end of the connection, as it is for whoever is at its ends.
+    // An error ends the connection, as at both of its ends.
     drop(pass(client, &shared, seen).await);
     shared.open.lock().remove(&id);
 }
@@ -199,7 +199,7 @@ async fn pass(client: TcpStream, shared: &ProxyState, mut way: watch::Receiver<W
     }
 }
 
-/// `rewrites`: None, of what the server answers.
+/// `rewrites`: None for the server's answers.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -208,7 +208,7 @@ async fn pump(
 ) -> io::Result<()> {
     let mut piece = vec![0; 64 * 1024];
     loop {
-        // An end is not told either while nothing passes.
+        // The end of a connection is not forwarded either while nothing passes.
         let length = from.read(&mut piece).await;
         let now = *way.wait_for(|way| *way != Way::Silent).await.map_err(io::Error::other)?;
         let length = length?;

@@ -1,4 +1,4 @@
-//! A private Redis that keeps nothing on disk and evicts nothing. Must not know a key of the product.
+//! A private Redis without persistence and eviction. Must not know a key of the product.
 
 use super::{
     beside,
@@ -16,7 +16,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// One of the test's own, to kill and pause. Gone when it is dropped.
+    /// For one test alone, which may kill and pause it. Ends when it is dropped.
     pub async fn own() -> Self {
         beside(Self::start).await
     }
@@ -27,7 +27,7 @@ impl Redis {
         beside(move || Self::under(&Arc::new(Watchdog::start()), "redis", &settings)).await
     }
 
-    /// One of the caller's own that speaks TLS and nothing else, with more settings.
+    /// For one test alone, with TLS only, and further settings.
     pub async fn over_tls(identity: &TlsKeyPair, settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let identity = identity.clone();
@@ -87,7 +87,7 @@ impl Redis {
         }
     }
 
-    /// For the keys of one test: no other test has it.
+    /// For the keys of one test: no other test gets it.
     #[must_use]
     pub fn fresh_prefix(&self) -> String {
         format!("t{:016x}", fastrand::u64(..))
@@ -103,7 +103,7 @@ impl Redis {
         self.process.pid()
     }
 
-    /// Where its log is; goes away with it.
+    /// The directory of its log; removed with it.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.process.watchdog.dir()
@@ -117,7 +117,7 @@ impl Redis {
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// False when it has died by itself: a test that continues then tells nothing.
+    /// False if it has died by itself: then the test's result is meaningless.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.is_running()
@@ -129,7 +129,7 @@ impl Redis {
         self.process.log()
     }
 
-    /// Connections stay open and nothing answers, until `resume`.
+    /// Connections stay open without any answer, until `resume`.
     pub fn pause(&self) {
         self.process.pause();
     }
@@ -138,7 +138,7 @@ impl Redis {
         self.process.resume();
     }
 
-    /// kill -9; it is gone when this returns, and so is all it held.
+    /// kill -9; the process and its data are gone when this returns.
     pub fn kill(&self) {
         self.process.kill();
     }
@@ -150,7 +150,8 @@ impl Redis {
     }
 }
 
-/// Where the directory has certificates. Peers of a set are asked for theirs, clients are not, unless the settings say so.
+/// If the directory has certificates. Peers of a set must show theirs, clients need not, unless the settings
+/// say so.
 fn over_tls(dir: &Path, settings: &[String]) -> Option<Vec<String>> {
     const CLIENTS: &str = "--tls-auth-clients";
     tls::authority_in(dir)?;
@@ -170,7 +171,7 @@ fn over_tls(dir: &Path, settings: &[String]) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The one of our pid: a stranger may have taken the port before it.
+/// The server with our pid: another process may have taken the port first.
 fn answers(process: &Process) -> bool {
     let own = format!("process_id:{}\r", process.pid());
     let info = ["INFO".to_owned(), "server".to_owned()];

@@ -1,5 +1,5 @@
-//! Several Redis that are one: a Cluster of three masters, and a master with its replica under three sentinels. Each
-//! set is stored under one watchdog. Must not decide where a key goes.
+//! Several Redis servers as one: a Cluster of three masters, and a master with its replica under three
+//! sentinels. One watchdog owns each set. Must not decide which server has a key.
 
 use super::{
     beside,
@@ -22,7 +22,7 @@ impl RedisCluster {
         beside(Self::start).await
     }
 
-    /// One of the test's own that speaks TLS and nothing else, among its nodes too.
+    /// For one test alone, with TLS only, also between its nodes.
     pub async fn over_tls(identity: &TlsKeyPair) -> Self {
         let identity = identity.clone();
         beside(move || Self::start_with(Some(&identity))).await
@@ -84,7 +84,7 @@ impl Sentinels {
         beside(Self::start).await
     }
 
-    /// One set of the test's own that speaks TLS and nothing else.
+    /// For one test alone, with TLS only.
     pub async fn over_tls(identity: &TlsKeyPair) -> Self {
         let identity = identity.clone();
         beside(move || Self::start_with(Some(&identity))).await
@@ -128,14 +128,14 @@ impl Sentinels {
         &self.master
     }
 
-    /// The one that takes over when the master is silent.
+    /// The server that takes over when the master is silent.
     #[must_use]
     pub fn replica(&self) -> &Redis {
         &self.replica
     }
 }
 
-/// A sentinel rewrites its file: what it learns survives a restart.
+/// A sentinel rewrites its file, so that its knowledge survives a restart.
 fn sentinel(watchdog: &Arc<Watchdog>, n: u8, master: u16) -> Redis {
     let (name, path) = (format!("sentinel-{n}"), watchdog.dir().join(format!("sentinel-{n}.conf")));
     let text = format!(

@@ -1,7 +1,7 @@
-//! What a private MariaDB was asked, statement by statement: how many, in how many transactions, what was read and locked
-//! before tasks were handed over, and what was undone. Read from its slow query log, in which every statement stands with
-//! what it read and changed, since a server counts no rows that were locked for nothing. Must never change what is counted, but
-//! by what writing the log costs.
+//! Counts the statements sent to a private MariaDB: how many, in how many transactions, what was read and
+//! locked before hand-overs, and what was rolled back. Read from its slow query log, which has every
+//! statement with the rows that it read and changed, because a server does not count rows that were locked in
+//! vain. Must not affect the counts, except by the cost of writing the log.
 
 use crate::MariaDb;
 use parking_lot::Mutex;
@@ -23,17 +23,17 @@ pub const STATEMENT_LOG: [&str; 6] = [
 ];
 const FILE: &str = "data/statements.log";
 const BEGINS: &str = "# User@Host: ";
-/// What a statement of our own begins with.
+/// The beginning of our own statements.
 const MARK: &str = "DO 'mark ";
 
-/// What a server is asked from one moment on.
+/// The statements sent to a server from one instant on.
 #[derive(Debug)]
 pub struct Statements {
     path: PathBuf,
     from: u64,
 }
 
-/// Of rows and looks only those at tasks.
+/// Counts of rows and reads include only those of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatementTally {
     pub statements: u64,
@@ -64,7 +64,7 @@ impl MariaDb {
 }
 
 impl Statements {
-    /// Of what has been asked and answered so far.
+    /// The statements sent and answered so far.
     ///
     /// # Panics
     /// When the log cannot be read.
@@ -72,7 +72,7 @@ impl Statements {
         tally(&String::from_utf8_lossy(&self.until_now(server).await))
     }
 
-    /// With a statement of our own at the end: what was answered before it is before it, or a moment later.
+    /// Ends with a statement of our own: earlier answers are in the log before it, or shortly afterwards.
     async fn until_now(&self, server: &MariaDb) -> Vec<u8> {
         let mark = format!("{:016x}", fastrand::u64(..));
         server.sql("mysql", &format!("{MARK}{mark}'")).await;
@@ -150,7 +150,7 @@ fn statement(entry: &str) -> Option<Statement<'_>> {
             rest = rest.split_once('\n')?.1;
         }
     }
-    // Before an entry of another second stands the time.
+    // An entry of another second is preceded by the time.
     let text = rest.rsplit_once("\n# Time: ").map_or(rest, |(text, _)| text);
     statement.text = text.trim_end().trim_end_matches(';').trim();
     Some(statement)
@@ -165,7 +165,7 @@ impl Statement<'_> {
         })
     }
 
-    /// As the state machine has it: to a new attempt, that an executor has.
+    /// As in the state machine: to a new attempt that an executor has.
     fn hands_over(&self) -> bool {
         self.text.contains("state = 4") && self.text.contains("attempt + 1")
     }

@@ -1,10 +1,10 @@
-//! Certificates of private servers, as files in their directory: a server that finds them there speaks TLS, and nothing
-//! else. Must not decide who is trusted: a test makes the authority.
+//! Certificates of private servers, as files in their directory: a server with such files speaks TLS only.
+//! Must not decide which authority is trusted: a test makes it.
 
 use crate::certificates::{Authority, CertificateNames, Issued, Validity};
 use std::path::{Path, PathBuf};
 
-/// What a server shows, and what it shows to others of its set as their client.
+/// A server's certificate, and the one that it shows as a client to others of its set.
 #[derive(Clone, Debug)]
 pub struct TlsKeyPair {
     pub server: Issued,

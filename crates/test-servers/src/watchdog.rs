@@ -1,5 +1,5 @@
-//! The shell beside the tests that owns the servers (`watchdog.sh`): it sees the end of this process whatever its
-//! cause, which nothing inside the process could. Must not know what it starts.
+//! The shell beside the tests that owns the servers (`watchdog.sh`): it notices the end of this process
+//! whatever its cause, which no code inside the process could. Must not know what it starts.
 
 use parking_lot::Mutex;
 use std::{
@@ -27,7 +27,8 @@ impl Watchdog {
     pub(crate) fn start() -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // A group of its own: Ctrl-C ends the tests, and the closed pipe the servers; a shell hit by both would leave its directory.
+        // In its own process group: Ctrl-C ends the tests, and the closed pipe ends the servers. A shell that
+        // gets both would leave its directory.
         let mut shell = shell.process_group(0).spawn().expect("sh is everywhere");
         let answers = BufReader::new(shell.stdout.take().expect("it was piped"));
         let mut pipes = Pipes { shell, answers };
@@ -35,7 +36,7 @@ impl Watchdog {
         Self { pipes: Mutex::new(pipes), dir }
     }
 
-    /// Everything of the servers, and nothing else; goes away with them.
+    /// The directory of the servers' files; removed with them.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -45,7 +46,7 @@ impl Watchdog {
         std::fs::metadata(&self.dir).expect("the watchdog has just made it").uid() == 0
     }
 
-    /// Runs a program to its end. Panics, with what it wrote, unless it exits with 0.
+    /// Runs a program to its end. Panics with its output unless it exits with 0.
     pub(crate) fn run(&self, words: &[String]) {
         let log = self.dir.join("run.log");
         let status = self.ask(&format!("run {} >{} 2>&1", quoted(words), quoted(&[shown(&log)])));
@@ -62,7 +63,7 @@ impl Watchdog {
         assert_eq!(self.ask(&format!("signal {name} {pid}")), "0", "no process {pid} to send {name}");
     }
 
-    /// kill -9; it is gone when this returns.
+    /// kill -9; the process has ended when this returns.
     pub(crate) fn end(&self, pid: u32) {
         self.ask(&format!("end {pid}"));
     }
@@ -84,10 +85,12 @@ impl Pipes {
     }
 }
 
-/// The servers are gone when this returns. The shared ones of a process are never dropped: the system closes their pipe.
+/// The servers have ended when this returns. The shared ones of a process are never dropped: the system
+/// closes their pipe.
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Waiting closes standard input first. A failure leaves nothing to do, and a panic here would abort.
+        // Waiting closes standard input first. After a failure nothing is left to do, and a panic here would
+        // abort.
         drop(self.pipes.get_mut().shell.wait());
     }
 }

@@ -1,6 +1,6 @@
-//! How long a bucket's tasks are locked away when it is dropped, and what comes before and after: `cargo run -p
-//! punctual-testkit --example bucket_drop -- [tasks]`, on a private MariaDB. Rows are made by the server, a thousandth of
-//! them unfinished.
+//! How long a bucket's tasks are locked while it is dropped, and the times before and after: `cargo run -p
+//! punctual-testkit --example bucket_drop -- [tasks]`, on a private MariaDB. The server makes the rows, a
+//! thousandth of them unfinished.
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
 use punctual_domain::time::Millis;
@@ -56,7 +56,7 @@ impl Ground {
         let buckets = self.store.buckets(BucketOptions::default());
         let mut report = buckets.run_once(NOW).await.expect("a run");
         assert!(!report.is_unfinished && report.dropped > 0, "{report:?}");
-        // The axis was made ten days ago: what is made ahead is another matter.
+        // The axis was made ten days ago; buckets that are made ahead are not part of this measurement.
         report.made = 0;
         report
     }

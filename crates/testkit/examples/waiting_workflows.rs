@@ -1,6 +1,6 @@
-//! What workflows that wait cost those that are due: `cargo run -p punctual-testkit --example waiting_workflows -- [waiting]`, on
-//! a private MariaDB. Measures the looks, the beginnings, the steps and the marks among none that wait, and then among so many
-//! (1,000,000 unless given), which wait for a month. Rows are made by the server.
+//! What waiting workflows cost due ones: `cargo run -p punctual-testkit --example waiting_workflows --
+//! [waiting]`, on a private MariaDB. Measures looks, starts, steps and marks without waiting workflows, and
+//! then among this many (1,000,000 unless given), which wait for a month. The server makes the rows.
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
 use punctual_contract::{
@@ -57,7 +57,7 @@ fn step(of: &StoredWorkflow) -> AdvanceWorkflow {
     }
 }
 
-/// The median and the longest of what was measured.
+/// The median and the longest of the measured times.
 fn reported(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();

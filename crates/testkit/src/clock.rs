@@ -1,4 +1,4 @@
-//! A clock that stands still until a test moves it, in either direction. Never looks at the real time.
+//! A clock that moves only when a test moves it, in either direction. Never reads the real time.
 
 use punctual_contract::Clock;
 use punctual_domain::time::Millis;
@@ -15,7 +15,7 @@ const MICROS_PER_MS: i64 = 1_000;
 /// Its clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    /// Since the epoch: finer than `now`, so that a test can stand between two milliseconds.
+    /// Since the epoch: finer than `now`, so that a test can be between two milliseconds.
     micros: Arc<AtomicI64>,
 }
 

@@ -1,14 +1,14 @@
-//! Back ends that wrap others: what each method of the contract is called, once, and the three ways in which a decorator
-//! passes a call on. Decides nothing: what a decorator adds is its own.
+//! Back ends that wrap others: the name of each method of the contract, once, and the three ways in which a
+//! decorator forwards a call. Decides nothing: a decorator's own behaviour is defined by itself.
 
-/// `methods_of!(Trait HOW TYPE { … })` implements the trait for a decorator, HOW being one of:
+/// `methods_of!(Trait HOW TYPE { … })` implements the trait for a decorator. HOW is one of:
 ///
-/// - `passes(inner)`: on to the same method of `self.inner()`;
-/// - `lives`: to that of `self.inner`, as a call of `self.life`;
-/// - `fails(run Group)`: the same, by `self.faults.run` under the group and the words of the list. What is under `own` there a
-///   decorator that fails writes itself, in the braces.
+/// - `passes(inner)`: forwards to the same method of `self.inner()`;
+/// - `lives`: forwards to that of `self.inner`, as a call of `self.life`;
+/// - `fails(run Group)`: the same, by `self.faults.run` under the group and the words of the list. Such a
+///   decorator implements the methods under `own` itself, in the braces.
 ///
-/// Methods that answer with no `Result` are in the braces too.
+/// Methods whose answer is no `Result` are in the braces, too.
 macro_rules! methods_of {
     (SettingStore $($with:tt)*) => { $crate::decorators::decorate! { $($with)* SettingStore {
         Settings "look at the settings": settings_revision() -> i64;
@@ -209,7 +209,7 @@ macro_rules! decorate {
 pub(crate) use decorate;
 pub(crate) use methods_of;
 
-/// What the list names, for those who use it.
+/// The types that the list names, for its users.
 pub(crate) mod names {
     pub(crate) use punctual_contract::{
         BulkStore, Bus, Error, EvaluationStore, Hot, Limiter, Ownership, ScheduleStore, Store, WorkflowStore,

@@ -1,5 +1,5 @@
-//! Back ends that fail on request, around real ones. Each call is decided by two dials: how likely it *happens*,
-//! and how likely the truth about it is *reported*. That makes the four things that a network does to a caller:
+//! Back ends that fail on request, around real ones. Two dials decide each call: how likely it *happens*, and
+//! how likely the truth about it is *reported*. That gives the four cases that a network causes:
 //!
 //! | happens | reported | the caller sees |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | no | yes | an error that says `No` |
 //! | no | no | an error that says `Maybe` |
 //!
-//! Never changes an answer that it passes on, but for the one lie that it can be told to tell (`FaultyHot`).
+//! Never changes an answer that it forwards, except for one deliberate lie (`FaultyHot`).
 
 mod access;
 mod bulk;
@@ -54,7 +54,7 @@ impl Dials {
     pub const REFUSES: Self = Self { happens: 0.0, reported: 1.0 };
     /// Nothing gets through, and the caller cannot know.
     pub const SILENT: Self = Self { happens: 0.0, reported: 0.0 };
-    /// Everything gets through, and no answer comes back.
+    /// All calls take effect, and no answer is returned.
     pub const ANSWERS_LOST: Self = Self { happens: 1.0, reported: 0.0 };
 }
 
@@ -64,7 +64,7 @@ impl Default for Dials {
     }
 }
 
-/// What became of the calls so far.
+/// The results of the calls so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     pub passed: u64,
@@ -80,7 +80,7 @@ impl FaultCounts {
     }
 }
 
-/// Where calls wait for a test: what has to happen in between can be made to.
+/// Where calls wait for a test, so that it can make something happen in between.
 #[derive(Debug)]
 pub struct Gate {
     reached: Semaphore,
@@ -103,10 +103,10 @@ impl Gate {
         }
     }
 
-    /// Returns when a call has come to the gate; each call is seen once.
+    /// Returns when a call has reached the gate; each call is reported once.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// When no call reaches the gate in time.
     #[track_caller]
     pub fn reached(&self) -> impl Future<Output = ()> {
         let caller = Location::caller();
@@ -120,7 +120,7 @@ impl Gate {
         }
     }
 
-    /// How many calls have come and were not seen.
+    /// How many calls have reached the gate and were not reported yet.
     #[must_use]
     pub fn came(&self) -> usize {
         self.reached.available_permits()
@@ -131,7 +131,7 @@ impl Gate {
         self.open.add_permits(1);
     }
 
-    /// Lets through who waits, and all who come.
+    /// Lets through all waiting and future calls.
     pub fn open(&self) {
         self.open.close();
     }
@@ -143,7 +143,8 @@ struct CallOutcome {
     reported: bool,
 }
 
-/// The dials of one faulty back end, by group of methods; `G` names its groups. What is not set is sound.
+/// The dials of one faulty back end, by group of methods; `G` names its groups. Groups without dials are
+/// sound.
 #[derive(Debug)]
 pub struct Faults<G> {
     inner: Mutex<FaultsState<G>>,
@@ -246,7 +247,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     fn outcome(&self, group: G) -> CallOutcome {
         let mut inner = self.inner.lock();
         let dials = inner.dials(group);
-        // Both are always rolled: turning one dial does not change what the seed makes of the other.
+        // Both are always rolled: turning one dial does not change the seed's results for the other.
         let outcome = CallOutcome {
             happens: inner.rng.f64() < dials.happens,
             reported: inner.rng.f64() < dials.reported,
@@ -261,8 +262,8 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         outcome
     }
 
-    /// As `run`, for calls that are no part of what a seed decides: engines make them beside their work, and a dial that
-    /// is turned halfway leaves them alone. All are counted as passed.
+    /// As `run`, for calls that are not part of a seed's decisions: engines make them beside their work, and
+    /// a dial that is turned halfway does not affect them. All are counted as passed.
     async fn run_beside<T>(
         &self,
         group: G,
@@ -283,7 +284,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         }
     }
 
-    /// `call` is a future that has not begun: what is never polled never happens.
+    /// `call` is a future that has not begun: a call that is never polled never happens.
     async fn run<T>(
         &self,
         group: G,

@@ -1,5 +1,5 @@
-//! What tests stand on: the suites that every back end must pass, a clock that a test holds, back ends that fail
-//! on request. Only ever a dev-dependency; nothing of a product may rest on it.
+//! The base of tests: the suites that every back end must pass, a clock that a test controls, back ends that
+//! fail on request. Only ever a dev-dependency; no part of the product may depend on it.
 
 pub mod clock;
 pub mod conformance;

@@ -4,9 +4,9 @@ use punctual_store::MysqlStore;
 
 pub use punctual_test_servers::*;
 
-/// A new database of the shared MariaDB with the schema as migrations leave it. It is copied from the first that was migrated:
-/// the hundred statements of all migrations, for the thousand databases of the tests, were a twentieth of what the tests take.
-/// Whoever tests migrations takes [`MariaDb::fresh_database`].
+/// A new database of the shared MariaDB with the fully migrated schema. It is copied from the first migrated
+/// one: running all hundred statements of the migrations for the tests' thousand databases took a twentieth
+/// of the tests' time. Tests of migrations use [`MariaDb::fresh_database`].
 pub async fn migrated_database() -> String {
     static SCHEMA: tokio::sync::OnceCell<String> = tokio::sync::OnceCell::const_new();
     let server = mariadb().await;

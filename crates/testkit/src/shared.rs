@@ -1,5 +1,5 @@
-//! What several engines in one process agree by: the hot set, owners and signals in memory, as strict as the contract allows. For
-//! tests only: they end with the process, and so do engines that share a memory.
+//! Coordination of several engines in one process: the hot set, ownership and signals in memory, as strict as
+//! the contract allows. For tests only: they end with the process.
 
 mod hot;
 mod ownership;

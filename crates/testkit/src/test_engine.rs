@@ -1,5 +1,5 @@
-//! A whole Punctual in memory for your own tests, in which time stands still until you move it: the real engine, the
-//! real API (without a socket), your own handlers. Nothing of it sleeps, so a test of "a week later" takes
+//! A whole Punctual in memory for your own tests, in which time only moves when you move it: the real engine,
+//! the real API (without a socket), your own handlers. Nothing sleeps, so a test of "a week later" takes
 //! milliseconds. Never use it in production: it forgets everything when it is dropped.
 
 use crate::clock::ManualClock;
@@ -130,7 +130,7 @@ impl TestEngine {
         }
     }
 
-    /// Fires and runs what is due now, without moving time. Answers how many attempts ran.
+    /// Fires and runs all due tasks, without moving time. Returns how many attempts ran.
     ///
     /// # Panics
     /// As [`TestEngine::advance`].

@@ -1,5 +1,6 @@
-//! A bus whose messages carry the trace on: who executes one is handed `traceparent` below the span of its attempt, as who leases
-//! over HTTP is. Where no collector is informed of traces there is none of these, and messages carry what the caller sent.
+//! A bus whose messages continue the trace: an executor gets a `traceparent` below the span of its attempt,
+//! as in a lease over HTTP. Without a collector this is not used, and messages have the caller's
+//! `traceparent`.
 
 use crate::context::TraceContext;
 use async_trait::async_trait;

@@ -12,7 +12,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// None: not a context of a version that is known here.
+    /// None: not a context of a known version.
     #[must_use]
     pub fn read(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
@@ -27,7 +27,7 @@ impl TraceContext {
         Some(Self { trace, parent, is_sampled: flags & 1 == 1 })
     }
 
-    /// The caller wants it told, and it is among so many in a hundred, by its id: every engine says the same.
+    /// The caller sampled it, and its id falls into this percentage: every engine decides the same.
     #[must_use]
     pub fn is_reported(&self, percent: u8) -> bool {
         let drawn = (self.trace % 10_000) as u16;
@@ -43,7 +43,7 @@ impl TraceContext {
         span.map_or(self.parent, |id| id.0).to_be_bytes().to_vec()
     }
 
-    /// The same for whoever computes it: a span that is told twice is one.
+    /// Every engine computes the same: a span that is sent twice is one.
     pub(crate) fn span(&self, task: i64, attempt: u32, name: &str) -> SpanId {
         let words = [task.cast_unsigned(), u64::from(attempt), self.parent];
         let bytes = self.trace.to_be_bytes().into_iter();
@@ -55,7 +55,7 @@ impl TraceContext {
         SpanId((mixed ^ (mixed >> 27)).max(1))
     }
 
-    /// What an executor is handed: its spans are below the one of its attempt.
+    /// The context of an executor: its spans are below the one of its attempt.
     #[must_use]
     pub fn of_attempt(&self, task: i64, attempt: u32) -> String {
         let (run, flags) = (self.span(task, attempt, RUN), u8::from(self.is_sampled));

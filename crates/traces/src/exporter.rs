@@ -1,5 +1,5 @@
-//! What has ended and is to be told waits in a bounded list; a service reads it in batches and sends what it has to say. A
-//! collector that is unavailable, slow, or refuses costs spans and nothing else.
+//! Ended attempts and tasks wait in a bounded list; a service reads their histories in batches and sends
+//! their spans. A collector that is unavailable, slow, or refuses, costs spans and nothing else.
 
 use crate::{
     context::TraceContext,
@@ -21,9 +21,9 @@ use std::{
     time::Duration,
 };
 
-/// Tasks that wait to be told of; what comes beyond is dropped.
+/// The most tasks that wait; further ones are dropped.
 const WAITING_MAX: usize = 10_000;
-/// Ends that are remembered, so that each is told once although every attempt of a task asks for it.
+/// Ends that are remembered, so that each is sent once although every attempt of a task triggers it.
 const REPORTED_MAX: usize = 10_000;
 /// Tasks of one request.
 const BATCH: usize = 200;
@@ -32,14 +32,14 @@ const BATCHES: usize = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where the collector takes OTLP over HTTP, with `/v1/traces`.
+    /// The collector's endpoint for OTLP over HTTP, with `/v1/traces`.
     pub endpoint: String,
     pub protocol: Protocol,
     /// A collector that answers no sooner has failed.
     pub timeout: Duration,
     /// Attributes of the resource; `service.name` is `punctual` unless it is among them.
     pub resource: Vec<(String, String)>,
-    /// Of the traces that callers sample, so many in a hundred are told.
+    /// The percentage of the callers' sampled traces that is sent.
     pub sample_percent: u8,
     /// With each request; their values are secrets, and marked so.
     pub headers: HeaderMap,
@@ -61,7 +61,7 @@ struct ExporterState {
     failures: AtomicU64,
 }
 
-/// A task that ended, and when: one that is redriven ends again.
+/// An ended task, and when: a redriven task ends again.
 type End = (i64, Millis);
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ struct ReportedEnds {
 }
 
 impl ReportedEnds {
-    /// False: it was told.
+    /// False: it was sent before.
     fn is_new(&mut self, end: End) -> bool {
         if !self.ends.insert(end) {
             return false;
@@ -88,7 +88,7 @@ impl ReportedEnds {
 
 impl Traces {
     /// # Errors
-    /// When no client can be made, for want of what TLS needs.
+    /// If no client can be made, because TLS is unavailable.
     pub fn new(engine: Engine, options: Options) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             .timeout(options.timeout)
@@ -108,8 +108,8 @@ impl Traces {
         })))
     }
 
-    /// What the executor of an attempt is handed: its own spans go below the run of this attempt. As it was, where nothing is
-    /// told of it.
+    /// The `traceparent` of an attempt's executor: its spans are below the run of this attempt. Unchanged if
+    /// the trace is not sent.
     #[must_use]
     pub fn handed(&self, traceparent: String, task: i64, attempt: u32) -> String {
         match TraceContext::read(&traceparent)
@@ -120,7 +120,7 @@ impl Traces {
         }
     }
 
-    /// An attempt of this task, or the task, has ended. Waits for nothing.
+    /// An attempt of this task, or the task, has ended. Does not wait.
     pub fn ended(&self, task: TaskRef) {
         let mut waiting = self.0.waiting.lock();
         if waiting.len() < WAITING_MAX {
@@ -130,8 +130,8 @@ impl Traces {
         }
     }
 
-    /// Spans that a collector has taken; tasks of which nothing was told although it was wanted, or perhaps wanted; requests
-    /// that failed.
+    /// Spans that a collector has accepted; tasks without sent spans although they were, or may have been,
+    /// sampled; failed requests.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
         let traces = &self.0;
@@ -197,7 +197,7 @@ impl Traces {
         tracing::warn!(tasks, why, "traces of tasks could not be exported, and are dropped");
     }
 
-    /// Empty: nobody wants it told, or it continues.
+    /// Empty: the trace is not sampled, or the task continues.
     fn spans(&self, task: &Task) -> Vec<OtlpSpan> {
         let context = task.ask.traceparent.as_deref().and_then(TraceContext::read);
         let Some(context) = context.filter(|context| context.is_reported(self.0.options.sample_percent))

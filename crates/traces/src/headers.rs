@@ -1,5 +1,5 @@
-//! Lists of `name=value`, as the variables of OpenTelemetry have them: what a collector asks to be sent beside the spans, such as a
-//! token, and attributes of the resource. Never tells a value.
+//! Lists of `name=value`, as in OpenTelemetry's variables: headers that a collector requires, such as a
+//! token, and attributes of the resource. Never shows a value.
 
 use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 /// `name=value`, several with commas. `is_encoded`: values are percent-encoded, as in `OTEL_RESOURCE_ATTRIBUTES`.
 ///
 /// # Errors
-/// What is wrong, without any value.
+/// The error, without any value.
 pub fn pairs(text: &str, is_encoded: bool) -> Result<Vec<(String, String)>, String> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=').ok_or("each must be NAME=VALUE, several with commas")?;
@@ -25,7 +25,7 @@ pub fn pairs(text: &str, is_encoded: bool) -> Result<Vec<(String, String)>, Stri
 /// The same of `OTEL_EXPORTER_OTLP_HEADERS`.
 ///
 /// # Errors
-/// What is wrong, without any value.
+/// The error, without any value.
 pub fn headers(text: &str, is_encoded: bool) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs(text, is_encoded)? {

@@ -1,6 +1,7 @@
-//! Tells a collector of OpenTelemetry (OTLP over HTTP, in protobuf or JSON) what became of tasks whose insert came with a sampled
-//! `traceparent`: one trace from the caller's insert to the outcome. Everything in it is read from the task's history when the
-//! task has ended, so that no step of a task's path knows of it or waits for it: what cannot be told is dropped and counted.
+//! Sends traces to an OpenTelemetry collector (OTLP over HTTP, in protobuf or JSON) for tasks whose insert
+//! had a sampled `traceparent`: one trace from the caller's insert to the outcome. It is built from the
+//! task's history after its end, so that no step of a task's path knows of it or waits for it. Traces that
+//! cannot be sent are dropped and counted.
 
 mod bus;
 mod context;

@@ -122,7 +122,7 @@ fn attributes(task: &Task, span: &TraceSpan) -> Vec<Attribute> {
     }
     if let Some(outcome) = span.outcome {
         attributes.push(text("punctual.outcome", outcome));
-        // A few words, as the conventions want it; the message of the status has the rest.
+        // A few words, as the conventions require; the status message has the rest.
         attributes.extend(span.error.as_ref().map(|_| text("error.type", outcome)));
     }
     if span.name == "task" {
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(of["scopeSpans"][0]["spans"][0], span);
     }
 
-    /// Read by `opentelemetry-proto` 0.33 as what it is, when this was written.
+    /// Verified with `opentelemetry-proto` 0.33 when this was written.
     #[test]
     fn the_protobuf_form_is_the_one_of_the_standard() {
         let span = example().resource_spans.remove(0).scope_spans.remove(0).spans.remove(0);

@@ -22,14 +22,14 @@ pub(crate) struct TraceSpan {
     pub(crate) attempt: u32,
     /// The run of the attempt before.
     pub(crate) link: Option<SpanId>,
-    /// Who did it.
+    /// The author.
     pub(crate) by: Option<String>,
-    /// What came of it, where something came.
+    /// The result, if any.
     pub(crate) outcome: Option<&'static str>,
     pub(crate) error: Option<String>,
 }
 
-/// An attempt as its history tells it.
+/// An attempt, as its history describes it.
 #[derive(Clone, Debug, Default)]
 struct Attempt {
     number: u32,

@@ -1,4 +1,5 @@
-//! How time passes: fire what is due, cascade what comes near. The only place that moves `elapsed`, and only forward.
+//! The passing of time: fires due timers, cascades near ones. The only place that moves `elapsed`, and only
+//! forward.
 
 use std::cmp::Reverse;
 
@@ -9,12 +10,12 @@ use crate::wheel::{SMOOTHING_TICKS, Wheel};
 /// One call smooths for at most this many ticks, however far it jumped: catching up must not become a cascade.
 const MAX_SMOOTHED_TICKS: u64 = 64;
 
-/// Slab slots that are looked at in one go.
+/// Slab slots that are read in one batch.
 const LOOK_AHEAD: usize = 64;
 
 impl<T> Wheel<T> {
-    /// Appends all timers with `deadline <= now_ms` to `due`, as (deadline, payload), in the order of their deadlines;
-    /// equal deadlines come in any order.
+    /// Appends all timers with `deadline <= now_ms` to `due`, as (deadline, payload), in the order of their
+    /// deadlines; equal deadlines are in any order.
     ///
     /// Any step is allowed. A step back changes nothing that is past: it brings only timers that were inserted since
     /// with a deadline up to `now_ms`, and everything else still waits for its own deadline.
@@ -28,7 +29,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Kept out of `advance`, which in most ticks of a thinly set wheel has nothing to do.
+    /// Separate from `advance`, which usually has nothing to do in a sparse wheel.
     #[inline(never)]
     fn pass_to(&mut self, now: u64, due: &mut Vec<(i64, T)>) {
         self.fire_late(now, due);
@@ -132,7 +133,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Moves a slice of every level's next slot down. That slot takes no more entries, so the work can only shrink.
+    /// Moves a slice of every level's next slot down. That slot gets no more entries, so the work can only
+    /// shrink.
     fn smooth(&mut self, ticks: u64) {
         let ticks = usize::try_from(ticks.min(MAX_SMOOTHED_TICKS)).unwrap_or(usize::MAX);
         for level in (1..LEVELS).rev() {
@@ -162,8 +164,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// On its move from the second level an entry is dropped if it is stale. That look at its slot has another use: looks
-    /// at many slots in a row let their cache misses overlap, and firing, soon after, finds the slots in the cache.
+    /// An entry that moves down from the second level is dropped if it is stale. That read of its slot also
+    /// helps the cache: many reads in a row let their cache misses overlap, and firing, soon after, finds the
+    /// slots in the cache.
     fn bring_nearer(&mut self, level: u32, start: u64, entries: &[Entry]) {
         let mut occupied = [true; LOOK_AHEAD];
         if level == 1 {

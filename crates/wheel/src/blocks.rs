@@ -1,7 +1,8 @@
-//! A vector in blocks of fixed size: it grows without moving what it holds.
+//! A vector in blocks of fixed size: it grows without moving its elements.
 //!
-//! A plain vector of 10 million slots copies all of them when it doubles, with most allocators: one insert that takes as
-//! long as a million others. Blocks are kept for reuse and never given back: a key may name any of their slots.
+//! A plain vector of 10 million slots copies all of them when it doubles, with most allocators: one insert
+//! that takes as long as a million others. Blocks are kept for reuse and never freed: a key may name any of
+//! their slots.
 
 /// Items a block. Large enough that the list of blocks stays in the cache, small enough to cost little when empty.
 const BLOCK_LEN: u32 = 1 << 14;

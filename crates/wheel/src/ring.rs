@@ -10,7 +10,7 @@ const SLOTS: usize = 512;
 const WORDS: usize = SLOTS / 64;
 const _: () = assert!(SLOTS as u64 == RING_LEN);
 
-/// Buckets up to this capacity keep their memory for the next turn; larger ones give it back.
+/// Buckets up to this capacity keep their memory for the next turn; larger ones free it.
 const KEPT_CAPACITY: usize = 1_024;
 
 /// A timer's place in time: eight bytes. The upper half of its tick is that of its slot.
@@ -62,7 +62,7 @@ impl Ring {
         self.occupied[place(slot) / 64] & (1 << (slot % 64)) != 0
     }
 
-    /// Takes a bucket out, to be given back with [`Ring::put_back`].
+    /// Takes a bucket out; return it with [`Ring::put_back`].
     #[expect(clippy::indexing_slicing, reason = "place() is below the length")]
     pub(crate) fn take(&mut self, slot: u64) -> Vec<Entry> {
         self.occupied[place(slot) / 64] &= !(1 << (slot % 64));
@@ -81,7 +81,7 @@ impl Ring {
         self.buckets[place(slot)] = bucket;
     }
 
-    /// First occupied slot in `from..=to`, which must lie in one half of the ring.
+    /// First occupied slot in `from..=to`, which must be in one half of the ring.
     #[expect(clippy::indexing_slicing, reason = "place() is below the length")]
     pub(crate) fn first_between(&self, from: u64, to: u64) -> Option<u64> {
         let mut word = place(from) / 64;
@@ -103,7 +103,7 @@ impl Ring {
     pub(crate) fn first_from(&self, from: u64) -> Option<u64> {
         let (first_word, ahead) = (from / 64, u64::MAX << (from % 64));
         let turn = RING_LEN / 64;
-        // The first word is met twice: for what lies ahead of `from` in it, and at the end for the rest.
+        // The first word is read twice: for the bits from `from` on, and at the end for the rest.
         for step in 0..=turn {
             let mask = if step == 0 {
                 ahead

@@ -1,4 +1,4 @@
-//! The payloads, at places that never move, and the keys that name them. Knows nothing of time.
+//! The payloads, at places that never move, and the keys that name them. Does not know time.
 //!
 //! A slot passes through: occupied, vacated (fired or cancelled), released (reusable). Between *vacated* and *released* an
 //! entry of the wheel still points at it; reusing it then would fire the newcomer at the old one's deadline.
@@ -7,14 +7,14 @@ use std::{iter, mem};
 
 use crate::blocks::Blocks;
 
-/// Names one timer of one wheel. A key whose timer fired or was cancelled names nothing, for ever.
+/// Names one timer of one wheel. The key of a timer that fired or was cancelled is invalid forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     index: u32,
     generation: u32,
 }
 
-/// The generation stands inside both variants so that a `u64` payload makes a slot of 16 bytes, not 24.
+/// The generation is inside both variants so that a `u64` payload makes a slot of 16 bytes, not 24.
 enum SlabEntry<T> {
     Occupied { generation: u32, payload: T },
     Vacant { generation: u32 },
@@ -23,14 +23,14 @@ enum SlabEntry<T> {
 /// A vacant slot of this generation is not used again.
 const LAST_GENERATION: u32 = u32::MAX;
 
-/// Slots made ready in one go.
+/// Slots prepared in one batch.
 const LOOK_AHEAD: usize = 16;
 
 pub(crate) struct Slab<T> {
     slots: Blocks<SlabEntry<T>>,
     /// Released slots. A list threaded through the slots would need a cache miss to find the next one.
     free: Blocks<u32>,
-    /// The next few of them, already looked at: looks in a row let their cache misses overlap.
+    /// The next few of them, already read: reads in a row let their cache misses overlap.
     ready: Vec<u32>,
     live: usize,
     retired: usize,
@@ -104,7 +104,7 @@ impl<T> Slab<T> {
         payload
     }
 
-    /// Looks at the slot itself, which brings it into the cache.
+    /// Reads the slot itself, which brings it into the cache.
     pub(crate) fn is_occupied(&self, index: u32) -> bool {
         matches!(self.slots.get(index), Some(SlabEntry::Occupied { .. }))
     }

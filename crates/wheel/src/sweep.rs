@@ -1,10 +1,11 @@
-//! Dropping the entries of cancelled timers before their time, in steps of bounded size. Never touches a live one.
+//! Drops the entries of cancelled timers early, in steps of bounded size. Never touches a live one.
 //!
-//! Without it, a service that sets a timeout for every request and cancels nearly all of them would hold every entry
-//! until its deadline. A step runs with an insert, as only an insert can take memory, while stale entries outnumber the live
-//! ones; it continues where the last one stopped. A round looks at each entry once and drops half of them or more, so such an
-//! insert pays for about two looks, and a cancel for none. Not to wait until the slab is full is what bounds it: a round takes
-//! some inserts, and were they to take new slots every time, the slab would grow by that much with every round.
+//! Without it, a service that sets a timeout for every request and cancels nearly all of them would hold
+//! every entry until its deadline. A step runs with an insert, as only an insert can take memory, while stale
+//! entries outnumber the live ones; it continues where the last one stopped. A round reads each entry once
+//! and drops at least half of them, so such an insert pays for about two reads, and a cancel for none. The
+//! sweep must not wait until the slab is full. A round takes some inserts; if they took new slots every time,
+//! the slab would grow by that much with every round.
 
 use crate::ring::{Entry, RING_LEN};
 use crate::slab::Slab;
@@ -14,16 +15,16 @@ use crate::wheel::Wheel;
 /// Stale entries that are not worth a sweep.
 const TOLERATED: usize = 1_024;
 
-/// Entries looked at, or empty slots passed, in one step.
+/// Entries read, or empty slots skipped, in one step.
 const STEP: usize = 64;
 
 /// Where the next step continues.
 #[derive(Default)]
 pub(crate) struct Sweep {
-    /// `LEVELS` represents what lies outside of the rings.
+    /// `LEVELS` represents the entries outside the rings.
     level: u32,
     slot: u64,
-    /// Entries of the slot that this round has looked at: the last ones of its bucket.
+    /// Entries of the slot that this round has read: the last ones of its bucket.
     seen: usize,
 }
 
@@ -47,8 +48,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Goes on in the current slot and returns how much it did. The slot may have changed since the last step: an entry
-    /// that is overlooked for that is met in the next round.
+    /// Continues in the current slot and returns how much it did. The slot may have changed since the last
+    /// step: an entry that is missed because of that is read in the next round.
     fn sweep_slot(&mut self, budget: usize) -> usize {
         let Self { sweep, rings, slab, .. } = self;
         let bucket = rings.get_mut(sweep.level as usize).filter(|ring| ring.is_occupied(sweep.slot));
@@ -73,7 +74,7 @@ impl<T> Wheel<T> {
         end - start + 1
     }
 
-    /// What is overdue or decades away is rare: in one go.
+    /// Overdue and very distant entries are rare: swept in one step.
     fn sweep_outside(&mut self) {
         let Self { far, late, slab, .. } = self;
         late.retain(|entry| keep(slab, entry.0.1));

@@ -5,7 +5,7 @@
 /// Bits of a deadline that one level resolves: 256 slots make a period.
 const LEVEL_BITS: u32 = 8;
 
-/// Levels of rings. The highest has slots of 2^32 ticks, the most that the 32 bits kept in an entry can tell apart.
+/// Levels of rings. The highest has slots of 2^32 ticks, the most that the 32 bits of an entry distinguish.
 pub(crate) const LEVELS: u32 = 5;
 
 const SIGN: u64 = 1 << 63;

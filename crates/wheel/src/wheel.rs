@@ -10,13 +10,13 @@ use crate::slab::{Key, Slab};
 use crate::sweep::Sweep;
 use crate::tick::{LEVELS, level_of, ms_of, slot_of, start_of, tick_of};
 
-/// A bucket above this many entries is worth waking up for ahead of time; below, it cascades in some 10 µs.
+/// A bucket with more entries is worth an early wake-up; a smaller one cascades in some 10 µs.
 const LARGE_BUCKET: usize = 1_024;
 
 /// Ticks between two slices of smoothing.
 pub(crate) const SMOOTHING_TICKS: u64 = 16;
 
-/// Timers with a payload each, ordered by deadline, for a caller who says what time it is.
+/// Timers with a payload each, ordered by deadline, for a caller that passes the time.
 ///
 /// Instants are UTC milliseconds, any `i64`. A wheel holds up to 2^32 - 1 timers; memory is that of the most it ever
 /// held (up to twice of it, if most timers are cancelled), about 17 to 19 bytes a timer and the payload.
@@ -24,10 +24,11 @@ pub struct Wheel<T> {
     /// Everything up to this tick has fired or waits in `late`.
     pub(crate) elapsed: u64,
     pub(crate) smoothing_at: u64,
-    /// Nothing is to be done before this tick, which is 0 while any timer is late, else in the block of `elapsed`.
+    /// Nothing needs to be done before this tick, which is 0 while any timer is late, else in the block of
+    /// `elapsed`.
     pub(crate) quiet_until: u64,
     pub(crate) rings: [Ring; LEVELS as usize],
-    /// What lies beyond the rings: epoch of 2^40 ticks, then (tick, index).
+    /// Timers beyond the rings: epoch of 2^40 ticks, then (tick, index).
     pub(crate) far: BTreeMap<u64, Vec<(u64, u32)>>,
     /// Inserted when already due: (tick, index).
     pub(crate) late: BinaryHeap<Reverse<(u64, u32)>>,
@@ -62,7 +63,7 @@ impl<T> Wheel<T> {
         self.len() == 0
     }
 
-    /// A deadline in the past is taken as it is and fires at the next [`Wheel::advance`] that reaches it.
+    /// A deadline in the past is accepted and fires at the next [`Wheel::advance`] that reaches it.
     pub fn insert(&mut self, deadline_ms: i64, payload: T) -> Key {
         let tick = tick_of(deadline_ms);
         self.sweep_if_crowded();

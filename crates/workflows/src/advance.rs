@@ -1,5 +1,5 @@
-//! One step of a workflow: what has ended and what is wished is taken in, what follows is decided, and all of it is committed
-//! at once, compared with the step that it was decided on. Then what was decided is made; what fails there ends the node.
+//! One step of a workflow: takes in ends and commands, decides what follows, and commits all of it at once,
+//! compared with the step that it was decided on. Then decided tasks are made; if that fails, the node ends.
 
 use crate::{
     Error, Plan,
@@ -27,12 +27,12 @@ use std::{
 
 /// Steps that lose their race to others, one after the other.
 const TRIES: usize = 64;
-/// Steps of one call, each of which follows from what became of the one before.
+/// Steps of one call, each of which follows from the results of the preceding one.
 const ROUNDS_MAX: usize = 1_000;
 /// Longest reason and error that is kept.
 const TEXT_MAX_CHARS: usize = 1_000;
 
-/// What became of the task of a node.
+/// The end of a node's task.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeEnd {
     pub(crate) key: NodeKey,
@@ -41,7 +41,7 @@ pub(crate) struct NodeEnd {
     pub(crate) carried: Carried,
 }
 
-/// What a caller asks for.
+/// A caller's command.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Cancel { reason: String },
@@ -71,7 +71,8 @@ impl StepRequest {
     }
 }
 
-/// What a call has changed: how the workflow stood when it was carried out, and when all that followed of it at once was done.
+/// The effect of a call: the workflow's state when the command was applied, and after all its immediate
+/// consequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedRows {
     pub before: WorkflowState,
@@ -81,12 +82,12 @@ pub struct MovedRows {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Advanced {
     pub(crate) moved: bool,
-    /// From the first step of it to the last. None: there was none.
+    /// From the first step of it to the last. None: there was no step.
     pub(crate) states: Option<MovedRows>,
     pub(crate) refused: Option<Refused>,
 }
 
-/// What is known while a step is decided.
+/// The context in which a step is decided.
 pub(crate) struct StepContext<'a> {
     pub(crate) inner: &'a WorkflowsState,
     pub(crate) stored: &'a StoredWorkflow,
@@ -96,25 +97,25 @@ pub(crate) struct StepContext<'a> {
     pub(crate) secret: Option<IdentitySecret>,
     pub(crate) run: Run,
     pub(crate) known: RowValues,
-    /// Of tasks and workflows that are there.
+    /// References of existing tasks and workflows.
     pub(crate) refs: HashMap<NodeKey, String>,
-    /// When those began whose tasks are to be made; the others begin now.
+    /// When nodes began whose tasks must be made; the others begin now.
     pub(crate) begun: HashMap<NodeKey, Millis>,
     pub(crate) now: Millis,
     reason: Option<String>,
 }
 
-/// What a committed step leaves to do.
+/// What remains to be done after a committed step.
 struct Committed {
     ends: Vec<NodeEnd>,
     moved: bool,
     states: MovedRows,
-    /// The look did not come to its end.
+    /// The look did not reach its end.
     look: bool,
 }
 
 impl WorkflowsState {
-    /// Moves a workflow on as far as it goes now.
+    /// Advances a workflow as far as possible now.
     pub(crate) async fn advance(
         &self,
         id: WorkflowId,
@@ -144,14 +145,14 @@ impl WorkflowsState {
         Ok(done)
     }
 
-    /// As a call: with an error for what is refused.
+    /// As a call: a refused command is an error.
     pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<MovedRows, Error> {
-        // A human wants it to continue, or to end: what engines died of before does not count any more.
+        // An operator wants it to continue, or to end: earlier deaths of engines no longer count.
         let was_set_aside = self.release(id).await?;
         let is_retry = matches!(command, Command::Retry);
         let mut done = self.advance(id, StepRequest::command(command)).await;
         if was_set_aside && is_retry && done.as_ref().is_ok_and(|advanced| advanced.refused.is_some()) {
-            // Nothing of it has failed: it continues from where it stood.
+            // No node has failed: it continues where it was.
             done = self.advance(id, StepRequest::look()).await;
         }
         let done = done.map_err(|error| {
@@ -181,7 +182,7 @@ impl WorkflowsState {
                 if self.store.workflow(id).await?.is_none() {
                     return Ok(Err(Advanced::default()));
                 }
-                // It is put off, and not looked at again and again.
+                // It is postponed, to avoid repeated looks.
                 return Err(BackendError::did_not_happen("move a workflow on", "its document is not there"));
             };
             let nodes = self.store.node_rows(id).await?;
@@ -190,7 +191,7 @@ impl WorkflowsState {
                 Once::Refused(refused) => {
                     return Ok(Err(Advanced { refused: Some(refused), ..Advanced::default() }));
                 }
-                // Whoever was faster may have many of them: each waits its turn.
+                // The faster caller may have many of them: each waits its turn.
                 Once::Lost => tokio::task::yield_now().await,
             }
             if nth + 1 == TRIES {
@@ -209,7 +210,7 @@ impl WorkflowsState {
     ) -> Result<Once, BackendError> {
         let marked = Marked::default();
         let done = self.once_marked(stored, plan, nodes, request, &marked).await;
-        // An error is no death. Where others were faster, and where ends were left out, not all has been evaluated.
+        // An error is no death. If others were faster, or ends were left out, not everything was evaluated.
         let is_all = request.look && matches!(&done, Ok(Once::Done(committed)) if !committed.look);
         marked.end(self, stored.id, is_all).await;
         done
@@ -272,7 +273,7 @@ impl WorkflowsState {
         })
     }
 
-    /// Nothing can be made of it now.
+    /// Postpones a workflow.
     pub(crate) async fn later(
         &self,
         stored: StoredWorkflow,
@@ -325,7 +326,7 @@ impl StepContext<'_> {
             let is_passed = self.run.row(&key).is_some_and(|row| row.state == NodeState::Passed);
             let items = self.run.row(&NodeKey::node(key.node)).and_then(|row| row.items);
             let carried = match carried.result.as_ref().map(String::len) {
-                // What is skipped manually has no result.
+                // A manually skipped node has no result.
                 _ if is_passed => because("it was skipped manually".to_owned()),
                 Some(bytes) if bytes > most_bytes(items) => because(look::too_long(bytes)),
                 _ => carried,
@@ -378,7 +379,7 @@ impl StepContext<'_> {
             changed.is_empty() && self.run.state == self.stored.state && progress == self.stored.progress;
         let wake_at = self.wake_at(&progress, look_at, now);
         let unmade: Vec<NodeKey> = self.run.unmade().map(|unmade| *unmade.0).collect();
-        // What was committed before and not made is made by a look; nobody who only passes by does it.
+        // Earlier committed rows without a task are made by a look or a command, not by other steps.
         let makes = !is_same || request.look || request.command.is_some();
         let states = MovedRows { before: self.stored.state, after: self.run.state };
         if is_same && !request.look {
@@ -399,7 +400,7 @@ impl StepContext<'_> {
         if self.write(advance, now).await? == Applied::Lost {
             return Ok(Once::Lost);
         }
-        // What was committed is not undone by what fails from here on.
+        // Failures from here on do not undo the commit.
         let mut ends = Vec::new();
         if makes && !unmade.is_empty() {
             ends.extend(make::make(&mut self, unmade).await.map_err(BackendError::after_a_change)?);
@@ -411,8 +412,8 @@ impl StepContext<'_> {
         Ok(Once::Done(Committed { ends, moved: !is_same, states, look: false }))
     }
 
-    /// Commits the step. Where it ends a workflow that is a node, a mark of the other workflow is made with it: whoever is left
-    /// learns of the end.
+    /// Commits the step. If it ends a workflow that is a node, a mark of the parent workflow is made with it,
+    /// so that the surviving engines learn of the end.
     async fn write(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, BackendError> {
         let (inner, id) = (self.inner, self.stored.id);
         let is_over = advance.state.is_finished();
@@ -436,7 +437,7 @@ impl StepContext<'_> {
         applied
     }
 
-    /// When it is looked at again, whatever is told until then.
+    /// The time of the next look, whatever is reported until then.
     fn wake_at(&self, progress: &Progress, look_at: Option<Millis>, now: Millis) -> Option<Millis> {
         if self.run.state.is_finished() {
             return None;

@@ -1,4 +1,4 @@
-//! What users ask of workflows: to begin them, to see how they stand, to end them, and to continue from what has failed.
+//! Users' requests about workflows: to start, show and cancel them, and to continue after a failure.
 
 use crate::{
     Error, Plan, Runner,
@@ -16,18 +16,18 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// Results are told of workflows with up to so many rows, if they have up to so many bytes together.
+/// Results are included for workflows with up to this many rows and bytes.
 const REPORTED_MAX: usize = 2_000;
 const REPORTED_MAX_BYTES: usize = 16 << 20;
 
-/// A workflow that is to begin.
+/// A new workflow.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub namespace: Name,
     pub definition: Arc<Definition>,
     /// JSON text.
     pub input: String,
-    /// Of what is asked for twice, one is made. Any length.
+    /// Two submissions with the same key make one workflow. Any length.
     pub key: Option<String>,
     pub by: String,
 }
@@ -37,7 +37,7 @@ pub struct Submission {
 pub struct View {
     pub stored: StoredWorkflow,
     pub plan: Arc<Plan>,
-    /// What has no row is blocked.
+    /// A node without a row is blocked.
     pub nodes: Vec<StoredNode>,
     /// None: there are too many.
     pub contents: Option<Vec<NodeContent>>,
@@ -109,7 +109,7 @@ impl Runner {
         Ok((stored, plan))
     }
 
-    /// With all that is known of its nodes.
+    /// With all known facts of its nodes.
     ///
     /// # Errors
     /// As [`Runner::get`].
@@ -142,16 +142,17 @@ impl Runner {
         Ok(all)
     }
 
-    /// Nothing new begins; what has not begun is cancelled, and executors are asked to stop. Then what was done is undone.
+    /// No further node begins; unstarted tasks are cancelled, and executors are asked to stop. Then completed
+    /// work is undone.
     ///
     /// # Errors
-    /// [`Error::Refused`] where it is over, a failing store.
+    /// [`Error::Refused`] if it has ended, or a failing store.
     pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<MovedRows, Error> {
         let reason = reason.to_owned();
         self.inner.carry_out(id, Command::Cancel { reason }).await
     }
 
-    /// Goes on from what has failed.
+    /// Continues from failed nodes.
     ///
     /// # Errors
     /// As [`Runner::cancel`].
@@ -159,7 +160,7 @@ impl Runner {
         self.inner.carry_out(id, Command::Retry).await
     }
 
-    /// Takes a node for done.
+    /// Marks a node as done.
     ///
     /// # Errors
     /// [`Error::NoSuchNode`]; as [`Runner::cancel`].

@@ -21,7 +21,7 @@ const ITEMS_MAX_BYTES: usize = 1 << 20;
 type Decided = Result<(Decision, Option<String>), String>;
 
 impl StepContext<'_> {
-    /// Decides what can be decided, until nothing more follows.
+    /// Decides nodes until nothing more follows.
     pub(crate) async fn decide_all(&mut self) -> Result<(), BackendError> {
         loop {
             let ready = self.run.settle(&self.plan.graph);
@@ -41,7 +41,7 @@ impl StepContext<'_> {
     fn decide_some(&mut self, nodes: &[u32], mut decided: HashMap<u32, Decided>) {
         let plan = self.plan;
         for node in nodes.iter().copied() {
-            // What failed before it may have ended the workflow.
+            // An earlier failure may have ended the workflow.
             if self.run.ending.is_some() {
                 break;
             }
@@ -58,7 +58,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// Of those that have a condition or an array: what they name has ended, so that none of them changes what another sees.
+    /// Evaluates nodes with a condition or an array: the nodes that they name have ended, so none affects
+    /// another.
     async fn decided(&self, nodes: &[u32]) -> Result<HashMap<u32, Decided>, BackendError> {
         let plan = Arc::clone(self.plan);
         let asked: Vec<u32> = nodes.iter().copied().filter(|node| plan.is_decided(*node)).collect();

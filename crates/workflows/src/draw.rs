@@ -59,7 +59,7 @@ fn nodes(plan: &Plan) -> impl Iterator<Item = (u32, &str, &punctual_domain::work
     (0..).zip(&plan.definition.nodes).map(|(number, (name, node))| (number, name.as_str(), node))
 }
 
-/// What is said below the name: names are plain, so that nothing has to be escaped.
+/// The text below the name: names are plain, so nothing must be escaped.
 fn shown(node: &punctual_domain::workflow::Node, run: &Run, number: u32) -> String {
     let state = run.state_of(number).word();
     let items = run.row(&punctual_domain::workflow::NodeKey::node(number)).and_then(|row| row.items);

@@ -11,7 +11,7 @@ pub enum Error {
     NoSuchNode,
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// As the workflow stands, it cannot be done.
+    /// Not allowed in the workflow's state.
     #[error("{}", told(*.0))]
     Refused(Refused),
     /// Others moved it on again and again.
@@ -24,7 +24,7 @@ pub enum Error {
     Engine(#[from] punctual_engine::Error),
 }
 
-/// Inside of a [`BackendError`], for whoever gave a command.
+/// Inside of a [`BackendError`], for the caller of a command.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("others change the workflow again and again")]
 pub(crate) struct Contended;

@@ -1,16 +1,17 @@
-//! Reads and evaluates what users wrote on the threads of the pool: never on those that serve requests and tasks.
+//! Reads and evaluates user input on threads of the pool: never on those that serve requests and tasks.
 
 use crate::Error;
 use punctual_contract::Error as BackendError;
 use punctual_domain::name::Name;
 use punctual_expressions::{Pool, PoolLane, Problem, TimeSlice, Unavailable};
 
-/// It took longer on this machine than work on the pool may: it is tried again, and is no fault of the document.
+/// It took longer on this machine than work in the pool may: it is tried again, and is no error of the
+/// document.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("expressions took too long on this machine")]
 pub(crate) struct OutOfTime;
 
-/// Of a loop of the engine. What is not done now is done at the next look.
+/// For a loop of the engine. Work that is not done now is done at the next look.
 pub(crate) async fn for_engine<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,
@@ -33,7 +34,7 @@ pub(crate) async fn for_request<T: Send + 'static>(
     })
 }
 
-/// What a row carries where an expression has no value.
+/// The content of a row whose expression has no value.
 pub(crate) fn recorded(problem: Problem) -> Result<String, OutOfTime> {
     if problem.is_out_of_time() { Err(OutOfTime) } else { Ok(problem.into()) }
 }

@@ -1,4 +1,5 @@
-//! Fills in what the rows of one node carry, some rows at a time, on a thread of the pool. What all of them see is read once.
+//! Fills in the contents of one node's rows, some rows at a time, on a thread of the pool. Their common
+//! variables are read once.
 
 use crate::{
     Plan,
@@ -19,12 +20,13 @@ type Filled = Vec<Result<String, String>>;
 pub(crate) struct Filling {
     pub(crate) node: u32,
     pub(crate) role: Role,
-    /// All rows share the steps. What they make is bounded by itself: it is inserted as it comes.
+    /// All rows share the steps. The size of their results is bounded separately, because they are inserted
+    /// as they are made.
     budget: Budget,
     common: Option<Arc<Common>>,
 }
 
-/// What all rows see.
+/// The variables of all rows.
 #[derive(Debug)]
 struct Common {
     variables: Variables,
@@ -38,10 +40,10 @@ enum CommonValues {
     Read(Arc<Common>),
 }
 
-/// What one row sees of its own.
+/// The variables of one row.
 struct Own {
     index: Option<u32>,
-    /// In compensations: of what is undone.
+    /// In compensations: the result of the node that is undone.
     result: Option<Text>,
 }
 
@@ -106,7 +108,7 @@ fn own(step: &StepContext<'_>, key: &NodeKey) -> Own {
     let result = (key.role == Role::Compensation).then(|| {
         let done = NodeKey { role: Role::Action, ..*key };
         let state = step.run.row(&done).map(|row| row.state).unwrap_or_default();
-        // A result that was not kept is null here: what was done is undone all the same.
+        // A result that was not kept is null here: the work is undone nevertheless.
         step.known.own_result(&done, state).unwrap_or_default()
     });
     Own { index: key.item, result }

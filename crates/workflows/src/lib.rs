@@ -1,6 +1,6 @@
-//! Runs workflows: what follows from what has ended is decided by `domain::workflow`, committed as one step, and then made:
-//! ordinary tasks, whose ids come from workflow, node, item and attempt, so that whoever makes one makes the same. The path of a
-//! task knows nothing of workflows; here nothing fires.
+//! Runs workflows: `domain::workflow` decides what follows from ended tasks, one step commits it, and then
+//! the tasks are made. They are ordinary tasks whose ids are derived from workflow, node, item and attempt,
+//! so that every engine makes the same task. The path of a task does not know workflows; nothing fires here.
 //!
 //! The order of steps, and what a crash between any two leaves: docs/consistency-tests.md, "Workflows".
 

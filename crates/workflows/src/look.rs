@@ -1,5 +1,6 @@
-//! What has become of the tasks of nodes, and of workflows that are nodes: of those that somebody told of, or of all that have
-//! not ended. A look at one that waits costs less the longer it lasts: it comes when something could have happened.
+//! The ends of nodes' tasks, and of workflows that are nodes: of reported ones, or of all that have not
+//! ended. A waiting workflow is looked at less often the longer it waits, and when something could have
+//! happened.
 
 use crate::{
     Plan,
@@ -30,23 +31,23 @@ use std::{
 const GRACE_MS: i64 = 2_000;
 /// Tasks of one read: each may have a payload, a result and a history of 64 KiB or so.
 const BATCH: usize = 200;
-/// Of the results that one look takes in: the next continues.
+/// The most bytes of results that one look reads: the next continues.
 const RESULTS_MAX_BYTES: usize = 16 << 20;
 
-/// What was found, and when it is worth while to look again.
+/// The ends found, and when another look is worthwhile.
 #[derive(Debug, Default)]
 pub(crate) struct LookResult {
     pub(crate) ended: Vec<NodeEnd>,
     pub(crate) next_at: Option<Millis>,
-    /// There was too much of it: the rest is looked at again when this is committed.
+    /// There were too many: the rest is read after this commit.
     pub(crate) is_cut: bool,
 }
 
-/// Workflows that were read for one batch of ends. None: it is gone.
+/// Workflows that were read for one batch of ends. None: it was deleted.
 type ReadWorkflows = HashMap<WorkflowId, Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError>>;
 
-/// What became of each of these tasks, in order. None: it is of no workflow, or has not ended. One that fails says nothing of
-/// the others.
+/// The end of each of these tasks, in order. None: it belongs to no workflow, or has not ended. A failed read
+/// does not affect the others.
 pub(crate) async fn tasks(
     inner: &WorkflowsState,
     places: &[TaskRef],
@@ -100,7 +101,7 @@ async fn read(inner: &WorkflowsState, places: Vec<TaskRef>) -> Result<Vec<Option
     read_each(inner, places).await.into_iter().collect()
 }
 
-/// None: it is not over, or not there.
+/// None: it has not ended, or does not exist.
 pub(crate) async fn workflow(
     inner: &WorkflowsState,
     id: WorkflowId,
@@ -133,7 +134,7 @@ async fn over(
     Ok(Some(NodeEnd { key, attempt, end, carried }))
 }
 
-/// The results of the nodes that nothing comes after, by name.
+/// The results of the nodes without successors, by name.
 async fn results(
     inner: &WorkflowsState,
     stored: &StoredWorkflow,
@@ -249,7 +250,7 @@ fn by_itself(inner: &WorkflowsState, task: &Task, now: Millis) -> Millis {
     }
 }
 
-/// The longer it waits, the rarer it is looked at.
+/// The longer it waits, the less often it is looked at.
 fn rarely(inner: &WorkflowsState, since: Millis, now: Millis) -> Millis {
     let waited = now.since(since).max(0) / 2;
     now.plus(waited.clamp(inner.options.first_look_ms, inner.options.look_max_ms))
@@ -294,7 +295,7 @@ fn result(content: &Content) -> Carried {
     Carried { result: Some(text), ..Carried::default() }
 }
 
-/// As it is told where a result is wanted.
+/// The error if a result is needed.
 pub(crate) fn too_long(bytes: usize) -> String {
     format!("its result has {bytes} bytes, and is too long to be passed on: pass a key instead")
 }

@@ -1,5 +1,6 @@
-//! Makes the tasks of rows that are open. An id comes from workflow, node, item and attempt, and what is stored under it stays: made
-//! twice, it is one task, however late the second comes. What cannot be filled in ends its node.
+//! Makes the tasks of open rows. An id is derived from workflow, node, item and attempt, and an existing task
+//! is kept: made twice, it is one task, however late the second insert is. A task whose content cannot be
+//! filled in ends its node.
 
 use crate::{
     Plan,
@@ -33,7 +34,7 @@ const LABEL_ITEM: &str = "workflow_item";
 const LABEL_ROLE: &str = "workflow_role";
 const LABEL_ATTEMPT: &str = "workflow_attempt";
 const COMPENSATION: &str = "compensation";
-/// Ids that are tried where others have taken one.
+/// The number of ids that are tried if other tasks have them.
 const SALTS: RangeInclusive<u8> = 0..=3;
 /// Tasks of one insert.
 const BATCH: usize = 1_000;
@@ -74,7 +75,7 @@ fn identity<'a>(stored: &StoredWorkflow, node: &'a Name, key: &NodeKey, attempt:
     NodeIdentity { workflow: stored.id.0, created_at: stored.created_at, node, item, role, attempt }
 }
 
-/// What is to be made of one row.
+/// The task to make for one row.
 struct RowToMake {
     key: NodeKey,
     attempt: u32,
@@ -82,7 +83,7 @@ struct RowToMake {
     content: Option<Content>,
 }
 
-/// Makes what these rows carry. Answers what cannot be.
+/// Makes the tasks or workflows of these rows. Returns the ends of those that fail.
 pub(crate) async fn make(
     step: &mut StepContext<'_>,
     keys: Vec<NodeKey>,
@@ -110,7 +111,7 @@ async fn make_some(
     for ((node, role), keys) in groups {
         let Some(document) = plan.node(*node) else { continue };
         let mut filling = Filling::of(*node, *role);
-        // However many there are, so many payloads are held at one time.
+        // However many rows there are, only this many payloads are held at a time.
         for keys in keys.chunks(ROWS_AT_ONCE) {
             match (&document.work, *role) {
                 (Work::Workflow(sub), Role::Action) => {
@@ -182,7 +183,7 @@ async fn tasks_of<'a>(
         let RowToMake { key, attempt, content } = wanted;
         let mut task = NewTask { payload: content.unwrap_or_default(), ..like.clone() };
         if let Some(delay_ms) = delay_ms {
-            // From its beginning, whoever makes it and however late.
+            // From its beginning, whichever engine makes it and however late.
             task.execute_at = step.begun.get(&key).copied().unwrap_or(step.now).plus(delay_ms);
         }
         task.labels.insert(LABEL_ATTEMPT.to_owned(), attempt.to_string());
@@ -203,7 +204,7 @@ fn plain(step: &StepContext<'_>, keys: &[NodeKey], content: &Option<Content>) ->
     keys.iter().filter_map(one).collect()
 }
 
-/// The text once for each row, filled in; what cannot be is among the ends.
+/// The filled-in text for each row; failures are added to the ends.
 async fn filled(
     step: &StepContext<'_>,
     filling: &mut Filling,
@@ -228,7 +229,7 @@ async fn filled(
     Ok(all)
 }
 
-/// Inserts tasks, and says in their rows that they are there. What fails is made at the next look.
+/// Inserts tasks, and records in their rows that they exist. Failed ones are made at the next look.
 async fn insert(step: &mut StepContext<'_>, all: &[Prepared<'_>]) -> Result<(), BackendError> {
     let mut made = Vec::with_capacity(all.len());
     let mut left: Vec<&Prepared<'_>> = all.iter().collect();
@@ -253,7 +254,7 @@ async fn insert(step: &mut StepContext<'_>, all: &[Prepared<'_>]) -> Result<(), 
                             attempt: prepared.attempt,
                             task_ref: task.place.to_string(),
                         }),
-                        // Its id is another's.
+                        // Another task has its id.
                         None => {
                             let workflow = step.stored.id;
                             tracing::error!(%workflow, node = %prepared.node, task = %task.place, "another task has the id of a node's; the node's gets another");
@@ -303,7 +304,7 @@ async fn begin(step: &mut StepContext<'_>, sub: &SubWorkflow, wanted: RowToMake)
     };
     let child = step.inner.store.create_workflow(new, now).await?.workflow.id;
     note(step, vec![MadeNode { key, attempt, task_ref: child.to_string() }]).await?;
-    // What an engine has died of is evaluated alone: the other workflow waits for its own look.
+    // A subject that an engine has died of is evaluated alone: the other workflow waits for its own look.
     if step.marked.is_alone() {
         return Ok(());
     }

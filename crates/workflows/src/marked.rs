@@ -1,5 +1,5 @@
-//! Marks a workflow while its expressions are evaluated, so that no engine dies of one a third time; and what users see and do of
-//! what is set aside. A step that evaluates nothing marks nothing.
+//! Marks a workflow while its expressions are evaluated, so that no third engine dies of one; and the calls
+//! for workflows that are set aside. A step without evaluations marks nothing.
 
 use crate::{Error, Runner, runner::WorkflowsState};
 use punctual_contract::{
@@ -10,7 +10,7 @@ use punctual_contract::{
 use punctual_engine::{Evaluating, EvaluationVerdict, NotEvaluated};
 use tokio::sync::OnceCell;
 
-/// Of one step. Nothing is marked before the first expression is evaluated.
+/// For one step. Nothing is marked before the first expression is evaluated.
 #[derive(Debug, Default)]
 pub(crate) struct Marked(OnceCell<Evaluating>);
 
@@ -33,7 +33,7 @@ impl Marked {
         self.0.get().is_some_and(Evaluating::is_alone)
     }
 
-    /// `is_all`: whatever there was to evaluate of this workflow has been evaluated.
+    /// `is_all`: everything that this workflow had to evaluate was evaluated.
     pub(crate) async fn end(self, inner: &WorkflowsState, id: WorkflowId, is_all: bool) {
         let (engine, store) = (&inner.engine, &*inner.store);
         match self.0.into_inner() {
@@ -67,7 +67,7 @@ async fn begin(inner: &WorkflowsState, stored: &StoredWorkflow) -> Result<Evalua
     }
 }
 
-/// It is looked at again, and nothing of it can be done before a human has done something.
+/// It is looked at again, but nothing can be done before an operator acts.
 pub(crate) fn is_set_aside(error: &BackendError) -> bool {
     NotEvaluated::of(error) == Some(&NotEvaluated::SetAside)
 }
@@ -80,7 +80,7 @@ impl WorkflowsState {
 }
 
 impl Runner {
-    /// Workflows that are not evaluated any more, because engines have died of it.
+    /// Workflows that are set aside, because engines have died of them.
     ///
     /// # Errors
     /// A failing store.

@@ -1,6 +1,7 @@
-//! Marks: that something of a workflow is about to end, said in the store before it does. What an engine has heard is in its
-//! memory only; when it dies, whoever is left finds its marks within seconds, and looks. An engine that lives deletes a mark when
-//! it has continued all that it heard, or makes it anew: one mark a second for a workflow, however many of its tasks end.
+//! Marks: stored before something of a workflow ends. Reported ends are only in an engine's memory; if it
+//! dies, the surviving engines find its marks within seconds, and look. A live engine deletes a mark after it
+//! has handled all reported ends, or renews it: one mark a second for a workflow, however many of its tasks
+//! end.
 
 use crate::{
     Runner,
@@ -21,17 +22,18 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// So long a mark represents whatever else ends.
+/// How long a mark also covers further ends.
 const FRESH_FOR_MS: i64 = 1_000;
-/// By then an engine that lives has deleted it, or what it is of is slow.
+/// By then a live engine has deleted the mark, unless its workflow is slow.
 const STALE_AFTER_MS: i64 = 3_000;
 /// Between two looks for marks of others.
 const LOOK_INTERVAL_MS: i64 = 1_000;
-/// Of one look.
+/// Marks of one look.
 const BATCH: usize = 200;
-/// An outcome does not wait for longer: without a mark its end is found by a later look.
+/// An outcome waits no longer: without a mark its end is found by a later look.
 const MARK_WITHIN: Duration = Duration::from_secs(1);
-/// After a mark that was not made in time no caller waits for one for so long: then one outcome tries again.
+/// After a mark that was not made in time, no caller waits for one for this long; then one outcome tries
+/// again.
 const SILENT_FOR_MS: i64 = 5_000;
 /// Marks that could not be deleted are found by the looks.
 const GONE_MAX: usize = 100_000;
@@ -45,7 +47,7 @@ pub(crate) struct Marks {
     silence: Mutex<Silence>,
 }
 
-/// The catalog did not take marks in time: outcomes do not wait for it, one after the other.
+/// The catalog did not accept marks in time: outcomes do not wait for it one after the other.
 #[derive(Debug, Default)]
 struct Silence {
     until: Option<Millis>,
@@ -55,7 +57,7 @@ struct Silence {
 
 #[derive(Debug, Default)]
 struct KnownMark {
-    /// What is under way, and what was heard and not continued.
+    /// Running outcomes, and reported ends that are not handled yet.
     awaited: usize,
     /// In the store, since then.
     mark: Option<(i64, Millis)>,
@@ -72,7 +74,7 @@ fn new(workflow: WorkflowId) -> WorkflowMark {
 }
 
 impl Marks {
-    /// Something of it is to be continued. A mark, if one is to be made first: see [`Marks::made`].
+    /// An end of the workflow is expected. Returns the mark to make first, if any: see [`Marks::made`].
     pub(crate) fn awaits(&self, workflow: WorkflowId, now: Millis) -> Option<WorkflowMark> {
         let mut known = self.known.lock();
         let of_it = known.entry(workflow).or_default();
@@ -86,19 +88,19 @@ impl Marks {
         self.gone.lock().extend(before.map(|pair| pair.0));
     }
 
-    /// So much of what was awaited is continued, or did not come.
+    /// This many expected ends were handled, or did not occur.
     pub(crate) fn settled(&self, workflow: WorkflowId, count: usize) {
         if let Some(known) = self.known.lock().get_mut(&workflow) {
             known.awaited = known.awaited.saturating_sub(count);
         }
     }
 
-    /// What was heard is not continued here: its mark stays, and is found.
+    /// The reported ends are not handled here: the mark stays, and is found.
     pub(crate) fn left(&self, workflow: WorkflowId) {
         self.known.lock().remove(&workflow);
     }
 
-    /// Marks that nothing is awaited behind.
+    /// Marks without expected ends.
     fn idle(&self, now: Millis) -> Vec<i64> {
         let mut gone = std::mem::take(&mut *self.gone.lock());
         self.known.lock().retain(|_, known| {
@@ -152,7 +154,7 @@ impl Marks {
     }
 }
 
-/// Outcomes of tasks of workflows that are about to be taken: until this is dropped their marks stay.
+/// Outcomes of workflow tasks that are about to be recorded: their marks stay until this is dropped.
 #[derive(Debug)]
 pub struct Expected {
     runner: Runner,
@@ -160,7 +162,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// These have been taken. None: it is not known of which workflow a task is.
+    /// These were recorded. None: the workflow of the task is unknown.
     pub fn ended(self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
         self.runner.inner.hear_tasks(tasks);
     }
@@ -180,8 +182,9 @@ impl Runner {
         self.inner.hear_tasks([(None, task)]);
     }
 
-    /// Says that tasks of these workflows may end now: to be asked before their outcomes are written, so that whoever is left
-    /// looks at them if this engine dies before it has gone on. Where that cannot be said the outcomes are taken all the same.
+    /// Announces that tasks of these workflows may end now. To be called before their outcomes are written,
+    /// so that the surviving engines look at them if this engine dies. If the announcement fails, the
+    /// outcomes are recorded nevertheless.
     pub async fn expect(&self, workflows: impl IntoIterator<Item = WorkflowId>) -> Expected {
         let now = self.inner.engine.now();
         let workflows: BTreeSet<WorkflowId> = workflows.into_iter().collect();
@@ -237,7 +240,7 @@ impl Runner {
         deleted
     }
 
-    /// Looks at workflows whose marks somebody has left behind. How many were moved on.
+    /// Looks at workflows with old marks of other engines. Returns how many were advanced.
     pub(crate) async fn look_at_marked(&self, slots: u32, now: Millis) -> Result<usize, BackendError> {
         if slots == 0 || !self.inner.marks.is_time(now) {
             return Ok(0);
@@ -259,12 +262,12 @@ impl Runner {
     async fn look_at_one(&self, id: WorkflowId, marks: Vec<i64>, now: Millis) -> Result<usize, BackendError> {
         let inner = &self.inner;
         let looked = match inner.advance(id, StepRequest::look()).await {
-            // It is looked at by itself, when it is released.
+            // It is looked at when it is released.
             Err(error) if is_set_aside(&error) => Ok(Advanced::default()),
             looked => looked,
         };
         if looked.is_err() {
-            // Behind the others: what cannot be looked at now keeps none of them waiting.
+            // Behind the others: a workflow that cannot be read now does not delay them.
             inner.store.mark_workflows(vec![new(id)], now).await?;
         }
         inner.store.unmark_workflows(marks).await?;

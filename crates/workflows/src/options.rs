@@ -1,19 +1,19 @@
-//! How workflows are run; the defaults are what is documented.
+//! How workflows run; the defaults are the documented ones.
 
 use punctual_expressions::Pool;
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Workflows that are looked at by one batch.
+    /// Workflows that one batch looks at.
     pub batch: usize,
-    /// A workflow is looked at so long after it opened nodes: what an engine has left undone is continued.
+    /// The delay of the look after a workflow has opened nodes: it continues work that an engine left undone.
     pub first_look_ms: i64,
-    /// Looks at tasks that wait for executors become rarer, up to this.
+    /// The longest interval between looks at tasks that wait for executors.
     pub look_max_ms: i64,
     /// How long one that is over is kept.
     pub keep_ms: i64,
-    /// Between two looks for what is to be forgotten.
+    /// Between two deletions of old workflows.
     pub forget_interval_ms: i64,
     /// Where documents are read and expressions evaluated.
     pub pool: &'static Pool,

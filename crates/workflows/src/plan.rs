@@ -1,6 +1,6 @@
-//! A document that was checked: its graph, and its expressions, read once, with what they name. Every rule of `domain::workflow`, and
-//! that each expression can be read and names nothing but what is known when it is evaluated. Reads what users wrote: it is made on
-//! a thread of the pool.
+//! A checked document: its graph, and its parsed expressions with the nodes that they name. Checks every rule
+//! of `domain::workflow`, and that each expression can be parsed and names only what is known when it is
+//! evaluated. Reads user input, so it is made on a thread of the pool.
 
 use punctual_domain::{
     name::Name,
@@ -21,10 +21,11 @@ pub struct Plan {
     nodes: Vec<Read>,
 }
 
-/// Why it cannot be read is told where it is wanted: an older program may have stored a document that this one refuses.
+/// A parse error is reported where the expression is needed: an older program may have stored a document that
+/// this one refuses.
 type Stored<T> = Result<T, Problem>;
 
-/// The expressions of a node. None: there is none.
+/// The expressions of a node. None: it has none.
 #[derive(Debug, Default)]
 struct Read {
     when: Option<Stored<Expression>>,
@@ -75,7 +76,7 @@ impl Plan {
         self.when(node).is_some() || self.for_each(node).is_some()
     }
 
-    /// What a row carries, if it has expressions.
+    /// The template of a row, if it has expressions.
     pub(crate) fn template(&self, node: u32, role: Role) -> Option<&Stored<Template>> {
         let node = self.of_node(node)?;
         match role {
@@ -84,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// About how much memory it takes.
+    /// Its approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
         const OF_A_NODE: usize = 1_024;
         /// Of a byte of an expression: a name or sign of one letter is a node of a tree.
@@ -106,7 +107,7 @@ impl Plan {
         self.of_node(node).into_iter().flat_map(|read| read.reads.decision.iter().copied())
     }
 
-    /// Nodes that what a node carries names.
+    /// The nodes that a node's content names.
     pub(crate) fn read_by(&self, node: u32, role: Role) -> impl Iterator<Item = u32> {
         self.of_node(node).into_iter().flat_map(move |read| match role {
             Role::Action => read.reads.action.iter().copied(),
@@ -118,7 +119,7 @@ impl Plan {
         self.nodes.get(usize::try_from(node).ok()?)
     }
 
-    /// Nodes that no other comes after.
+    /// Nodes without successors.
     pub(crate) fn leaves(&self) -> Vec<u32> {
         let nodes = 0..u32::try_from(self.graph.len()).unwrap_or(u32::MAX);
         let parents: BTreeSet<u32> =
@@ -136,7 +137,7 @@ struct Checker<'a> {
     is_stored: bool,
 }
 
-/// What may be named at a place.
+/// The names that are allowed at a place.
 #[derive(Clone, Copy)]
 struct Allowed {
     node: u32,

@@ -1,5 +1,5 @@
-//! The runner: looks at workflows whose time has come, and continues with those of which something has ended. `run_once` is
-//! bounded, can be run again at any time, and by several engines at once.
+//! The runner: looks at workflows that are due, and advances those with ended tasks. `run_once` is bounded,
+//! repeatable at any time, and may run at several engines at once.
 
 use crate::{
     Plan, advance::StepRequest, evaluate, marked::is_set_aside, marks::Marks, options::Options,
@@ -19,17 +19,17 @@ use std::{
     sync::Arc,
 };
 
-/// One that cannot be looked at is tried again then.
+/// Pause before the next look at a workflow that cannot be read.
 const AFTER_FAILURE_MS: i64 = 1_000;
 /// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 100;
 /// Workflows that are worked on at one time.
 pub(crate) const AT_ONCE: usize = 8;
-/// Documents that are kept read, and about how much memory they take together.
+/// Parsed documents that are cached, and their approximate size together.
 const PLANS_MAX: usize = 1_000;
 const PLANS_MAX_BYTES: usize = 64 << 20;
 const FORGET_BATCH: usize = 100;
-/// Two hours: whoever creates a workflow notes within one that its document is used.
+/// Two hours: creating a workflow renews the use of its document within one.
 const FORGET_MIN_MS: i64 = 2 * 3_600_000;
 
 /// Cheap to clone; all clones are the same runner.
@@ -47,7 +47,7 @@ pub(crate) struct WorkflowsState {
     pub(crate) marks: Marks,
     plans: Mutex<Plans>,
     forgot_at: Mutex<Option<Millis>>,
-    /// Those that do not add up, as far as was looked.
+    /// Inconsistent workflows, as far as they were checked.
     pub(crate) adrift: Mutex<BTreeSet<WorkflowId>>,
 }
 
@@ -86,11 +86,11 @@ impl Runner {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Looks at what is to be looked at by now, and continues with what has ended. How many workflows were moved on.
+    /// Looks at workflows that are due, and handles reported ends. Returns how many were advanced.
     ///
     /// # Errors
-    /// A failing store; what was done stays done, and a workflow that failed by itself (its tasks are in a database that is
-    /// away) has held up no other.
+    /// A failing store; completed work remains. A workflow that failed by itself (its tasks are in an
+    /// unavailable database) has not delayed others.
     pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move {
             let mut all = vec![self.go_on().await];
@@ -135,17 +135,17 @@ impl Runner {
         });
         let mut done: Vec<Result<usize, BackendError>> =
             stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await;
-        // One that fails keeps none of the others from being looked at.
+        // One that fails does not prevent looks at the others.
         match done.iter().position(Result::is_err) {
             Some(failed) => done.swap_remove(failed),
             None => Ok(done.into_iter().flatten().sum()),
         }
     }
 
-    /// Whether every workflow adds up that was looked at.
+    /// Whether every checked workflow is consistent.
     ///
     /// # Errors
-    /// How many do not.
+    /// The number of inconsistent ones.
     pub fn reconcile(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move {
             let adrift: Vec<WorkflowId> = self.inner.adrift.lock().iter().copied().collect();
@@ -188,7 +188,7 @@ impl Runner {
         let before = now.plus(-inner.options.keep_ms.max(FORGET_MIN_MS));
         let forgotten = inner.store.forget_workflows(before, FORGET_BATCH).await?;
         if forgotten >= FORGET_BATCH {
-            // The next run continues: however many end in a minute, as many are forgotten.
+            // The next run continues, so that deletion keeps up with any number of ends.
             *inner.forgot_at.lock() = None;
         }
         Ok(())
@@ -211,7 +211,8 @@ impl WorkflowsState {
         (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
     }
 
-    /// By which the ids of a workflow's tasks are derived. None: an older program has begun it, without one.
+    /// The secret from which the ids of a workflow's tasks are derived. None: an older program began it
+    /// without one.
     pub(crate) async fn secret_of(
         &self,
         stored: &StoredWorkflow,
@@ -222,7 +223,7 @@ impl WorkflowsState {
         self.engine.identity_secret(&*self.store).await.map(Some)
     }
 
-    /// The document of a workflow, read. None: it is gone, with its workflow.
+    /// The parsed document of a workflow. None: it was deleted together with its workflow.
     pub(crate) async fn plan(
         &self,
         namespace: &Name,

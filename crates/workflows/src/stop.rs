@@ -1,5 +1,5 @@
-//! Stops what runs of a workflow that ends, or of a node that is skipped: each task is cancelled, or its executor is asked to
-//! stop, by the engine's own cancel. Said again at every look, it changes nothing.
+//! Stops the running tasks of a workflow that ends, or of a skipped node: each is cancelled, or its executor
+//! is asked to stop, by the engine's own cancel. Repeated at every look, which changes nothing.
 
 use crate::{
     Error,
@@ -20,7 +20,7 @@ use punctual_engine::Cancelled;
 
 const AT_ONCE: usize = 16;
 
-/// Answers what has ended by it.
+/// Returns the nodes that this ended.
 pub(crate) async fn stop(step: &StepContext<'_>) -> Result<Vec<NodeEnd>, BackendError> {
     let stopping = step.run.stopping();
     let refs = stopping.iter().filter_map(|key| {

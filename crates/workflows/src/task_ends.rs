@@ -1,6 +1,6 @@
-//! What has ended, as far as somebody said so: whoever took a task's outcome, at whatever engine, and whoever saw the end of a
-//! workflow that is a node of another. Lost with the engine; then a mark says so, or the next look finds it. What cannot be gone
-//! on with is kept whole and tried again, each by itself: it holds up nothing else.
+//! Reported ends: of tasks whose outcome any engine has recorded, and of workflows that are nodes of another.
+//! They are lost with the engine; then a mark leads to a look, or the next look finds them. An end that
+//! cannot be handled is kept and retried, each separately, so that it delays no other.
 
 use crate::{
     Runner,
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 const MOST: usize = 100_000;
 /// Of one pass: each may have a result of 64 KiB.
 const BATCH: usize = 500;
-/// What cannot be continued is tried again then, so many times; then it is left to the looks.
+/// Pause before a failed end is retried, and the number of tries; then it is left to the looks.
 const AGAIN_AFTER_MS: i64 = 1_000;
 const TRIES_MAX: u32 = 60;
 
@@ -35,7 +35,7 @@ pub(crate) struct Heard {
 pub(crate) enum What {
     Task {
         place: TaskRef,
-        /// None: it is not known yet.
+        /// None: unknown so far.
         of: Option<WorkflowId>,
     },
     /// A workflow is over, which is that node.
@@ -86,7 +86,7 @@ impl TaskEnds {
         self.queue.lock().later.extend(left.map(|heard| (at, heard)));
     }
 
-    /// What is to be tried again by now. A clock that was set back makes nothing wait for longer.
+    /// Moves due retries back into the queue. A clock that was set back delays none of them.
     fn come_back(&self, now: Millis) {
         let mut queue = self.queue.lock();
         let is_due = |pair: &mut (Millis, Heard)| pair.0 <= now || pair.0.since(now) > AGAIN_AFTER_MS;
@@ -104,7 +104,8 @@ impl WorkflowsState {
         self.hear(tasks.into_iter().map(|(of, place)| What::Task { place, of }));
     }
 
-    /// A workflow is over; that its parent is to be continued was said already ([`crate::marks::Marks::awaits`]).
+    /// A workflow has ended; that its parent must continue was already announced
+    /// ([`crate::marks::Marks::awaits`]).
     pub(crate) fn hear_of_child(&self, id: WorkflowId, parent: ParentNode) {
         self.push(vec![Heard { what: What::Workflow { id, parent }, tries: 0 }]);
     }
@@ -113,7 +114,7 @@ impl WorkflowsState {
         let now = self.engine.now();
         let all: Vec<Heard> = all.map(|what| Heard { what, tries: 0 }).collect();
         for of in all.iter().filter_map(|heard| heard.what.of()) {
-            // Its mark is there, or could not be made.
+            // Its mark exists, or could not be made.
             self.marks.awaits(of, now);
         }
         self.push(all);
@@ -130,7 +131,7 @@ impl WorkflowsState {
     }
 }
 
-/// What one pass has done.
+/// The results of one pass.
 #[derive(Default)]
 struct EndsPass {
     moved: usize,
@@ -160,10 +161,10 @@ impl Runner {
         })
     }
 
-    /// Goes on with workflows of which something has ended. How many were moved on.
+    /// Advances workflows with reported ends. Returns how many were advanced.
     ///
     /// # Errors
-    /// The first that failed; it is tried again a second later, and the others have been continued.
+    /// The first failure; it is retried a second later, and the others were handled.
     pub fn go_on(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move {
             let now = self.inner.engine.now();
@@ -213,7 +214,7 @@ impl Runner {
                     pass.moved += usize::from(advanced.moved);
                     heard.iter().for_each(|heard| self.inner.gone_on(heard));
                 }
-                // A look finds what has ended, when it is released.
+                // A look finds the ends when it is released.
                 Err(error) if is_set_aside(&error) => {
                     heard.iter().for_each(|heard| self.inner.gone_on(heard))
                 }
@@ -223,7 +224,7 @@ impl Runner {
         pass
     }
 
-    /// What became of each: of which workflow it is, and how it ended. None: nothing to continue with.
+    /// The workflow and the end of each. None: nothing to handle.
     async fn found(
         &self,
         some: Vec<Heard>,

@@ -1,5 +1,5 @@
-//! What expressions see: the input, and the states and results of nodes. Results are fetched once for each step, as text; what an
-//! expression names is read where it is evaluated, on a thread of the pool.
+//! The values of expressions: the input, and the states and results of nodes. Results are fetched once per
+//! step, as text, and parsed where they are evaluated, on a thread of the pool.
 
 use crate::{Plan, runner::WorkflowsState};
 use punctual_contract::{
@@ -13,25 +13,25 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Longest result that is kept for expressions, and longest of all items of a fan-out together.
 pub(crate) const RESULT_MAX_BYTES: usize = 64 << 10;
 const RESULTS_MAX_BYTES: usize = 4 << 20;
-/// Of what was read for one step: beyond this it is read again where it is wanted again.
+/// The most bytes that are cached in one step; beyond this, values are read again.
 const READ_MAX_BYTES: usize = 16 << 20;
-/// Nodes that are read for together: each names some, whose results are up to 64 KiB, or 4 MiB of a fan-out.
+/// Nodes whose values are read together: each names some, with results up to 64 KiB, or 4 MiB for a fan-out.
 pub(crate) const NODES_AT_ONCE: usize = 64;
 /// An item's share, however many there are.
 const RESULT_MIN_BYTES: usize = 256;
 
-/// Of an item of so many, or of a node.
+/// Of one of this many items, or of a node.
 pub(crate) fn most_bytes(items: Option<u32>) -> usize {
     let items = items.and_then(|number| usize::try_from(number).ok()).unwrap_or(1).max(1);
     (RESULTS_MAX_BYTES / items).clamp(RESULT_MIN_BYTES, RESULT_MAX_BYTES)
 }
 
-/// What rows carry: as the store has it, and as this step has changed it.
+/// The contents of rows: as stored, and as changed by this step.
 #[derive(Debug, Default)]
 pub(crate) struct RowValues {
     read: BTreeSet<u32>,
     carried: HashMap<NodeKey, Carried>,
-    /// Of what is read.
+    /// Of the cached values.
     bytes: usize,
     /// Of this step: to be written.
     pub(crate) changed: HashMap<NodeKey, Carried>,
@@ -46,7 +46,7 @@ impl RowValues {
         self.changed.get(key).or_else(|| self.carried.get(key))
     }
 
-    /// Reads what these nodes carry, and is not known yet.
+    /// Reads the contents of these nodes that are not known yet.
     pub(crate) async fn read(
         &mut self,
         inner: &WorkflowsState,
@@ -67,7 +67,7 @@ impl RowValues {
         Ok(())
     }
 
-    /// What expressions may name: `input`, and of `nodes` those that are named.
+    /// The values that expressions may name: `input`, and the named ones of `nodes`.
     pub(crate) fn sources(
         &self,
         stored: &StoredWorkflow,
@@ -85,7 +85,7 @@ impl RowValues {
         Sources { input: stored.input.clone(), nodes: named.filter_map(source).collect() }
     }
 
-    /// Of a node as a whole: of a fan-out the results of its items, null where one has none.
+    /// Of a node as a whole: for a fan-out the results of its items, null for items without one.
     pub(crate) fn result(&self, run: &Run, node: u32) -> Result<Text, String> {
         let key = NodeKey::node(node);
         match run.row(&key) {
@@ -129,7 +129,7 @@ impl RowValues {
 /// A result, as JSON text.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Text {
-    /// There is none: null.
+    /// No result: null.
     #[default]
     None,
     One(String),
@@ -158,7 +158,7 @@ impl Text {
     }
 }
 
-/// What expressions may name, as it is stored.
+/// The values that expressions may name, as stored.
 #[derive(Debug)]
 pub(crate) struct Sources {
     input: String,
@@ -212,7 +212,7 @@ fn bytes_of(carried: &Carried) -> usize {
     [&carried.result, &carried.error, &carried.items].into_iter().flatten().map(String::len).sum()
 }
 
-/// What these nodes carry, if it is no longer than so many bytes together; a few are read at a time.
+/// The contents of these nodes, if they are no longer than this together; a few are read at a time.
 pub(crate) async fn at_most(
     inner: &WorkflowsState,
     id: WorkflowId,
@@ -231,7 +231,7 @@ pub(crate) async fn at_most(
     Ok(Some(all))
 }
 
-/// What what a node carries is made of: the nodes that it names, and itself.
+/// The nodes that a node's content depends on: those that it names, and itself.
 pub(crate) fn needed(plan: &Plan, node: u32, role: Role) -> impl Iterator<Item = u32> {
     plan.read_by(node, role).chain([node])
 }

@@ -1,5 +1,5 @@
-//! Blocking reads, one task a stream that a caller waits at, on connections of their own. A task ends when no executor
-//! lacks anything any more, and asks Redis to let go of it when everybody has left.
+//! Blocking reads, one task for each stream that callers wait for, on connections of their own. A task ends
+//! when no caller lacks a message, and asks Redis to release it when all callers have left.
 
 use super::{
     Core,
@@ -14,7 +14,8 @@ use punctual_redis_link::{Answer, BlockingConnection};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// Longest time in Redis at once: a connection that died unseen is noticed after this and the response timeout.
+/// The longest blocking time in Redis: a connection that failed silently is noticed after this plus the
+/// response timeout.
 const SLICE: Duration = Duration::from_secs(5);
 /// Steps of one read: a redirection, a missing group, a stale connection.
 const STEPS_MAX: usize = 5;
@@ -81,7 +82,8 @@ async fn blocking_read(
     Ok(vec![Ok(read?), time])
 }
 
-/// A worker that asks again at once is not worth being let go for, unless it wants to know what is there now.
+/// Ends when the callers have left for good. A worker that asks again immediately does not count, unless it
+/// wants an immediate answer.
 async fn left_for_good(core: &Core, queue: &QueueKey) {
     tokio::select! {
         () = core.lanes.hurried(queue) => {}

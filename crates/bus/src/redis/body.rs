@@ -1,6 +1,6 @@
-//! What is in a stream entry: a version byte, then MessagePack with short names, so that a field can be added
-//! and left out. A durable format: messages outlive the build that wrote them. The queue is not in it: the
-//! stream's key says it.
+//! The content of a stream entry: a version byte, then MessagePack with short names, so that fields can be
+//! added and omitted. A durable format: messages outlive the build that wrote them. The queue is not
+//! included: the stream's key names it.
 
 use crate::error::Error;
 use punctual_contract::store::Assignment;
@@ -34,7 +34,7 @@ struct Body<'a> {
     body: &'a [u8],
     /// Milliseconds.
     due: i64,
-    /// None: at `due`, as nearly always.
+    /// None: equal to `due`, as nearly always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<i64>,
     fired: i64,

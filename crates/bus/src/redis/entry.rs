@@ -1,4 +1,5 @@
-//! Ids of stream entries, and the 64 bits that the contract has for them. Never rounds: what does not fit is an error.
+//! Ids of stream entries, and their 64 bits in the contract. Never rounds: an id that does not fit is an
+//! error.
 
 use crate::error::Error;
 use std::{fmt, str::FromStr};

@@ -1,5 +1,6 @@
-//! What this process has read and not handed over yet, per queue, and who waits for it. A message leaves `ready` in the
-//! same poll that hands it over: a receive that is dropped has taken nothing. One lock, never held across an await.
+//! Messages that this process has read and not delivered yet, per queue, and the callers that wait for them.
+//! A message leaves `ready` in the same poll that delivers it: a receive that is dropped has taken nothing.
+//! One lock, never held across an await.
 
 use crate::error::Error;
 use parking_lot::Mutex;
@@ -19,22 +20,24 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 struct QueueReceivers {
     ready: VecDeque<Delivery>,
-    /// Receives in progress; those of them that wait and have nothing yet, and what these ask for, together.
+    /// Receives in progress; those of them that wait without a message; and the number of messages that these
+    /// request together.
     callers: usize,
     waiting: usize,
     wanted: usize,
     /// Streams that a task blocks on: one bit each.
     blocked: u16,
-    /// Failed reads so far, and the last one: the executor that waited meanwhile is told.
+    /// Failed reads so far, and the last failure: callers that waited meanwhile get it.
     failures: u64,
     failure: Option<Arc<Error>>,
-    /// The latest caller's `now`, and when it said so.
+    /// The latest caller's `now`, and when it was passed.
     clock: (Millis, Instant),
     /// One permit means "something is ready"; the executor that leaves something behind passes it on.
     arrived: Arc<Notify>,
-    /// The last caller went.
+    /// Signalled when the last caller leaves.
     left: Arc<Notify>,
-    /// Who only asks what is there waits for the readers, which may have it in their hands and read for no other executor.
+    /// A caller that wants an immediate answer waits for readers that may hold messages and read for no
+    /// caller.
     is_hurried: bool,
     /// A reader ended, a caller began to wait, or hurries.
     changed: Arc<Notify>,
@@ -67,7 +70,7 @@ impl QueueReceivers {
         taken
     }
 
-    /// Who has something waits no more: no reader reads for it again, not even before it has gone.
+    /// A caller that has messages no longer waits: no reader reads for it again, even before it leaves.
     fn serve(&mut self, wanted: &mut usize, limit: usize) -> Vec<Delivery> {
         let taken = self.take(limit);
         if !taken.is_empty() {
@@ -80,12 +83,12 @@ impl QueueReceivers {
         self.waiting -= usize::from(*wanted > 0);
         self.wanted -= std::mem::take(wanted);
         if self.waiting > 0 {
-            // The readers may have ended because there was enough for all, and this one took more than one.
+            // The readers may have ended because there was enough for all, and this caller took several.
             self.arrived.notify_one();
         }
     }
 
-    /// How many messages are still worth reading: none when each of the waiters can have one.
+    /// How many messages are still worth reading: none if each waiter can get one.
     fn lacking(&self) -> usize {
         if self.ready.len() < self.waiting { self.wanted.saturating_sub(self.ready.len()) } else { 0 }
     }
@@ -96,7 +99,7 @@ impl QueueReceivers {
         self.changed.notify_waiters();
     }
 
-    /// Readers that read for no executor any more, and have brought nothing yet.
+    /// Readers that no longer read for any caller, and have returned nothing yet.
     fn has_idle_readers(&self) -> bool {
         self.blocked != 0 && self.waiting == 0 && self.ready.is_empty()
     }
@@ -106,16 +109,16 @@ impl QueueReceivers {
     }
 }
 
-/// What a waiting receive finds.
+/// The result of one look by a waiting receive.
 #[derive(Debug)]
 pub(super) enum ReceiveResult {
     Messages(Vec<Delivery>),
     Failed(Arc<Error>),
-    /// Nothing yet; streams that no reader reads now, one bit each: the caller must start a reader for each.
+    /// Nothing yet. The streams without a reader, one bit each: the caller must start a reader for each.
     Unread(u16),
 }
 
-/// A receive in progress: leaves, however it ends.
+/// A receive in progress: is unregistered, however it ends.
 #[derive(Debug)]
 pub(super) struct ReceiveGuard<'a> {
     lanes: &'a Lanes,
@@ -163,7 +166,7 @@ impl Drop for ReceiveGuard<'_> {
 }
 
 impl Lanes {
-    /// Works on a lane that is there, and forgets it when nothing is left in it.
+    /// Runs `work` on an existing lane, and forgets the lane if it is then empty.
     fn with<T>(&self, queue: &QueueKey, work: impl FnOnce(&mut QueueReceivers) -> T) -> Option<T> {
         let mut lanes = self.by_queue.lock();
         let lane = lanes.get_mut(queue)?;
@@ -200,7 +203,7 @@ impl Lanes {
         lane.arrived.notify_one();
     }
 
-    /// The reader of a stream could not read, and ends.
+    /// The reader of a stream failed, and ends.
     pub(super) fn fail(&self, queue: &QueueKey, stream: u8, failure: Error) {
         self.with(queue, |lane| {
             lane.reader_ended(stream);
@@ -210,7 +213,8 @@ impl Lanes {
         });
     }
 
-    /// How many its waiting callers still lack. None: no caller waits in vain; the reader of this stream is written off.
+    /// How many messages its waiting callers lack. None: no caller lacks one, and the reader of this stream
+    /// is removed.
     pub(super) fn lacking(&self, queue: &QueueKey, stream: u8) -> Option<usize> {
         let lacking = self.with(queue, |lane| {
             let lacking = lane.lacking();
@@ -222,13 +226,13 @@ impl Lanes {
         lacking.filter(|number| *number > 0)
     }
 
-    /// What the latest caller's clock shows by now.
+    /// The latest caller's clock, as of now.
     pub(super) fn now(&self, queue: &QueueKey) -> Option<Millis> {
         let (said, at) = self.by_queue.lock().get(queue)?.clock;
         Some(said.plus(i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Ends when no executor has asked for anything of this queue.
+    /// Ends when no caller receives from this queue.
     pub(super) async fn deserted(&self, queue: &QueueKey) {
         loop {
             let Some((callers, left)) =
@@ -238,7 +242,7 @@ impl Lanes {
             };
             let mut signal = std::pin::pin!(left.notified());
             signal.as_mut().enable();
-            // Between the two looks the last one may have left.
+            // The last caller may have left between the two looks.
             if callers == 0 || self.is_deserted(queue) {
                 return;
             }
@@ -246,8 +250,7 @@ impl Lanes {
         }
     }
 
-    /// Ends when no reader may have a message in its hands that was there when this was called, but for readers that
-    /// others wait for.
+    /// Ends when no reader can hold a message that existed at the call, except readers for which others wait.
     pub(super) async fn hurry(&self, queue: &QueueKey) {
         let hurries = |lane: &mut QueueReceivers| {
             lane.is_hurried = lane.has_idle_readers();
@@ -264,7 +267,7 @@ impl Lanes {
         self.when(queue, |lane| lane.is_hurried).await;
     }
 
-    /// Ends when it is so, or the lane is gone.
+    /// Ends when the condition holds, or the lane is gone.
     async fn when(&self, queue: &QueueKey, is_so: impl Fn(&QueueReceivers) -> bool) {
         loop {
             let Some(changed) = self.by_queue.lock().get(queue).map(|lane| Arc::clone(&lane.changed)) else {
@@ -283,7 +286,7 @@ impl Lanes {
         self.by_queue.lock().get(queue).is_none_or(|lane| lane.callers == 0)
     }
 
-    /// What was read for callers that are gone.
+    /// Messages that were read for callers that are gone.
     pub(super) fn orphans(&self, queue: &QueueKey) -> Vec<Delivery> {
         let all = |lane: &mut QueueReceivers| {
             if lane.callers == 0 { lane.ready.drain(..).collect() } else { Vec::new() }

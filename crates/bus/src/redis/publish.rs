@@ -33,7 +33,7 @@ pub(super) async fn publish(core: &Core, messages: &[Assignment]) -> Vec<Outcome
     outcomes
 }
 
-/// In a Cluster a pipeline goes to one stream.
+/// In a Cluster each pipeline is for one stream.
 fn chunks(core: &Core, messages: &[Assignment], outcomes: &mut [Outcome]) -> Vec<Chunk> {
     let mut full = Vec::new();
     let mut open: BTreeMap<String, Chunk> = BTreeMap::new();
@@ -56,7 +56,7 @@ fn chunks(core: &Core, messages: &[Assignment], outcomes: &mut [Outcome]) -> Vec
     full
 }
 
-/// All attempts of a task go through one stream; ids ascend, so that the streams fill evenly.
+/// All attempts of a task use one stream; ids ascend, so that the streams fill evenly.
 fn stream_of(message: &Assignment, streams: u8) -> u8 {
     let number = message.place.id.cast_unsigned() % u64::from(streams.max(1));
     u8::try_from(number).expect("a remainder of a u8 fits a u8")

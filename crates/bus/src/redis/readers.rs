@@ -14,7 +14,7 @@ const HOMES_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(super) struct Readers {
     place: Arc<RedisEndpoints>,
-    /// None: where the address says.
+    /// None: the address itself.
     by_node: Mutex<HashMap<Option<Node>, Arc<ConnectionPool<BlockingConnection>>>>,
     /// By the stream's key.
     homes: Mutex<HashMap<String, Node>>,
@@ -38,7 +38,7 @@ impl Readers {
         Ok(connection)
     }
 
-    /// A node has said that another one has the stream.
+    /// A node has answered that another node has the stream.
     pub(super) fn moved(&self, stream: &Stream, node: Node) {
         let mut homes = self.homes.lock();
         if homes.len() >= HOMES_MAX {

@@ -1,5 +1,5 @@
-//! How a message leaves a consumer: acknowledged, reclaimed because its consumer is silent, or given back because who
-//! asked for it is gone. The latter two put it behind what waits, counted or not, in one script.
+//! How a message leaves a consumer: acknowledged, reclaimed from a silent consumer, or returned because its
+//! caller is gone. The latter two append it after waiting messages, counted or not, in one script.
 
 use super::{
     Core,
@@ -12,9 +12,9 @@ use punctual_domain::{name::QueueKey, time::Millis};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// How long a message that was read for a caller who left waits here for another one.
+/// How long a message that was read for a caller who left waits here for another caller.
 pub(super) const LINGER: Duration = Duration::from_millis(50);
-/// Looks at one page of pending entries, until its two readings of the clock agree.
+/// How often one page of pending entries is read, until the two clock readings around it agree.
 const LOOKS_MAX: usize = 10;
 
 pub(super) async fn acknowledge(core: &Core, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {
@@ -39,7 +39,7 @@ fn by_stream(core: &Core, queue: &QueueKey, ids: impl Iterator<Item = u64>) -> V
     found.into_iter().map(|(number, ids)| (core.stream(queue, number), ids)).collect()
 }
 
-/// A stream that cannot be reached keeps none of the others.
+/// An unreachable stream does not prevent reclaims in the others.
 pub(super) async fn reclaim(core: &Core, queue: &QueueKey, before: Millis) -> Result<usize, Error> {
     let (mut moved, mut failure) = (0, None);
     for stream in core.streams(queue) {
@@ -68,7 +68,8 @@ async fn reclaim_stream(core: &Core, stream: &Stream, before: Millis) -> Result<
     Ok(moved)
 }
 
-/// One page, and when its idle times were counted. None: there is no group, so no executor holds anything.
+/// One page, and when its idle times were counted. None: the group does not exist, so no consumer holds a
+/// message.
 async fn look(
     core: &Core,
     stream: &Stream,
@@ -84,7 +85,8 @@ async fn look(
             page => page?,
         };
         looks += 1;
-        // A millisecond went by meanwhile: look again, or take the later reading, by which nothing is too old too soon.
+        // The millisecond changed meanwhile: read again, or use the later reading, by which no entry seems
+        // too old too soon.
         if began == ended || looks == LOOKS_MAX {
             return Ok(Some((page, ended)));
         }
@@ -100,7 +102,7 @@ async fn requeue(core: &Core, stream: &Stream, ids: &[(EntryId, u32)]) -> Result
     Ok(moved)
 }
 
-/// Gives back what is left of a queue when it is dropped.
+/// Returns the remaining messages of a queue when it is dropped.
 #[derive(Debug)]
 pub(super) struct Leftover<'a> {
     core: &'a Arc<Core>,

@@ -1,5 +1,6 @@
-//! Receiving. Reading from Redis is done by tasks of their own, which end what they began: a receive that is dropped
-//! loses nothing. First what is there is read, on the shared connection; when there is nothing, tasks block for it.
+//! Receiving. Separate tasks read from Redis and complete what they began, so a receive that is dropped loses
+//! nothing. First, available messages are read on the shared connection; if there are none, tasks block for
+//! new ones.
 
 use super::{
     Core, block,
@@ -40,7 +41,7 @@ pub(super) async fn receive(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    // Dropped after the caller: what it leaves behind is given back.
+    // Dropped after the caller, to return the messages that it leaves.
     let _leftover = receipts::Leftover::of(core, queue);
     let mut caller = core.lanes.enter(queue, if wait.is_zero() { 0 } else { limit }, now);
     let there = caller.take(limit);
@@ -54,14 +55,14 @@ pub(super) async fn receive(
     }
     swept.unwrap_or(Err(Error::BrokenOff))?;
     if wait.is_zero() {
-        // A reader of a caller who has just left may have in its hands what was there before the sweep.
+        // A reader of a caller that has just left may hold messages from before the sweep.
         drop(timeout(core.options.response_timeout, core.lanes.hurry(queue)).await);
         return Ok(caller.take(limit));
     }
     timeout(wait, first(core, queue, &mut caller, limit)).await.unwrap_or(Ok(Vec::new()))
 }
 
-/// Ends when there is something.
+/// Ends when a message is available.
 async fn first(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -72,7 +73,7 @@ async fn first(
     loop {
         let arrived = Arc::clone(&caller.arrived);
         let mut signal = pin!(arrived.notified());
-        // Listen before looking: what arrives between the two is then heard.
+        // Listen before looking, so that messages arriving between the two are noticed.
         signal.as_mut().enable();
         match caller.look(limit, streams) {
             ReceiveResult::Messages(messages) => return Ok(messages),
@@ -87,7 +88,8 @@ async fn first(
     }
 }
 
-/// Reads what is there, stream after stream, up to `limit`. One that cannot be read keeps none of the others.
+/// Reads available messages, stream by stream, up to `limit`. An unreadable stream does not prevent reading
+/// the others.
 async fn sweep(core: Arc<Core>, queue: QueueKey, limit: usize, now: Millis) -> Result<(), Error> {
     let mut streams: Vec<Stream> = core.streams(&queue).collect();
     let first = core.turn.fetch_add(1, Relaxed) % streams.len().max(1);
@@ -129,7 +131,7 @@ async fn read(
     }
 }
 
-/// The group is gone, with its stream or alone.
+/// The group does not exist, with or without its stream.
 pub(super) fn is_missing(error: &Error) -> bool {
     matches!(error.code(), Some("NOGROUP" | "UNBLOCKED"))
 }
@@ -157,7 +159,7 @@ pub(super) async fn delivered(
     Ok(stream.deliveries(queue, entries))
 }
 
-/// If it fails, Redis's own instant stands: the message is reclaimed somewhat sooner or later.
+/// If it fails, Redis's own instant remains: the message is reclaimed slightly sooner or later.
 async fn stamp(core: &Core, stream: &Stream, entries: &[Entry], now: Millis) {
     let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
     let stamp = stream.stamp(&core.options.consumer, &ids, now);

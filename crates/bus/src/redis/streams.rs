@@ -46,7 +46,8 @@ impl Stream {
         command
     }
 
-    /// What was given to no executor yet, then the server's time: two answers. `block` of None: answers at once.
+    /// Reads entries that no consumer has, then the server's time: two answers. `block` of None: answers
+    /// immediately.
     pub(super) fn read(&self, consumer: &str, count: usize, block: Option<Duration>) -> Pipeline {
         let mut read = redis::cmd("XREADGROUP");
         read.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(count.clamp(1, READ_MAX));
@@ -113,8 +114,8 @@ impl Stream {
         command
     }
 
-    /// An entry that this build cannot read stays with the consumer: a reclaim may bring it to one that can, and the
-    /// lease in the store makes a new message in any case.
+    /// An entry that this build cannot read stays with the consumer: a reclaim may deliver it to one that
+    /// can, and the store's lease leads to a new message in any case.
     pub(super) fn deliveries(&self, queue: &QueueKey, entries: Vec<Entry>) -> Vec<Delivery> {
         let made = entries.into_iter().map(|entry| (entry.id, self.delivery(queue, entry)));
         made.filter_map(|(id, result)| {

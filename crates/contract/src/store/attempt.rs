@@ -1,4 +1,5 @@
-//! An attempt at a task, as an executor gets it and as it has ended. Must not know how it came about: neither a step nor a grant.
+//! An attempt at a task, as an executor gets it and as it has ended. Must not know what caused it: neither a
+//! step nor a grant.
 
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -8,7 +9,7 @@ use punctual_domain::{
 };
 use std::collections::BTreeMap;
 
-/// What an executor is handed.
+/// The data that an executor gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     pub place: TaskRef,
@@ -22,20 +23,20 @@ pub struct Assignment {
     pub kind: Name,
     pub priority: Priority,
     pub payload: Content,
-    /// As it was asked for; `due_at` is later where it was in the past when it was accepted.
+    /// As requested; `due_at` is later if this was in the past when the task was accepted.
     pub execute_at: Millis,
     pub due_at: Millis,
     pub fired_at: Millis,
-    /// Since when an executor has it, as the store keeps it.
+    /// Since when an executor has it, as stored.
     pub leased_since: Millis,
     pub lease_until: Millis,
-    /// Longest time the attempt may take, from its hand-over.
+    /// The longest time that the attempt may take, from its hand-over.
     pub timeout_ms: Option<i64>,
     pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
 }
 
-/// Of an attempt that has ended: what the row said that the move has found, whichever engine had handed it over.
+/// An ended attempt: the data of the row that the move found, whichever engine had handed it over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedAttempt {
     pub queue: QueueKey,

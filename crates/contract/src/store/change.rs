@@ -1,5 +1,5 @@
-//! What a move of a task needs: its event, and what is written with it. Must not decide whether the move is legal: that is
-//! the table of states (`punctual_domain::state`).
+//! The data of a move: its event, and the values written with it. Must not decide whether the move is legal:
+//! the table of states does (`punctual_domain::state`).
 
 use punctual_domain::{
     name::Name,
@@ -9,7 +9,7 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// An event with what it needs. `keep_until`: when a finished task is forgotten.
+/// An event with its data. `keep_until`: when a finished task is deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Unblock,
@@ -20,7 +20,7 @@ pub enum Change {
         fired_at: Millis,
     },
     FailDispatch,
-    /// Gives the attempt back; the lease is gone. Keeps the fence, so that the entry made from it is good.
+    /// Returns the attempt; the lease is removed. Keeps the fence, so that an entry made from it is valid.
     Release,
     Start,
     Succeed {
@@ -54,15 +54,16 @@ pub enum Change {
     Abort {
         keep_until: Millis,
     },
-    /// Makes a new fence. None: as it was. A new `execute_at` makes the task due at the later of it and `now`. Another `queue`
-    /// of its namespace takes the task with all that the store knows of it: account, bytes, declared labels.
+    /// Makes a new fence. None: unchanged. With a new `execute_at` the task is due at the later of it and
+    /// `now`. Another `queue` of its namespace takes over all the store's data of the task: account, bytes,
+    /// declared labels.
     Reschedule {
         execute_at: Option<Millis>,
         priority: Option<Priority>,
         payload: Option<Content>,
         queue: Option<Name>,
     },
-    /// Makes a new fence, and leaves the task dead. None: as it was.
+    /// Makes a new fence, and leaves the task dead. None: unchanged.
     Amend {
         max_attempts: Option<u32>,
         priority: Option<Priority>,
@@ -70,7 +71,7 @@ pub enum Change {
         timeout_ms: Option<i64>,
         retry: Option<RetryPolicy>,
     },
-    /// Attempts start again at none; makes a new fence.
+    /// Attempts start again at zero; makes a new fence.
     Redrive {
         execute_at: Millis,
     },
@@ -123,7 +124,7 @@ impl Change {
         }
     }
 
-    /// The payload that takes the place of the task's own.
+    /// The payload that replaces the task's own.
     #[must_use]
     pub const fn payload(&self) -> Option<&Content> {
         match self {

@@ -1,7 +1,7 @@
-//! What a caller of the store knows of a row, so that the store need not look at it before a move. Facts come with the call:
-//! the store keeps none. They are never believed alone: the move itself names the state and the fence that they rest on, and if
-//! one row is otherwise, everything is undone, the rows are looked at, and the move is made again. So a fact must be something
-//! that cannot change while a task keeps its state and its fence.
+//! A caller's facts about a row, so that the store need not read it before a move. Facts are part of the
+//! call: the store keeps none. They are never trusted alone: the move itself names their state and fence. If
+//! one row differs, everything is undone, the rows are read, and the move is made again. So a fact must not
+//! be able to change while a task keeps its state and its fence.
 
 use super::attempt::{Assignment, EndedAttempt};
 use crate::{ask::Ask, hot::HotEntry};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Facts {
     /// In which its row is.
     pub state: State,
-    /// As its reference has it; the grant names the place where the row is.
+    /// As in its reference; the grant names the present place of the row.
     pub place: TaskRef,
     pub queue: Arc<QueueKey>,
     pub task_id: i64,
@@ -32,7 +32,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of an entry whose row is still in the state that the entry names. None: the entry came without what was asked for.
+    /// Of an entry whose row is still in the entry's state. None: the entry has no dispatch data.
     #[must_use]
     pub fn of(entry: &HotEntry) -> Option<Self> {
         let (kind, ask) = entry.kind().zip(entry.ask())?;
@@ -56,7 +56,8 @@ impl Facts {
     }
 }
 
-/// Of an attempt that was handed over and of which nobody has heard since: its row is dispatched, with the fence of the step.
+/// Of an attempt that was handed over, without any report since: its row is dispatched, with the fence of the
+/// step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseFacts {
     /// Where its row is.
@@ -82,7 +83,7 @@ impl LeaseFacts {
         }
     }
 
-    /// What the move that ends it answers.
+    /// The answer of the move that ends it.
     #[must_use]
     pub fn ended(&self) -> EndedAttempt {
         let (queue, traceparent) = ((*self.queue).clone(), self.traceparent.clone());

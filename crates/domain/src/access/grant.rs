@@ -1,4 +1,4 @@
-//! What a token may do, and where.
+//! The permissions of a token, and their scope.
 
 use super::{Pattern, Permission, Role};
 use crate::name::{Name, QueueKey};
@@ -20,7 +20,7 @@ impl Grant {
         Self { roles: vec![role], namespaces: vec![Pattern::All], queues: vec![Pattern::All] }
     }
 
-    /// Whether one of its roles has it, wherever.
+    /// Whether one of its roles has the permission, in any scope.
     #[must_use]
     pub fn permits(&self, permission: Permission) -> bool {
         self.roles.iter().any(|role| role.permissions().contains(&permission))
@@ -53,7 +53,7 @@ impl Grant {
         self.namespaces.contains(&Pattern::All) && self.reaches_all_queues()
     }
 
-    /// Whether the other allows nothing that this one does not: nobody gives more than they have.
+    /// Whether the other grants nothing beyond this one: no caller may grant more than it has.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let permitted = |role: &Role| role.permissions().iter().all(|permission| self.permits(*permission));

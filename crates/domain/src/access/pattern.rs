@@ -109,7 +109,8 @@ mod tests {
         }
     }
 
-    /// Against its meaning: what covers another matches every name that the other does.
+    /// Compared with the definition: a pattern covers another if it matches every name that the other
+    /// matches.
     #[test]
     fn covering_is_matching_every_name_that_the_other_matches() {
         let patterns = ["*", "a*", "ab*", "b*", "a", "ab", "abc"].map(pattern);

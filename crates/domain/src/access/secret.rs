@@ -1,10 +1,10 @@
-//! The secret of a token: how it looks, how it is kept, how it is compared. Never printed by `Debug`.
+//! The secret of a token: its form, its stored form, and its comparison. Never printed by `Debug`.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 use subtle::ConstantTimeEq as _;
 
-/// Before every secret, so that people and scanners of repositories know what they have found.
+/// The prefix of every secret, by which people and repository scanners recognize it.
 const PREFIX: &str = "punctual_";
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// 60 bits.
@@ -23,7 +23,7 @@ pub struct InvalidTokenId(pub String);
 
 impl TokenId {
     /// # Errors
-    /// When it is not what `Secret::id` gives.
+    /// When it does not have the form of `Secret::id`.
     pub fn new(text: &str) -> Result<Self, InvalidTokenId> {
         if text.len() == ID_CHARS && is_plain(text) {
             return Ok(Self(text.into()));
@@ -62,7 +62,7 @@ impl fmt::Debug for TokenId {
     }
 }
 
-/// What the holder of a token sends: `punctual_<id>_<secret>`. Shown once, and kept by nobody here.
+/// The text that a caller sends: `punctual_<id>_<secret>`. Shown once, and not stored here.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     id: TokenId,
@@ -89,7 +89,7 @@ impl Secret {
         &self.id
     }
 
-    /// What is sent. To be shown once.
+    /// The text that is sent. Must be shown only once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
@@ -100,7 +100,7 @@ impl Secret {
         SecretHash::of(&self.text)
     }
 
-    /// The id in what somebody sent; None: it is no token of ours.
+    /// The id in a sent text; None: it is not a token of ours.
     #[must_use]
     pub fn id_in(sent: &str) -> Option<&str> {
         let (id, secret) = sent.strip_prefix(PREFIX)?.split_once('_')?;
@@ -119,7 +119,7 @@ fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| ALPHABET.contains(&byte))
 }
 
-/// The first bits of the bytes, five a letter; bits beyond the end are 0.
+/// The first bits of the bytes, five per letter; bits beyond the end are 0.
 fn letters(bytes: &[u8], count: usize) -> String {
     let bit = |nth: usize| bytes.get(nth / 8).map_or(0, |byte| (byte >> (7 - nth % 8)) & 1);
     let letter = |nth: usize| {
@@ -129,8 +129,8 @@ fn letters(bytes: &[u8], count: usize) -> String {
     (0..count).map(letter).collect()
 }
 
-/// What is kept of a secret. One fast hash is enough: slow ones protect what people can think of, and here are 256
-/// random bits, which no caller guesses however fast the hash is. A request costs one hash of a hundred bytes.
+/// The stored form of a secret. One fast hash suffices: slow ones protect guessable passwords, while these
+/// 256 random bits cannot be guessed, however fast the hash is. A request costs one hash of a hundred bytes.
 #[derive(Clone, Copy)]
 pub struct SecretHash([u8; 32]);
 
@@ -151,7 +151,7 @@ impl SecretHash {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// None: it is not what `to_hex` gives.
+    /// None: it does not have the form of `to_hex`.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hex| Self(*hex.as_bytes()))

@@ -46,7 +46,7 @@ impl Filter {
             && self.phase.is_none_or(|phase| phase == state.phase())
     }
 
-    /// The namespace is not looked at.
+    /// Ignores the namespace.
     #[must_use]
     pub fn fits(&self, task: &Task) -> bool {
         let label = |(key, value): &(String, String)| task.ask.labels.get(key) == Some(value);

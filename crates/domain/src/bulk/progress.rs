@@ -1,4 +1,4 @@
-//! How far an operation has come. Kept as JSON beside the document: a field is never renamed.
+//! The progress of an operation. Stored as JSON beside the document: a field is never renamed.
 
 use super::Walk;
 use crate::time::Millis;
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Progress {
-    /// What the preview has counted.
+    /// The number of tasks that the preview has counted.
     pub count: u64,
-    /// False: `count` is at least so many, because not all tasks were looked at.
+    /// False: `count` is a lower bound, because not all tasks were read.
     pub count_is_exact: bool,
-    /// What is at and above this id is counted; None: it is not counted on.
+    /// Tasks with this id or a higher one were counted; None: counting has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting_below: Option<i64>,
     /// How often it was stored that it was counted on: steps of the operation that are all the same preview.
@@ -19,20 +19,21 @@ pub struct Progress {
     pub counting_steps: u32,
     /// Tasks that were made later are not touched.
     pub previewed_at: Millis,
-    /// What is at and above this id has been planned; None: nothing has.
+    /// Tasks with this id or a higher one were planned; None: none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
-    /// There is nothing more below.
+    /// No task is left below `before_id`.
     pub is_through: bool,
-    /// References of the tasks that come next: none of them is accounted for yet. Whoever continues begins with them.
+    /// References of the next tasks, none of which is accounted for yet. An engine that continues begins with
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<String>,
     /// Grows with every batch.
     pub batch_number: u64,
-    /// How often what is left of the batch could not be done.
+    /// How often the rest of the batch has failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub tries: u32,
-    /// How often in a row the database of what comes next did not answer.
+    /// How often in a row the database of the next tasks did not answer.
     #[serde(skip_serializing_if = "is_zero")]
     pub waits: u32,
     /// Of the last of those.
@@ -41,7 +42,7 @@ pub struct Progress {
     /// It continues then.
     #[serde(skip_serializing_if = "is_no_time")]
     pub again_at: Millis,
-    /// Partitions that go by themselves, because their database was unavailable when the others continued.
+    /// Separate walks of partitions whose database was unavailable when the others continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<Walk>,
     pub tally: Tally,
@@ -70,24 +71,24 @@ fn is_no_time(at: &Millis) -> bool {
     *at == Millis::ZERO
 }
 
-/// What became of tasks.
+/// Counts of tasks by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {
     pub done: u64,
-    /// Did not match any more when it was their turn.
+    /// No longer matched when they were processed.
     pub skipped: u64,
     pub failed: u64,
 }
 
-/// What is not used of the rate is good for so long.
+/// Unused parts of the rate stay available for this long.
 const BURST_MS: i64 = 1_000;
 
 impl Progress {
-    /// After so many tasks at a rate (tasks a second).
+    /// Accounts for `tasks` tasks at a rate in tasks per second.
     pub fn pace(&mut self, now: Millis, tasks: usize, rate: u32) {
         let ms = i64::try_from(tasks).unwrap_or(i64::MAX).saturating_mul(1_000);
-        // Rounded up: never faster than asked for.
+        // Rounded up: never faster than requested.
         let ms = ms.saturating_add(i64::from(rate.max(1)) - 1) / i64::from(rate.max(1));
         self.paced_until = self.paced_until.max(now.plus(-BURST_MS)).plus(ms);
     }

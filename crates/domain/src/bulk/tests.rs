@@ -1,4 +1,4 @@
-//! What actions leave, how documents are stored, how an operation keeps to its rate.
+//! The states that actions apply to, the stored form of documents, and the rate of operations.
 
 use super::*;
 use crate::state::Phase;
@@ -36,7 +36,7 @@ fn no_action_touches_what_it_leaves_behind() {
             Action::Cancel { .. } => State::Cancelled,
             Action::Redrive => State::Scheduled,
             Action::Bury => State::Dead,
-            // They are held off by their mark, or gone, or stay as they are.
+            // Their mark protects these, or they are deleted, or stay as they are.
             _ => continue,
         };
         assert!(!action.leaves(target), "{action:?}");

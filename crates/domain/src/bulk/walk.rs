@@ -1,5 +1,6 @@
-//! One way down the ids: of all partitions, or of some that go by themselves because their database was unavailable when the others
-//! continued. By partition, and not by database: a partition that moves takes its place along.
+//! One walk in descending order of ids: over all partitions, or over some whose database was unavailable when
+//! the others continued. A walk names partitions, not databases, so that a partition that is moved keeps its
+//! position.
 
 use super::Progress;
 use crate::time::Millis;
@@ -9,17 +10,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Walk {
-    /// Sorted. Of the first walk none are named: it has all that no other has.
+    /// Sorted. The first walk names none: it has all partitions that no other walk has.
     pub partitions: Vec<u16>,
-    /// What is at and above this id has been planned; None: nothing has.
+    /// Tasks with this id or a higher one were planned; None: none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
-    /// There is nothing more below.
+    /// No task is left below `before_id`.
     pub is_through: bool,
-    /// References of the tasks that come next: none of them is accounted for yet.
+    /// References of the next tasks, none of which is accounted for yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<String>,
-    /// How often what is left of the batch could not be done although its database answered.
+    /// How often the rest of the batch has failed although its database answered.
     pub tries: u32,
     /// How often in a row its database did not answer.
     pub waits: u32,
@@ -36,8 +37,8 @@ impl Walk {
         self.is_through && self.batch.is_empty()
     }
 
-    /// Of its partitions some go by themselves from here on, with what is left of their tasks. Not of the first walk, which
-    /// names none.
+    /// Some of its partitions continue in a separate walk, with the rest of their tasks. Not for the first
+    /// walk, which names none.
     fn leave(&mut self, gone: &[u16]) {
         self.partitions.retain(|partition| !gone.contains(partition));
     }
@@ -63,7 +64,7 @@ impl Progress {
         }
     }
 
-    /// Whose turn it is: they take turns, batch by batch.
+    /// The walk whose turn it is: walks alternate batch by batch.
     #[must_use]
     pub fn turn(&self, now: Millis) -> Option<(usize, Walk)> {
         let mut due: Vec<(usize, Walk)> = self.going().filter(|pair| pair.1.again_at <= now).collect();
@@ -89,14 +90,14 @@ impl Progress {
         self.apart.retain(|walk| !walk.is_over());
     }
 
-    /// Partitions of the walk of a number go by themselves from where that stands, with what is left of their tasks. To be put
-    /// before that walk is.
+    /// Moves partitions of a walk into a separate walk, from its present position, with the rest of their
+    /// tasks. Must be called before that walk is stored.
     pub fn part(&mut self, from: &mut Walk, apart: Walk) {
         from.leave(&apart.partitions);
         self.apart.push(apart);
     }
 
-    /// Nothing is left of any.
+    /// No walk has any tasks left.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.going().next().is_none()
@@ -116,12 +117,12 @@ impl Progress {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Partitions that go by themselves: the first walk does not look there.
+    /// Partitions with separate walks: the first walk skips them.
     pub fn partitions_apart(&self) -> impl Iterator<Item = u16> {
         self.apart.iter().flat_map(|walk| walk.partitions.iter().copied())
     }
 
-    /// Nothing that was planned is done any more.
+    /// Drops all planned batches.
     pub fn drop_batches(&mut self) {
         self.batch.clear();
         self.apart.iter_mut().for_each(|walk| walk.batch.clear());
@@ -154,7 +155,7 @@ mod tests {
             (walk.partitions.len(), walk.again_at, progress.waits_for().as_deref()),
             (0, Millis::ZERO, Some("x"))
         );
-        // And what has no others is stored as it was, for engines of before.
+        // Without separate walks it is stored in the old form, for older engines.
         let text = serde_json::to_string(&progress).unwrap();
         assert!(!["apart", "waits\"", "again_at"].iter().any(|name| text.contains(name)), "{text}");
     }

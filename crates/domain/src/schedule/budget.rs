@@ -1,6 +1,6 @@
-//! What a calendar computation may cost, in steps: a day, a month, a change of the clock or an instant that is looked at. Counted
-//! by the code that takes the steps, never estimated from the form of a document. A budget that is used up means that the caller
-//! looks again later; it never means that there is no instant.
+//! The cost limit of a calendar computation, in steps: a day, a month, a clock change or an instant that is
+//! examined. The code that takes the steps counts them; they are never estimated from a document's form. An
+//! exhausted budget means that the caller continues later; it never means that there is no instant.
 
 use crate::time::Millis;
 use std::fmt;
@@ -18,14 +18,14 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Steps between two looks whether a caller waits.
+/// Steps between two checks whether a caller still waits.
 const STEPS_BETWEEN_LOOKS: u32 = 64;
 
 /// The steps are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spent;
 
-/// The steps are used up. There is no instant up to `from`, inclusive; what comes after it is not known yet.
+/// The budget is exhausted. There is no instant up to and including `from`; later ones are not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookAgain {
     pub from: Millis,
@@ -37,7 +37,7 @@ impl Budget {
         Self { left: steps, is_over: None }
     }
 
-    /// The same, which ends as soon as no caller waits for the result any more.
+    /// The same, which ends as soon as no caller waits for the result.
     #[must_use]
     pub fn until(self, is_over: impl Fn() -> bool + Send + 'static) -> Self {
         Self { is_over: Some(Box::new(is_over)), ..self }

@@ -1,8 +1,8 @@
-//! One cron expression in one zone. Its fields are searched on a clock without a zone (`fields`); what a change of the clock does
-//! to them is decided here, by one rule (docs/schedules.md), which is that of Debian's cron:
-//! - If neither the minute nor the hour begins with `*`, an instant that the clock jumps over runs at the first instant
-//!   after the jump, and one that comes twice runs the first time.
-//! - Otherwise an instant that does not exist does not run, and one that comes twice runs both times.
+//! One cron expression in one time zone. Its fields are searched on a clock without a zone (`fields`). This
+//! file applies clock changes, by the rule of Debian's cron (docs/schedules.md):
+//! - If neither the minute nor the hour begins with `*`, an instant that the clock skips runs at the first
+//!   instant after the jump, and one that occurs twice runs the first time.
+//! - Otherwise a skipped instant does not run, and one that occurs twice runs both times.
 
 use super::{
     Invalid,
@@ -54,7 +54,7 @@ impl Expression {
         Ok(Self { fields: Fields::of(cron.pattern), is_fixed, is_of_minutes })
     }
 
-    /// As what is left out: one that says no seconds means its whole minutes.
+    /// As an exclusion: an expression without seconds means its whole minutes.
     pub(super) fn excluding(self) -> Self {
         if !self.is_of_minutes {
             return self;
@@ -62,7 +62,7 @@ impl Expression {
         Self { fields: self.fields.of_whole_minutes(), ..self }
     }
 
-    /// The first instant after one; None: there is none any more.
+    /// The first instant after one; None: there are no more.
     pub(super) fn next_after(
         &self,
         after: Millis,
@@ -104,7 +104,7 @@ impl Expression {
         Ok(Some(ends.unwrap_or(Millis::MAX)))
     }
 
-    /// By the clock on the wall: each of its times once, wherever on the time line it lies.
+    /// By wall clock time: each of its times once, wherever it is on the time line.
     fn fixed(
         &self,
         after: Timestamp,
@@ -162,7 +162,7 @@ fn once(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
         AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok(),
         AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok(),
         AmbiguousOffset::Gap { after, .. } => {
-            // With the offset from after the jump it lies before the jump: the next change is that jump.
+            // With the offset after the jump it is before the jump: the next change is that jump.
             let before_jump = after.to_timestamp(local).ok()?;
             zone.following(before_jump).next().map(|time_zone_transition| time_zone_transition.timestamp())
         }

@@ -1,5 +1,6 @@
-//! What a schedule leaves out: a date (`2026-12-24`), a range of dates or of instants (`2026-12-24/2026-12-26`), both ends
-//! included, or the instants of a cron expression. Dates and expressions are read in the schedule's zone.
+//! An exclusion of a schedule: a date (`2026-12-24`), a range of dates or of instants
+//! (`2026-12-24/2026-12-26`), including both ends, or the instants of a cron expression. Dates and
+//! expressions are read in the schedule's zone.
 
 use super::{
     Invalid,

@@ -6,7 +6,8 @@ use super::budget::{Budget, Spent};
 use croner::{CronPattern, Weekday};
 use jiff::civil::{Date, DateTime, Time, date};
 
-/// A year of each kind: seven first weekdays, with and without a 29 February. What no day of these has, no day ever has.
+/// A year of each kind: seven first weekdays, with and without a 29 February. A day that occurs in none of
+/// these never occurs.
 const KINDS_OF_YEARS: [i16; 14] =
     [2000, 2001, 2002, 2003, 2004, 2005, 2006, 2008, 2009, 2010, 2012, 2016, 2020, 2024];
 const MINUTES: u32 = 60;
@@ -19,7 +20,7 @@ pub(super) struct Fields {
     times: Times,
     /// Bit n for month n.
     months: u64,
-    /// Some day is meant.
+    /// At least one day matches.
     has_a_day: bool,
 }
 
@@ -53,7 +54,7 @@ impl Fields {
         self.has_day(at.date()) && self.times.has(Clock::of(at.time()))
     }
 
-    /// The first second that it has, at or after the one of `from`. None: there is none.
+    /// The first matching second at or after `from`. None: there is none.
     pub(super) fn next(&self, from: DateTime, budget: &mut Budget) -> Result<Option<DateTime>, Spent> {
         if !self.has_a_day {
             return Ok(None);
@@ -74,8 +75,8 @@ impl Fields {
         }
     }
 
-    /// The first second that it does not have, at or after the one of `from`, of those that are at one of these times. None: it has
-    /// all of them. A second that is at none of these times may be found too.
+    /// The first second at or after `from` that does not match, among those at the given times. None: all of
+    /// them match. A second that is at none of these times may also be returned.
     pub(super) fn next_other(
         &self,
         from: DateTime,
@@ -168,7 +169,7 @@ impl Times {
         }
     }
 
-    /// Of `of` the same ones; of what `of` does not have, as much as can be.
+    /// Keeps the units that `of` has; of the others, as many as possible.
     const fn or_not(self, of: Self) -> Self {
         let Self { seconds, minutes, hours } = Self::ALL;
         let not =

@@ -1,6 +1,6 @@
-//! What a run is called: its task's id comes from the schedule, the instant and a secret of the cluster, and from nothing else, so
-//! that whoever makes it makes the same task, and no caller can take its id before. A durable format: a change here makes runs
-//! twice that were made before it.
+//! The identity of a run. Its task's id depends only on the schedule, the instant and a secret of the
+//! cluster. So every engine that makes the run makes the same task, and no caller can use its id first. A
+//! durable format: after a change here, earlier runs would be made again.
 
 use crate::{
     identity::{IdentitySecret, first_bits, negative_id},
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 pub enum RunKind {
     /// The schedule's own.
     Planned,
-    /// Somebody asked for it: it runs beside the others.
+    /// A manual run: it runs besides the others.
     Manual,
-    /// Of a range that was asked for.
+    /// One of a requested range.
     Backfill,
 }
 
@@ -33,22 +33,22 @@ impl RunKind {
         }
     }
 
-    /// None: no such code.
+    /// None: no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 
-/// What the secret is used for here.
+/// The purpose of the secret here.
 const PURPOSE: &[u8] = b"schedule run";
 
-/// What one run is called: by its schedule and its instant, whatever document made it.
+/// The identity of one run: its schedule and its instant, whatever document made it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunIdentity {
     /// Never used again.
     pub schedule: i64,
-    /// Of the schedule: its id alone might come again in a database that was set back.
+    /// Of the schedule: its id alone might recur in a database that was set back.
     pub created_at: Millis,
     pub kind: RunKind,
     pub at: Millis,
@@ -65,7 +65,7 @@ impl RunIdentity {
     }
 }
 
-/// What a run was called that an older program has decided: its task had the revision as its version.
+/// The identity of a run that an older program decided: its task had the revision as its version.
 #[derive(Clone, Copy, Debug)]
 pub struct UnkeyedIdentity<'a> {
     pub namespace: &'a Name,

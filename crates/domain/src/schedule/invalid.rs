@@ -1,4 +1,4 @@
-//! What is wrong with a schedule: the field, what was given, and what would be right.
+//! An error in a schedule: the field, its value, and a valid form.
 
 /// `field` is a pointer below the document, without its leading slash: `cron/1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

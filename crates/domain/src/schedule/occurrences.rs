@@ -1,6 +1,6 @@
-//! The instants of a schedule, one after the other: of all its expressions, its interval and its list together, without
-//! what is excluded, between its start and its end. Each search has a budget in steps; what is left out is passed by at once, up
-//! to its end.
+//! The instants of a schedule in order: of all its expressions, its interval and its list together, without
+//! exclusions, between its start and its end. Each search has a budget of steps; an excluded range is skipped
+//! in one step, up to its end.
 
 use super::{
     Invalid, Schedule,
@@ -12,10 +12,10 @@ use super::{
 use crate::time::Millis;
 use jiff::tz::{Offset, TimeZone};
 
-/// Nothing is planned before it: the beginning of 1970.
+/// Nothing is planned before this: the beginning of 1970.
 const FIRST: Millis = Millis(-1);
 
-/// A schedule's instants, ready to be asked for.
+/// A schedule's instants, ready for searches.
 #[derive(Clone, Debug)]
 pub struct Timing {
     expressions: Vec<Expression>,
@@ -41,7 +41,8 @@ impl Interval {
         Some(Millis(next))
     }
 
-    /// The times of the day that it can have by a clock of this offset: all of a unit, where it is not a multiple of it.
+    /// The times of day that it can have by a clock of this offset: all of a unit, unless the interval is a
+    /// multiple of it.
     fn times(self, offset: Offset) -> Times {
         let local_ms = self.phase.0.saturating_add(i64::from(offset.seconds()).saturating_mul(1_000));
         let bits = |unit_ms: i64, count: i64, all: u64| {
@@ -85,10 +86,10 @@ impl Timing {
         })
     }
 
-    /// The first instant after one; None: there is none any more.
+    /// The first instant after one; None: there are no more.
     ///
     /// # Errors
-    /// The budget is used up: there is none up to the instant that the error names.
+    /// The budget is exhausted: there is no instant up to the one that the error names.
     pub fn next_after(&self, after: Millis, budget: &mut Budget) -> Result<Option<Millis>, LookAgain> {
         let mut after = self.start_at.map_or(after, |start_at| after.max(Millis(start_at.0 - 1))).max(FIRST);
         loop {
@@ -117,10 +118,10 @@ impl Timing {
         std::iter::successors(first, |at| next(*at)).take(count).collect()
     }
 
-    /// The last instant in a range (its begin exclusive, its end inclusive), and whether it is the only one.
+    /// The last instant in a range (begin exclusive, end inclusive), and whether it is the only one.
     ///
     /// # Errors
-    /// As [`Timing::next_after`], where not even the first one was found.
+    /// As [`Timing::next_after`], if not even the first one was found.
     pub fn last_within(
         &self,
         after: Millis,
@@ -131,14 +132,14 @@ impl Timing {
             return Ok(None);
         }
         let Some(first) = self.next_after(after, budget)?.filter(|at| *at <= until) else { return Ok(None) };
-        // There is one at `last`, and none after `end`: the range between them is halved.
+        // `last` is an instant, and there is none after `end`: the range between them is halved.
         let (mut last, mut end) = (first, until);
         while last < end {
             let middle = Millis(last.0 + (end.0 - last.0) / 2);
             match self.next_after(middle, budget) {
                 Ok(Some(at)) if at <= end => last = at,
                 Ok(_) => end = middle,
-                // What comes after is looked at next time.
+                // Later ones are searched next time.
                 Err(_) => break,
             }
         }
@@ -159,7 +160,7 @@ impl Timing {
         for exclusion in &self.exclusions {
             until = until.max(exclusion.ends(next, &self.zone, |offset| self.times(offset), budget)?);
         }
-        // An instant of the list is at any time of the day: it is looked at by itself.
+        // An instant of the list may be at any time of day: it is handled separately.
         let listed = until.and_then(|_| self.listed_after(next)).map(|at| Millis(at.0 - 1));
         Ok((Some(next), until.map(|until| listed.map_or(until, |before| until.min(before)))))
     }

@@ -1,38 +1,38 @@
-//! How far a schedule has come. Kept as JSON beside the document: a field is never renamed.
+//! The progress of a schedule. Stored as JSON beside the document: a field is never renamed.
 
 use super::Outcome;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of the first task of an instant. Each one that takes the place of one that was revoked has the next.
+/// The version of the first task of an instant. Each task that replaces a revoked one has the next version.
 const FIRST_VERSION: i64 = 1;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// What becomes of every instant up to here is decided.
+    /// Every instant up to here is decided.
     pub decided_until: Millis,
     /// Runs that were made, by whatever cause.
     #[serde(default)]
     pub runs: u64,
-    /// Runs that were left out, because their payload had no value or a later one took their place: they have a number, and are no
-    /// runs.
+    /// Runs that were skipped, because their payload had no value or a later one replaced them: they have a
+    /// number, and do not count as runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// The latest run that had come when this was written.
+    /// The latest run whose instant had passed when this was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<Millis>,
-    /// Runs that were made, and whose instants had not come then.
+    /// Runs that were made, and whose instants were in the future then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made_ahead: Vec<Millis>,
     /// The run that has to be over before the next may begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastRun>,
-    /// Instants whose run waits for the end of the one before.
+    /// Instants whose run waits for the end of the preceding one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buffered: Vec<Millis>,
-    /// It was paused, and what it missed meanwhile is not decided yet.
+    /// It was paused, and the runs that it missed meanwhile are not decided yet.
     #[serde(default)]
     pub was_paused: bool,
     /// It was changed, and runs that were made before have to be revoked first.
@@ -41,7 +41,7 @@ pub struct Progress {
     /// The longest jitter of the documents that made those.
     #[serde(default)]
     pub jitter_ms: i64,
-    /// The instant of that change, of several the first: what was to fire later is revoked.
+    /// The instant of that change, or of the first of several: runs that were to fire later are revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Millis>,
     /// Instants whose run was revoked. One up to `decided_until` is still to be decided, unless it is buffered.
@@ -60,18 +60,18 @@ pub struct TakenBack {
     pub version: i64,
 }
 
-/// One line of history of a planned instant, as a taking back has found it.
+/// One history line of a planned instant, as a revocation has found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     pub at: Millis,
-    /// Of its task; 0: it has none, or its name comes from a revision.
+    /// The version of its task; 0: it has none, or its name was derived from a revision.
     pub version: i64,
     pub outcome: Outcome,
     /// This taking back has cancelled it before it fired.
     pub is_taken_back: bool,
 }
 
-/// By which a run is found.
+/// The key by which a run is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastRun {
@@ -88,13 +88,13 @@ impl Progress {
         Self { decided_until: now, ..Self::default() }
     }
 
-    /// The latest run that has come.
+    /// The latest run whose instant has passed.
     #[must_use]
     pub fn last_run(&self, now: Millis) -> Option<Millis> {
         self.made_ahead.iter().copied().filter(|at| *at <= now).max().max(self.last_run_at)
     }
 
-    /// What was made ahead and has come is the last run.
+    /// Runs that were made ahead and whose instants have passed become the last run.
     pub(crate) fn look(&mut self, now: Millis) {
         self.last_run_at = self.last_run(now);
         self.made_ahead.retain(|at| *at > now);
@@ -143,8 +143,8 @@ impl Progress {
         }
     }
 
-    /// A change is committed: the runs of older documents that are to fire after it are to be revoked. `goes_on`: the schedule
-    /// was at work, and still is; otherwise it has missed nothing.
+    /// A change is committed: later runs of older documents must be revoked. `goes_on`: the schedule was
+    /// active and still is; otherwise it has missed nothing.
     pub fn begin_taking_back(&mut self, changed_at: Millis, jitter_ms: i64, goes_on: bool) {
         self.jitter_ms = self.jitter_ms.max(jitter_ms);
         self.takes_back |= self.decided_until > changed_at.plus(-self.jitter_ms);
@@ -158,8 +158,8 @@ impl Progress {
         }
     }
 
-    /// The schedule is paused, disabled or about to be deleted: runs that were decided and not made are withdrawn too, also where
-    /// nothing of it lies ahead.
+    /// The schedule is paused, disabled or about to be deleted: runs that were decided and not made are
+    /// withdrawn too, even if none of them is in the future.
     pub fn rest(&mut self, changed_at: Millis) {
         self.takes_back = true;
         self.changed_at = Some(self.changed_at.map_or(changed_at, |before| before.min(changed_at)));
@@ -211,7 +211,7 @@ impl Progress {
     }
 }
 
-/// What the lines of one instant say together.
+/// The combined lines of one instant.
 #[derive(Default)]
 struct Instant {
     version: i64,

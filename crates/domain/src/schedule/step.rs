@@ -1,5 +1,6 @@
-//! What a schedule does next: one bounded step, from its document, its progress and what is known of its last run. Makes
-//! nothing itself; a caller that asks commits the step together with its runs, and asks again at `wake_at`.
+//! The next step of a schedule: bounded, computed from its document, its progress and the known state of its
+//! last run. Makes nothing itself: the caller commits the step together with its runs, and asks again at
+//! `wake_at`.
 
 use super::{
     Budget, LastRun, LookAgain, Missed, Overlap, Progress, RunKind, Schedule, Timing, identity::jitter_ms,
@@ -8,27 +9,27 @@ use crate::{name::Name, time::Millis};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Nobody made it, and its instant is longer ago: it was missed. Until then it merely runs late.
+/// A run that was not made this long after its instant was missed. Until then it is only late.
 pub const LATE_AFTER_MS: i64 = 10_000;
 /// Runs of one step.
 const RUNS_MAX: usize = 200;
 /// Runs that wait for each other.
 const BUFFERED_MAX: usize = 1_000;
-/// Between two looks whether the last run is over, where an instant is near.
+/// Between two checks whether the last run has ended, while an instant is near.
 const LOOK_MIN_MS: i64 = 200;
 /// The same, where it is far.
 const LOOK_MAX_MS: i64 = 15_000;
-/// The same, where a run waits for nothing else.
+/// The same, for a run that waits for nothing else.
 const LOOK_BUFFERED_MS: i64 = 1_000;
-/// Between two looks where the budget was used up before the next instant was found.
+/// Pause before the next look, if the budget was exhausted before the next instant was found.
 const LOOK_AGAIN_MS: i64 = 5_000;
 
-/// What is known of the payloads of runs.
+/// Facts about the payloads of runs.
 #[derive(Clone, Copy)]
 pub struct Fills<'a> {
-    /// Whether the payload of a run has a value: asked with its instant and its number; an error says why it has none.
+    /// Whether the payload of a run has a value, by its instant and number; an error says why not.
     pub value: &'a dyn Fn(Millis, u64) -> Result<(), String>,
-    /// Those of this step have cost as much as they may: what is left is looked at again.
+    /// The payloads of this step have reached their cost limit: the rest is continued later.
     pub are_dear: &'a dyn Fn() -> bool,
 }
 
@@ -47,16 +48,16 @@ pub struct Facts<'a> {
     pub now: Millis,
     /// How long before its instant a run is made.
     pub lead_ms: i64,
-    /// Whether the run that `Progress::last` names is over. True if there is none.
+    /// Whether the run that `Progress::last` names has ended. True if there is none.
     pub last_is_over: bool,
 }
 
-/// What became of one instant. The codes are stored and never reused.
+/// The result for one instant. The codes are stored and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Created,
-    /// The last run was not over; or a later one took its place before it began, or its payload has no value.
+    /// The last run had not ended; or a later one replaced it before it began, or its payload has no value.
     Skipped,
     /// It waits for the end of the last run.
     Buffered,
@@ -79,7 +80,7 @@ impl Outcome {
         }
     }
 
-    /// None: no such code.
+    /// None: no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code)
@@ -102,13 +103,13 @@ pub struct PlannedRun {
     pub kind: RunKind,
     /// The instant of the schedule.
     pub at: Millis,
-    /// When its task is to fire: later than `at` by the jitter, or because it was missed or waited.
+    /// When its task fires: later than `at` by the jitter, or because it was missed or waited.
     pub execute_at: Millis,
     pub outcome: Outcome,
     pub reason: Option<String>,
-    /// The how-manieth run of the schedule it is; 0: none is made.
+    /// The ordinal number of the run; 0: none is made.
     pub number: u64,
-    /// Of its task; 0: none is made.
+    /// The version of its task; 0: none is made.
     pub version: i64,
 }
 
@@ -116,9 +117,9 @@ pub struct PlannedRun {
 pub struct Step {
     pub progress: Progress,
     pub runs: Vec<PlannedRun>,
-    /// When there is something to do again; None: not before somebody changes the schedule.
+    /// When the next step is due; None: not before the schedule is changed.
     pub wake_at: Option<Millis>,
-    /// The run of an earlier step that is to be stopped.
+    /// The run of an earlier step that must be stopped.
     pub cancels: Option<LastRun>,
 }
 
@@ -181,12 +182,12 @@ impl Stepping<'_> {
         self.step.runs.len() >= RUNS_MAX || (self.fills.are_dear)()
     }
 
-    /// Where runs are dear, others have their turn before.
+    /// If runs are expensive, other schedules have their turn first.
     fn goes_on_at(&self) -> Millis {
         self.facts.now.plus(i64::from((self.fills.are_dear)()))
     }
 
-    /// The next instant that is to be decided: one that was revoked, or one that comes up.
+    /// The next instant to decide: a revoked one, or an upcoming one.
     fn next(&mut self) -> Result<Option<Millis>, LookAgain> {
         let upcoming = self.upcoming()?;
         Ok(self.step.progress.pending().chain(upcoming).min())
@@ -203,7 +204,8 @@ impl Stepping<'_> {
         }
     }
 
-    /// There is no instant up to where the search has come: that is decided, as far as runs are made ahead.
+    /// There is no instant up to where the search has got: that range is decided, as far as runs are made
+    /// ahead.
     fn looks_again_after(&mut self, LookAgain { from }: LookAgain) -> Millis {
         let Facts { now, lead_ms, .. } = *self.facts;
         self.step.progress.decide_until(from.min(now.plus(lead_ms)));
@@ -231,7 +233,8 @@ impl Stepping<'_> {
         self.step.runs.push(run);
     }
 
-    /// False: it is left out, because its payload has no value. Then nothing waits for it, and it is no run.
+    /// False: it is skipped, because its payload has no value. Then nothing waits for it, and it does not
+    /// count as a run.
     fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) -> bool {
         let number = self.step.progress.next_number();
         if let Err(problem) = (self.fills.value)(at, number) {
@@ -250,7 +253,7 @@ impl Stepping<'_> {
         true
     }
 
-    /// What nobody decided in time, and what was revoked and is over meanwhile.
+    /// Handles instants that were not decided in time, and revoked ones that have passed meanwhile.
     fn make_up_for_missed(&mut self) -> Result<(), LookAgain> {
         let until = Millis(self.facts.now.0 - LATE_AFTER_MS);
         let taken_back = self.missed_of_taken_back(until)?;
@@ -296,8 +299,8 @@ impl Stepping<'_> {
         Ok(())
     }
 
-    /// Instants that were revoked, whose run would have fired by then, in order. What the document does not have belongs to
-    /// nobody any more: its line says that it was revoked.
+    /// Revoked instants whose run would have fired by then, in order. Those that the document no longer has
+    /// are dropped: their line says that they were revoked.
     fn missed_of_taken_back(&mut self, until: Millis) -> Result<Vec<Millis>, LookAgain> {
         let mut pending: Vec<Millis> = self.step.progress.pending().collect();
         pending.sort_unstable();
@@ -313,7 +316,8 @@ impl Stepping<'_> {
         Ok(missed)
     }
 
-    /// The last one that nobody decided, and whether it is the only one. What fired while the others were revoked is passed by.
+    /// The last undecided instant, and whether it is the only one. Runs that fired while the others were
+    /// revoked are skipped.
     fn last_missed(&mut self, from: Millis, until: Millis) -> Result<Option<(Millis, bool)>, LookAgain> {
         let apart = &self.step.progress.decided_apart;
         let mut until = until;
@@ -358,7 +362,7 @@ impl Stepping<'_> {
         Ok(())
     }
 
-    /// After its time: beside the others, or when its turn comes.
+    /// Makes a late run: beside the others, or after those that are buffered.
     fn run_late(&mut self, at: Millis, reason: String) {
         let is_free = self.last_is_over && self.step.progress.buffered.is_empty();
         if self.schedule.overlap == Overlap::Allow || is_free {
@@ -379,8 +383,8 @@ impl Stepping<'_> {
         }
     }
 
-    /// The run takes the place of the last one: that is stopped. One that this same step has made has not begun: it is left out, so
-    /// that a crash after the commit leaves one run and not several.
+    /// The run replaces the last one, which is stopped. A run that this same step has made has not begun: it
+    /// is skipped, so that a crash after the commit leaves one run and not several.
     fn replace_last(&mut self, at: Millis, execute_at: Millis, own_reason: Option<String>) {
         let last = self.step.progress.last.filter(|_| !self.last_is_over);
         let is_last =
@@ -396,7 +400,7 @@ impl Stepping<'_> {
         }
     }
 
-    /// A run of this step is none after all. Its number is used up.
+    /// A run of this step is skipped after all. Its number stays used.
     fn leave_out_for(&mut self, nth: usize, at: Millis) {
         let Some(run) = self.step.runs.get_mut(nth) else { return };
         let reason = Some(format!("the run of {} took its place", timestamp(at)));
@@ -416,7 +420,7 @@ impl Stepping<'_> {
         progress.made_ahead.retain(|made_at| *made_at != left_out_at);
     }
 
-    /// What comes up. Answers when to look again.
+    /// Plans upcoming instants. Returns when to look again.
     fn plan(&mut self) -> Option<Millis> {
         let Facts { now, lead_ms, .. } = *self.facts;
         while self.last_is_over && !self.step.progress.buffered.is_empty() && !self.is_full() {
@@ -457,7 +461,8 @@ impl Stepping<'_> {
                 Overlap::BufferAll => self.buffer(at, BUFFERED_MAX),
                 Overlap::Allow | Overlap::CancelOther => self.replace_last(at, self.fires_at(at), None),
             }
-            // Not before: what was revoked of this instant is forgotten with it, and its next task would have the same version.
+            // Not earlier: this also forgets revoked tasks of this instant, and its next task would have the
+            // same version.
             self.step.progress.decide_until(at);
             if must_wait && self.schedule.overlap == Overlap::CancelOther {
                 // One run is stopped in one step.

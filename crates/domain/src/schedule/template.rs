@@ -10,7 +10,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a run takes along. JSON may have places that are filled in for each run (`{"$expr": ...}`).
+/// The payload of a run. JSON may have expressions that are evaluated for each run (`{"$expr": ...}`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
@@ -28,7 +28,7 @@ pub struct TaskTemplate {
     pub priority: Priority,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
-    /// None, here and below: as its queue is set when the run is made.
+    /// None, here and below: the queue's setting when the run is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,8 +71,8 @@ impl TaskTemplate {
         checked.map_err(|error| Invalid::new(format!("task/retry/{}", error.field), error.problem))
     }
 
-    /// A task as an insert would ask for it, with the payload as it is and without an id. `set`: what the queue has set
-    /// for tasks that do not say.
+    /// A task as an insert would request it, with the unevaluated payload and without an id. `set`: the
+    /// queue's settings for tasks that leave them out.
     #[must_use]
     pub fn task(
         &self,

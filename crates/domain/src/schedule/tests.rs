@@ -1,4 +1,4 @@
-//! Schedules by themselves: what is refused, which instants there are, and what each policy makes of them.
+//! Schedules alone: which are refused, which instants they have, and how each policy handles them.
 
 use super::*;
 use crate::{identity::IdentitySecret, name::Name};
@@ -41,7 +41,8 @@ const NOW: &str = "2026-11-23T10:00:00Z";
 
 #[test]
 fn the_rule_of_changing_clocks_is_the_one_in_the_table_of_the_docs() {
-    // Berlin goes from 02:00 to 03:00 on 29 March 2026 at 01:00Z, and from 03:00 to 02:00 on 25 October at 01:00Z.
+    // Berlin changes from 02:00 to 03:00 on 29 March 2026 at 01:00Z, and from 03:00 to 02:00 on 25 October at
+    // 01:00Z.
     let berlin = |expression: &str| cron(expression, "Europe/Berlin");
     let spring = "2026-03-29T00:00:00Z";
     assert_eq!(next(&berlin("30 2 * * *"), spring, 2), ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]);
@@ -63,7 +64,7 @@ fn the_rule_of_changing_clocks_is_the_one_in_the_table_of_the_docs() {
             "2026-10-26T01:00:00Z"
         ]
     );
-    // Seconds change nothing about it.
+    // Seconds make no difference.
     assert_eq!(next(&berlin("5 30 2 * * *"), spring, 1), ["2026-03-29T01:00:00Z"]);
     // Half an hour, on Lord Howe Island: 02:00 to 02:30 on 4 October 2026 at 15:30Z the day before.
     let howe = |expression: &str| cron(expression, "Australia/Lord_Howe");

@@ -91,8 +91,8 @@ fn scripts_match_the_table() {
     assert!(missing.is_empty(), "no script for {missing:?}");
 }
 
-/// `UPDATE_EXPECT=1 cargo test -p punctual-domain` rewrites the diagram; otherwise a stale one fails. What stands below it is
-/// written manually, and looked at by `ratchets::states` of testkit.
+/// `UPDATE_EXPECT=1 cargo test -p punctual-domain` rewrites the diagram; otherwise an outdated one fails. The
+/// text below it is written manually, and checked by `ratchets::states` of testkit.
 #[test]
 fn diagram_is_current() {
     let path = repo().join("docs/state-machine.md");

@@ -1,4 +1,4 @@
-//! Every rule that a document must keep, each told with the path to the mistake; and the graph of one that keeps them.
+//! Checks every rule of a document, reporting the path to each mistake; and builds the graph of a valid one.
 
 use super::{
     DEADLINE_MAX_MS, DEPTH_MAX, Definition, EDGES_MAX, Invalid, Join, NESTED_MAX, NODES_MAX, Node, OnFailure,
@@ -77,7 +77,7 @@ impl Graph {
         self.rules.get(at(node))
     }
 
-    /// Which nodes come before which, on some way.
+    /// The ancestors of each node, by any path.
     #[must_use]
     pub fn ancestors(&self) -> Ancestors {
         let words = self.len().div_ceil(64);
@@ -98,7 +98,7 @@ impl Graph {
     }
 }
 
-/// Which nodes stand above which.
+/// The ancestors of each node.
 #[derive(Debug)]
 pub struct Ancestors {
     of: Vec<Vec<u64>>,
@@ -261,7 +261,7 @@ fn ordered(rules: &[Rules]) -> Vec<u32> {
     order
 }
 
-/// Walks upwards among those that no order has, until one comes again.
+/// Walks upwards among nodes that have no order, until one occurs again.
 fn cycle(definition: &Definition, path: &str, names: &[Name], rules: &[Rules], order: &[u32]) -> Invalid {
     let free: HashSet<u32> = order.iter().copied().collect();
     let from = (0..).zip(names).map(|pair| pair.0).find(|number| !free.contains(number));
@@ -276,7 +276,7 @@ fn cycle(definition: &Definition, path: &str, names: &[Name], rules: &[Rules], o
         }
     }
     let begins = way.iter().position(|number| *number == node).unwrap_or(0);
-    // Upwards: the last of the way is the parent of none but the first.
+    // Upwards: the last node of the path is the parent of the first only.
     let mut round: Vec<u32> = way.into_iter().skip(begins).collect();
     round.reverse();
     let name = |number: &u32| names.get(at(*number)).map_or("", Name::as_str);

@@ -1,6 +1,6 @@
-//! What the task of a node is called: its id comes from workflow, node, item, attempt and a secret of the cluster, and from nothing
-//! else, so that whoever makes it makes the same task, and no caller can take its id before. A durable format: a change here makes
-//! tasks twice that were made before it.
+//! The identity of a node's task. Its id depends only on workflow, node, item, attempt and a secret of the
+//! cluster. So every engine that makes the task makes the same one, and no caller can use its id first. A
+//! durable format: after a change here, earlier tasks would be made again.
 
 use super::Role;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct NodeIdentity<'a> {
     pub workflow: i64,
-    /// Of the workflow: its id alone might come again in a database that was set back.
+    /// Of the workflow: its id alone might recur in a database that was set back.
     pub created_at: Millis,
     pub node: &'a Name,
     pub item: Option<u32>,

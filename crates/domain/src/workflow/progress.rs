@@ -1,4 +1,4 @@
-//! What a workflow knows of itself, beside its state. Kept as JSON: a field is never renamed.
+//! A workflow's data besides its state. Stored as JSON: a field is never renamed.
 
 use super::Ending;
 use crate::time::Millis;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
-    /// Why it ends.
+    /// The reason for the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Nodes and items that have succeeded.
@@ -35,7 +35,7 @@ pub struct ParentNode {
     pub attempt: u32,
 }
 
-/// Of texts: what is alike has the same, 40 characters. A durable format.
+/// The fingerprint of a text, 40 characters, equal for equal texts. A durable format.
 #[must_use]
 pub fn fingerprint(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().as_str().chars().take(40).collect()

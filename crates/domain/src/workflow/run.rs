@@ -1,5 +1,6 @@
-//! How a workflow stands, and what follows from what has ended. Rows are only of nodes that were decided: what has no row is
-//! blocked. Everything is a function of the rows, so that the order in which ends arrive makes no difference to where it leads.
+//! The state of a workflow, and what follows from ended tasks. Only decided nodes have rows: a node without a
+//! row is blocked. Everything is a function of the rows, so that the order in which ends arrive does not
+//! affect the result.
 
 mod rows;
 mod undo;
@@ -44,7 +45,7 @@ impl WorkflowState {
         }
     }
 
-    /// None: no such code.
+    /// None: no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
@@ -69,7 +70,7 @@ impl WorkflowState {
     }
 }
 
-/// Why nothing new begins.
+/// Why no node begins any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -77,7 +78,7 @@ pub enum Ending {
     Cancelled,
 }
 
-/// What became of a task.
+/// The end of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Succeeded,
@@ -85,18 +86,18 @@ pub enum End {
     Cancelled,
 }
 
-/// What is to become of a node whose join holds.
+/// The decision on a node whose join holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Run,
-    /// So many items.
+    /// A fan-out of this many items.
     Each(u32),
     Skip,
     /// It cannot be begun.
     Fail,
 }
 
-/// Why a wish is not carried out.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It is over.
@@ -105,7 +106,7 @@ pub enum Refused {
     Running,
     /// The node has ended already.
     Ended,
-    /// What was done has been undone.
+    /// The completed work has been undone.
     Undone,
 }
 
@@ -152,13 +153,13 @@ impl Run {
         self.rows.get(&NodeKey::node(node)).map_or(NodeState::Blocked, |row| row.state)
     }
 
-    /// What has changed since this was asked before.
+    /// The rows that changed since the last call.
     pub fn take_changed(&mut self) -> Vec<(NodeKey, NodeRow)> {
         let changed = std::mem::take(&mut self.changed);
         changed.into_iter().filter_map(|key| Some((key, *self.rows.get(&key)?))).collect()
     }
 
-    /// Those that carry a task which nobody is known to have made.
+    /// Open rows whose task is not known to exist.
     pub fn unmade(&self) -> impl Iterator<Item = (&NodeKey, &NodeRow)> {
         self.open().filter(|pair| !pair.1.is_made)
     }
@@ -168,7 +169,7 @@ impl Run {
         self.rows.iter().filter(|row| row.1.state.is_open() && row.1.items.is_none())
     }
 
-    /// Its task is there.
+    /// Its task exists.
     pub fn made(&mut self, key: &NodeKey) {
         if let Some(row) = self.rows.get_mut(key) {
             row.is_made = true;
@@ -217,8 +218,8 @@ impl Run {
         }
     }
 
-    /// What follows from the rows by itself: fan-outs that are over, joins that can hold no more. Answers the nodes whose join
-    /// holds, which are to be decided; then this is asked again.
+    /// Draws conclusions from the rows: fan-outs that have ended, joins that can no longer hold. Returns the
+    /// nodes whose join holds; the caller decides them, and calls this again.
     pub fn settle(&mut self, graph: &Graph) -> Vec<u32> {
         self.gather(graph);
         if self.state != WorkflowState::Running || self.ending.is_some() {
@@ -238,7 +239,7 @@ impl Run {
         ready
     }
 
-    /// Whether a node's join holds; None: it may yet.
+    /// Whether a node's join holds; None: undecided.
     fn joined(&self, graph: &Graph, node: u32) -> Option<bool> {
         let rules = graph.rules(node)?;
         let (mut held, mut waiting) = (0, 0);
@@ -295,7 +296,7 @@ impl Run {
         self.rows.range(first..=last).filter(|row| row.0.role == Role::Action)
     }
 
-    /// What becomes of a node whose join holds; nothing, where the workflow ends meanwhile.
+    /// Applies the decision on a node whose join holds; does nothing if the workflow is ending.
     pub fn decide(&mut self, graph: &Graph, node: u32, decision: Decision) {
         if self.ending.is_some() {
             return;
@@ -323,7 +324,7 @@ impl Run {
         }
     }
 
-    /// Nothing new begins. False: it is ending already, or over.
+    /// No further node begins. False: the workflow is already ending, or has ended.
     pub fn ending(&mut self, ending: Ending) -> bool {
         let begins = self.state == WorkflowState::Running && self.ending.is_none();
         if begins {
@@ -332,7 +333,7 @@ impl Run {
         begins
     }
 
-    /// Goes on from what has failed, with a new attempt of it.
+    /// Continues from failed nodes, with a new attempt of each.
     ///
     /// # Errors
     /// [`Refused`].
@@ -355,7 +356,7 @@ impl Run {
         Ok(())
     }
 
-    /// None: it stays as it is. Where a failure was to be gone on from, the way that was taken is.
+    /// None: the row stays as it is. If a failed node has `Continue`, the branch that was taken stays.
     fn again(&self, graph: &Graph, key: NodeKey, row: NodeRow) -> Option<NodeRow> {
         let goes_on = || graph.rules(key.node).is_some_and(|rules| rules.on_failure == OnFailure::Continue);
         let node_failed = match self.state_of(key.node) {
@@ -376,7 +377,7 @@ impl Run {
         }
     }
 
-    /// A node is taken for done; what runs of it is to be stopped, and then it is.
+    /// A node counts as done; its running tasks are stopped, and then it is skipped.
     ///
     /// # Errors
     /// [`Refused`].
@@ -410,7 +411,7 @@ impl Run {
         Ok(())
     }
 
-    /// Those whose tasks are to be stopped.
+    /// Rows whose tasks must be stopped.
     #[must_use]
     pub fn stopping(&self) -> Vec<NodeKey> {
         let ends = self.ending.is_some() && self.state == WorkflowState::Running;

@@ -1,4 +1,5 @@
-//! Workflows: what is refused, and what follows from what: cases manually, and random graphs against a naive model.
+//! Workflows: which are refused, and their transitions: single cases, and random graphs compared with a naive
+//! model.
 
 mod random;
 

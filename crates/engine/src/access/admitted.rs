@@ -1,13 +1,13 @@
-//! Who was let in, for as long as they stay: a call that waits, and an answer that is sent bit by bit, end when their caller
-//! would be let in no more. A caller that waits is woken by what is read of the store, and by the instants at which secrets end, which
-//! one loop looks for: however many wait, none has a timer of its own.
+//! Admitted callers, for as long as they stay. A waiting call and a streamed answer end when their caller
+//! would no longer be admitted. Waiting callers are woken when changed tokens are read, and when a secret
+//! expires. One loop checks the expiries, so no waiter needs a timer.
 
 use super::state::{Access, Identity, NO_TOKEN, UNKNOWN};
 use punctual_domain::{access::SecretHash, time::Millis};
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 use tokio::sync::watch;
 
-/// Who was let in, and by what.
+/// An admitted caller, and what admitted it.
 #[derive(Clone, Debug)]
 pub struct Admitted(By);
 
@@ -20,7 +20,7 @@ enum By {
 }
 
 impl Admitted {
-    /// By having to show nothing.
+    /// Admitted because no token was required.
     #[must_use]
     pub const fn without_token() -> Self {
         Self(By::NoToken)
@@ -30,7 +30,7 @@ impl Admitted {
         Self(By::Secret { of, sent })
     }
 
-    /// None: there were no tokens.
+    /// None: no token was required.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         match &self.0 {
@@ -40,11 +40,11 @@ impl Admitted {
     }
 }
 
-/// Wakes the waiters for a change of who may.
+/// Wakes the waiters when the admitted tokens change.
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) sender: watch::Sender<()>,
-    /// Up to which secrets that end by themselves have been told of.
+    /// Waiters were notified of all secrets that expired up to this instant.
     reported_until: std::sync::atomic::AtomicI64,
 }
 
@@ -59,7 +59,7 @@ impl Changes {
 }
 
 impl Access {
-    /// None: it would be let in now. Costs a look-up.
+    /// None: the caller would be admitted now. Costs a look-up.
     pub(super) fn refusal(&self, admitted: &Admitted, now: Millis) -> Option<&'static str> {
         match &admitted.0 {
             By::NoToken => self.is_required(now).then_some(NO_TOKEN),
@@ -76,11 +76,11 @@ impl Access {
         self.changes.sender.subscribe()
     }
 
-    /// Tells the waiters when a secret has ended by itself since the last time.
+    /// Notifies the waiters if a secret has expired since the last call.
     pub(super) fn tell_of_ends(&self, now: Millis) {
         let since = self.changes.reported_until.swap(now.0, SeqCst);
         let has_ended = |at: Millis| since < at.0 && at <= now;
-        // A clock that stepped back: what has ended is good again, and no caller waits for that.
+        // If the clock steps back, an expired secret is valid again. No caller waits for that.
         let ends = |identity: &Arc<Identity>| {
             let token = identity.token.as_ref();
             let previous = token.and_then(|token| token.previous.as_ref()).map(|previous| previous.until);

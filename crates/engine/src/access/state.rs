@@ -1,4 +1,4 @@
-//! All tokens as they were read last, and who a caller is by them. Reads none itself.
+//! All tokens as last read, and the identity that a caller has by them. Reads none itself.
 
 use super::admitted::{self, Admitted};
 use hashbrown::HashMap;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 /// In histories and in the audit, of a token that no store has.
 const ADMIN: &str = "admin";
 
-/// A token that was found good.
+/// A valid token.
 #[derive(Debug)]
 pub struct Identity {
     /// None: the token of the configuration.
@@ -33,13 +33,13 @@ pub struct Identity {
     pub(super) used_at: Arc<AtomicI64>,
 }
 
-/// What came of a token that was sent, or of none.
+/// The result of checking a token, or a missing one.
 #[derive(Clone, Debug)]
 pub enum Identified {
     /// There are no tokens: anybody may do anything.
     Anyone,
     As(Admitted),
-    /// Why not, for whoever sent it. What is said of a token is said only to those who have its secret.
+    /// The reason, for the caller. Only a caller with a token's secret learns anything about that token.
     Refused(&'static str),
 }
 
@@ -49,16 +49,16 @@ pub(crate) struct Access {
     pub(super) known: RwLock<Arc<KnownTokens>>,
     pub(super) is_loaded: AtomicBool,
     pub(super) used_written_at: AtomicI64,
-    /// For those who stay a while.
+    /// For callers that stay a while.
     pub(super) changes: admitted::Changes,
-    /// When the store was last looked at for somebody who brought a token that was not known.
+    /// When the store was last searched for an unknown token.
     pub(super) looked_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct KnownTokens {
     pub(super) revision: i64,
-    /// Until then requests without a token are accepted. None: they are not.
+    /// Until then requests without a token are accepted. None: they are refused.
     pub(super) required_at: Option<Millis>,
     pub(super) tokens: HashMap<String, Arc<Identity>>,
 }
@@ -92,7 +92,7 @@ impl Identity {
         self.token.as_ref()?.expires_at
     }
 
-    /// None: it is good. Both secrets are compared whatever comes of the first.
+    /// None: the secret is valid. Both secrets are always compared, so that the time taken reveals nothing.
     pub(super) fn refusal(&self, sent: &SecretHash, now: Millis) -> Option<&'static str> {
         let Some(token) = &self.token else { return Some(UNKNOWN) };
         let is_present = token.secret.matches(sent);
@@ -129,7 +129,7 @@ impl Access {
         Arc::clone(&self.known.read())
     }
 
-    /// Once there was a token, it never is open again, whatever became of that token.
+    /// Once a token has existed, access is never open again, even after that token is revoked.
     fn is_configured(&self) -> bool {
         self.admin.is_some() || self.known.read().revision > 0
     }
@@ -140,7 +140,7 @@ impl Access {
         self.is_configured() && (self.admin.is_some() || !accepts_none(&self.known()))
     }
 
-    /// Unless something newer is known. What is noted of uses stays.
+    /// Replaces the known tokens, unless newer ones are known. Noted uses are kept.
     pub(super) fn replace(&self, read: Tokens) {
         let mut known = self.known.write();
         if self.is_loaded.load(SeqCst) && read.revision < known.revision {

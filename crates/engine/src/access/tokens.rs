@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// Changes that lose their race to others, one after the other.
 const TRIES: usize = 8;
 
-/// What a new token is to be.
+/// The properties of a new token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     pub name: String,
     pub grant: Grant,
     pub expires_at: Option<Millis>,
-    /// For so long after its creation requests without a token are still accepted: of the first token only.
+    /// For the first token only: requests without a token are accepted for this long after its creation.
     pub grace_ms: Option<i64>,
 }
 
@@ -39,7 +39,7 @@ fn random<const N: usize>() -> Result<[u8; N], BackendError> {
     Ok(bytes)
 }
 
-/// What came of the wish to make a token.
+/// The result of a request for a token.
 #[derive(Clone, Debug)]
 pub enum Created {
     Done(Box<Issued>),
@@ -47,11 +47,11 @@ pub enum Created {
     NotTheFirst,
 }
 
-/// What is answered then.
+/// The answer in that case.
 pub const NOT_THE_FIRST: &str = "is for the first token only: there have been tokens before";
 
 /// # Errors
-/// A failing store; the error says whether there may be such a token all the same, whose secret nobody has.
+/// A failing store. The error says whether the token may exist nevertheless; then its secret is lost.
 pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Created, Error> {
     for _ in 0..TRIES {
         let before = store.tokens().await?;
@@ -83,17 +83,17 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
     Err(Error::Contended)
 }
 
-/// The token in its current state. None: there is none of that id.
+/// The token in its current state. None: no token has this id.
 async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
     Ok(store.tokens().await?.all.into_iter().find(|token| token.id == *id))
 }
 
-/// What came of a change of a token.
+/// The result of a change of a token.
 #[derive(Clone, Debug)]
 pub enum Turned<T> {
-    /// And what it took the place of.
+    /// With the token before the change.
     Done { before: Box<Token>, after: T },
-    /// There is none of that id.
+    /// No token has this id.
     NotFound,
     /// It is revoked: for good.
     Revoked(Box<Token>),
@@ -131,10 +131,10 @@ pub async fn rotate(
     Err(Error::Contended)
 }
 
-/// For good, at every engine within a second. One that is revoked stays as it was revoked.
+/// Revokes a token permanently, at every engine within a second. A revoked token is left as it is.
 ///
 /// # Errors
-/// As [`create`]; it can be said again.
+/// As [`create`]; the call can be repeated.
 pub async fn revoke(
     store: &dyn AccessStore,
     id: &TokenId,
@@ -164,7 +164,7 @@ async fn seen_here(core: &Arc<Core>) {
 }
 
 impl Engine {
-    /// All tokens as they stand in the store, revoked ones too.
+    /// All tokens in the store, including revoked ones.
     ///
     /// # Errors
     /// A failing store.

@@ -1,4 +1,4 @@
-//! The account as it was read last, and for whom it is good enough. Reads nothing itself.
+//! The account as last read, and which callers it is good enough for. Reads nothing itself.
 
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -12,9 +12,10 @@ use punctual_domain::{
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync, time::Instant};
 
-/// For those who take an older one it is this old at most.
+/// Callers that accept an older account get one of at most this age.
 const KEPT_FOR: Duration = Duration::from_secs(1);
-/// Or so many times as long as it took to read: of very many queues it takes a twentieth of the time at most.
+/// Or this many times the time that the read took. With very many queues, reading takes a twentieth of the
+/// time at most.
 const KEPT_FACTOR: u32 = 20;
 
 /// The account at one instant, found by queue and by namespace.
@@ -80,7 +81,7 @@ impl Account {
         range(&self.ready, |one| (*one.0).cmp(queue)).first().map_or(0, |one| one.1)
     }
 
-    /// Those of a namespace that hold something; a queue may come twice.
+    /// The non-empty queues of a namespace; a queue may occur twice.
     pub fn queues(&self, namespace: &Name) -> impl Iterator<Item = &QueueKey> {
         let ready = range(&self.ready, |one| one.0.namespace.cmp(namespace));
         self.of_namespace(namespace).iter().map(|one| &one.queue).chain(ready.iter().map(|one| &*one.0))
@@ -92,7 +93,7 @@ impl Account {
     }
 }
 
-/// Of what is sorted: those that are equal.
+/// The equal elements of a sorted list.
 fn range<T>(all: &[T], compare: impl Fn(&T) -> Ordering) -> &[T] {
     let begin = all.partition_point(|one| compare(one) == Ordering::Less);
     let rest = all.get(begin..).unwrap_or_default();
@@ -103,7 +104,7 @@ fn range<T>(all: &[T], compare: impl Fn(&T) -> Ordering) -> &[T] {
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     pub(super) last: Mutex<Option<Last>>,
-    /// Whoever reads holds it.
+    /// Held by the caller that reads.
     pub(super) reading: Arc<sync::Mutex<()>>,
 }
 
@@ -119,7 +120,7 @@ impl Last {
         let kept_for = KEPT_FOR.max(self.pause()).min(max_age);
         match &self.account {
             Ok(_) => self.began > asked_at || asked_at - self.began < kept_for,
-            // Whoever has waited for it need not wait for another.
+            // Callers that waited for this failed read need not wait for another.
             Err(_) => self.done > asked_at,
         }
     }

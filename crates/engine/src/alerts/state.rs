@@ -1,11 +1,11 @@
-//! Kinds of alerts, and those that are active. Looks at nothing itself: what is so is said to it.
+//! Kinds of alerts, and the active ones. Checks nothing itself: the checks report to it.
 
 use parking_lot::Mutex;
 use punctual_domain::{name::QueueKey, time::Millis};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use tokio::time::Instant;
 
-/// An alert about something that happens, not about a state, ends when it has not happened for so long.
+/// An alert about an event, as opposed to a state, ends when the event has not occurred for this long.
 const QUIET_MS: i64 = 60_000;
 
 /// In the order in which they are listed.
@@ -94,7 +94,7 @@ impl AlertKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The sentence for what happened so often within the last minute; None: it is a state.
+    /// The sentence for events that occurred this often within the last minute; None: the alert is a state.
     #[must_use]
     pub fn counted(self, count: u64) -> Option<String> {
         let (one, many) = match self {
@@ -112,7 +112,7 @@ impl AlertKind {
         Some(format!("{count} {} within the last minute", if count == 1 { one } else { many }))
     }
 
-    /// What an engineer who is woken by it should do first.
+    /// The first step for an engineer whom the alert wakes.
     #[must_use]
     pub const fn what_to_do(self) -> &'static str {
         match self {
@@ -170,24 +170,25 @@ pub struct Alert {
     pub since: Millis,
     pub queue: Option<QueueKey>,
     pub text: String,
-    /// How often it has happened within the last minute; 0 where it is a state. What several engines count adds up.
+    /// How often the event occurred within the last minute; 0 for a state. Counts of several engines are
+    /// added.
     pub count: u64,
 }
 
-/// What an alert is about: a queue, a service, or nothing further.
+/// The subject of an alert: a queue, a service, or the whole engine.
 pub(super) type About = (AlertKind, Option<QueueKey>, &'static str);
 
 #[derive(Debug, Default)]
 pub(crate) struct Alerts {
     active: Mutex<BTreeMap<About, Active>>,
-    /// What the looks of the last minute counted.
+    /// Counts of the checks within the last minute.
     counted: Mutex<HashMap<About, Counted>>,
-    /// When the oldest of what waits in a queue fired.
+    /// When the oldest waiting task of a queue fired.
     pub(super) oldest: Mutex<BTreeMap<QueueKey, Millis>>,
     pub(super) looked_at: Mutex<Option<Instant>>,
 }
 
-/// What is new is counted from one look by the period to the next: the callers between change nothing of it.
+/// New events are counted between two periodic checks. Checks that callers request do not reset the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AlertCheck {
     ByThePeriod,
@@ -202,7 +203,7 @@ struct Active {
     count: u64,
 }
 
-/// A number that only grows, as the looks by the period have seen it.
+/// A number that only grows, as the periodic checks have seen it.
 #[derive(Debug, Default)]
 struct Counted {
     /// Rising; the first is the newest of those that are older than a minute.
@@ -232,7 +233,8 @@ impl Counted {
 }
 
 impl Alerts {
-    /// Something is so: until the next look, at which it is said again or is over.
+    /// Raises an alert about a state. The alert lasts until the next check, which raises it again or lets it
+    /// end.
     pub(super) fn is_so(&self, about: About, now: Millis, lasts_ms: i64, text: String) {
         self.set(about, (now, now.plus(lasts_ms)), text, 0);
     }
@@ -244,7 +246,8 @@ impl Alerts {
         (alert.until, alert.text, alert.count) = (until, text, count);
     }
 
-    /// How often it has happened, since the engine began: an alert for a minute from each time on.
+    /// Raises an alert about an event that occurred `count` times since the engine started. It lasts for a
+    /// minute after each.
     pub(super) fn happened(&self, look: (AlertCheck, Millis), about: About, count: u64) {
         let (recent, grew_at) = self.counted.lock().entry(about.clone()).or_default().look(look, count);
         if let Some(grew_at) = grew_at.filter(|_| recent > 0) {

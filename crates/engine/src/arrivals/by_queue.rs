@@ -18,20 +18,20 @@ impl Arrivals {
         self.0.lock().get(queue).map_or(0, |waiters| waiters.waiting())
     }
 
-    /// Those that executors wait for here, or have asked for since an instant.
+    /// Queues for which executors wait here, or from which executors requested tasks since an instant.
     pub(crate) fn asked_for(&self, since: Millis) -> HashSet<Arc<QueueKey>> {
         let arrivals = self.0.lock();
         let asked_for = arrivals.iter().filter(|(_, waiters)| waiters.is_asked_since(since));
         asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
-    /// Also where all are busy: who comes back looks at the line first.
+    /// Also if all executors are busy: one that returns looks at the line first.
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let waiters = self.0.lock().get(queue).map(Arc::clone);
         waiters.iter().for_each(|waiters| waiters.wake_one());
     }
 
-    /// One who waits for each queue.
+    /// Wakes one waiter of each queue.
     pub(crate) fn wake_each(&self) {
         let arrivals = self.0.lock();
         arrivals.values().filter(|waiters| waiters.waiting() > 0).for_each(|waiters| waiters.wake_one());
@@ -45,7 +45,8 @@ impl Arrivals {
         self.0.lock().values().for_each(|waiters| all(waiters));
     }
 
-    /// Where no caller waits, nothing lies, and no executor has asked since: no other executor has it in hand either.
+    /// Forgets queues without waiters, without preleased tasks, and without a request since then. No executor
+    /// has tasks of them.
     pub(crate) fn forget(&self, before: Millis) {
         let is_in_use = |waiters: &Arc<QueueWaiters>| {
             Arc::strong_count(waiters) > 1 || waiters.is_asked_since(before) || waiters.has_some_here()

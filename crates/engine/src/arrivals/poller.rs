@@ -1,18 +1,19 @@
-//! Of the waiters for one queue, the one that looks again for all of them: what it does not find, no
-//! other would. With a look of each its own, thousands that wait with nothing would take the processor from those who
-//! work. The others look much more rarely, in case this one hangs. Must never keep anybody from being given what fires.
+//! One of the waiters of a queue polls for all of them: no other waiter would find more. If each polled,
+//! thousands of idle waiters would take the processor from the busy ones. The others look much more rarely,
+//! in case the poller hangs. Must never prevent a waiter from getting what fires.
 
 use super::QueueWaiters;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Until it is dropped; then another takes its place.
+/// The poller, until this is dropped; then another waiter takes over.
 #[derive(Debug)]
 pub(crate) struct QueuePoller<'a>(&'a QueueWaiters);
 
 impl QueueWaiters {
-    /// Nothing while another looks for all.
+    /// None while another waiter polls.
     pub(crate) fn look_for_all(&self) -> Option<QueuePoller<'_>> {
-        // Not `then_some`: one that is not wanted would be dropped, and with it the place of the one who has it.
+        // Not `then_some`: that would build a second poller, and dropping it would unset the flag of the
+        // first.
         (!self.has_poller.swap(true, SeqCst)).then(|| QueuePoller(self))
     }
 }

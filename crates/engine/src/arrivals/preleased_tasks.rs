@@ -1,5 +1,5 @@
-//! What was leased ahead of its instant in one queue, has fired, and waits a moment for an executor that asks. It is in the order
-//! of the queue's line. Must not know whether something in the line goes before it.
+//! Preleased tasks of one queue that have fired and wait briefly for an executor, in the order of the queue's
+//! line. Must not know whether a task in the line precedes them.
 
 use crate::clock::SteadyReading;
 use punctual_contract::{hot::HotEntry, store::Assignment};
@@ -11,7 +11,7 @@ use punctual_domain::{
 };
 use std::collections::BTreeSet;
 
-/// What an executor that waits is given.
+/// What a waiting executor is given.
 #[derive(Debug)]
 pub(crate) enum Given {
     /// Fired: to be leased.
@@ -24,9 +24,9 @@ pub(crate) enum Given {
 #[derive(Debug)]
 pub(crate) struct Preleased {
     pub(crate) assignment: Assignment,
-    /// When its lease was asked for.
+    /// When its lease was requested.
     pub(crate) asked: SteadyReading,
-    /// When it came to the shelf.
+    /// When it was added here.
     pub(crate) since: Millis,
 }
 
@@ -37,7 +37,8 @@ impl Versioned for Box<Preleased> {
 }
 
 impl Preleased {
-    /// Only of queues whose starts nothing limits or orders: neither how they choose nor where retries stand is set.
+    /// Only for queues whose starts nothing limits or orders: they set neither a selection nor a place for
+    /// retries.
     fn position(&self) -> Position {
         let Assignment { priority, attempt, due_at, place, .. } = &self.assignment;
         (Level::of(*priority, attempt.saturating_sub(1), Retries::default()), *due_at, place.id)
@@ -71,7 +72,7 @@ impl PreleasedTasks {
         Some(*preleased)
     }
 
-    /// The next, at most so many. Those that are not good any more are passed over, and stay.
+    /// The next tasks, at most `most`. Those that are no longer good are skipped, and stay.
     pub(super) fn take(&mut self, most: usize, is_good: impl Fn(&Preleased) -> bool) -> Vec<Preleased> {
         let mut draws = Draws::new(fastrand::u32(..));
         let (mut taken, mut back) = (Vec::new(), Vec::new());
@@ -85,7 +86,7 @@ impl PreleasedTasks {
         taken
     }
 
-    /// Those that stand here since before an instant.
+    /// The tasks that were added before an instant.
     pub(super) fn take_before(&mut self, before: Millis) -> Vec<Preleased> {
         let is_old = |(since, _): &&(Millis, Position)| *since < before;
         let those: Vec<Position> =

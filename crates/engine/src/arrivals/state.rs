@@ -1,4 +1,5 @@
-//! Executors that wait for the tasks of one queue, and what was leased ahead for them. Asks no executor for tasks.
+//! Executors that wait for the tasks of one queue, and the tasks preleased for them. Asks no executor for
+//! tasks.
 
 use super::preleased_tasks::PreleasedTasks;
 pub(crate) use super::preleased_tasks::{Given, Preleased};
@@ -17,25 +18,25 @@ use tokio::sync::{Notify, futures::Notified, oneshot};
 pub(crate) struct QueueWaiters {
     pub(super) something: Notify,
     pub(super) waiting: AtomicUsize,
-    /// One of the waiters looks again for all of them.
+    /// One of the waiters polls for all of them.
     pub(super) has_poller: AtomicBool,
-    /// When an executor last asked for tasks.
+    /// When an executor last requested tasks.
     asked_at: AtomicI64,
     pub(super) registered: Mutex<RegisteredWaiters>,
 }
 
-/// Those who found nothing, in the order in which they came.
+/// Waiters that found no task, in the order of their registration.
 #[derive(Debug, Default)]
 pub(super) struct RegisteredWaiters {
     pub(super) idle: VecDeque<Idle>,
     pub(super) last: u64,
     pub(super) preleased_tasks: PreleasedTasks,
     lately: Lately,
-    /// Until then nothing is leased ahead: what was, found no executor.
+    /// Nothing is preleased until then, because preleased tasks found no executor.
     back_off_until: Millis,
 }
 
-/// What was leased longer ago than this is given back instead of handed over.
+/// A lease that is older than this is returned instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
 impl RegisteredWaiters {
@@ -43,7 +44,7 @@ impl RegisteredWaiters {
         self.idle.iter().map(|idle| idle.max).sum()
     }
 
-    /// The next of the shelf. What was leased too long ago is not handed over any more.
+    /// The next preleased tasks. One that was leased too long ago is not handed over.
     fn take(&mut self, most: usize, current_time: CurrentTime) -> Vec<Preleased> {
         let leased = self.preleased_tasks.take(most, is_good(current_time));
         self.handed_over(leased.len(), current_time);
@@ -57,7 +58,7 @@ impl RegisteredWaiters {
         }
     }
 
-    /// Gives what is on the shelf to the executors that wait.
+    /// Gives preleased tasks to the waiting executors.
     pub(super) fn give(&mut self, current_time: CurrentTime) {
         while !self.preleased_tasks.is_empty()
             && let Some(Idle { number, max, gives }) = self.idle.pop_front()
@@ -66,7 +67,7 @@ impl RegisteredWaiters {
             if leased.is_empty() {
                 return self.idle.push_front(Idle { number, max, gives });
             }
-            // It has gone: the next one gets them.
+            // This waiter is gone: the next one gets its tasks.
             if let Err(Given::Leased(back)) = gives.send(Given::Leased(leased)) {
                 self.lately.now -= back.len();
                 self.preleased_tasks.put(back);
@@ -100,7 +101,7 @@ impl Lately {
 #[derive(Debug)]
 pub(super) struct Idle {
     pub(super) number: u64,
-    /// How many tasks it takes.
+    /// The most tasks that it takes.
     pub(super) max: usize,
     pub(super) gives: oneshot::Sender<Given>,
 }
@@ -113,7 +114,7 @@ impl QueueWaiters {
         WaitingGuard(self)
     }
 
-    /// An executor waits, or has asked since an instant: busy executors come back.
+    /// An executor waits, or has requested tasks since an instant: busy executors return.
     pub(crate) fn is_asked_since(&self, instant: Millis) -> bool {
         self.waiting() > 0 || self.asked_at.load(SeqCst) >= instant.0
     }
@@ -145,7 +146,7 @@ impl QueueWaiters {
             let others = entries.split_off(max.min(entries.len()));
             entries = match gives.send(Given::Fired(entries)) {
                 Ok(()) => others,
-                // It has gone: the next one gets them.
+                // This waiter is gone: the next one gets its tasks.
                 Err(Given::Fired(back)) => back.into_iter().chain(others).collect(),
                 Err(Given::Leased(_)) => others,
             };
@@ -153,8 +154,8 @@ impl QueueWaiters {
         entries
     }
 
-    /// Gives what is leased already to the waiters, and keeps the rest for the callers next. True: something stands
-    /// on the shelf now.
+    /// Gives preleased tasks to the waiters, and keeps the rest for the next callers. True: some are kept
+    /// now.
     pub(crate) fn hand(&self, leased: Vec<Preleased>, current_time: CurrentTime) -> bool {
         let mut registered = self.registered.lock();
         registered.preleased_tasks.put(leased);
@@ -162,12 +163,12 @@ impl QueueWaiters {
         !registered.preleased_tasks.is_empty()
     }
 
-    /// The next of the shelf, for an executor that asks while nothing in the line goes before them.
+    /// The next preleased tasks, for an executor that asks while no task in the line precedes them.
     pub(crate) fn take_leased(&self, most: usize, current_time: CurrentTime) -> Vec<Preleased> {
         self.registered.lock().take(most, current_time)
     }
 
-    /// Leases that have been on the shelf since before an instant: no executor came for them.
+    /// Leases that were kept since before an instant: no executor took them.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
         let mut registered = self.registered.lock();
         let old = registered.preleased_tasks.take_before(before);
@@ -177,25 +178,26 @@ impl QueueWaiters {
         old.into_iter().map(|preleased| preleased.assignment).collect()
     }
 
-    /// Time was set back: what stands beyond the present is forgotten.
+    /// The clock was set back: instants in the future are forgotten.
     pub(crate) fn begin_anew(&self) {
         self.asked_at.store(i64::MIN, SeqCst);
         let mut registered = self.registered.lock();
         (registered.back_off_until, registered.lately) = (Millis::ZERO, Lately::default());
     }
 
-    /// Something is on the shelf.
+    /// Some preleased tasks wait here.
     pub(crate) fn has_some_here(&self) -> bool {
         !self.registered.lock().preleased_tasks.is_empty()
     }
 
-    /// How many tasks the waiters would take.
+    /// How many tasks the waiters would accept.
     pub(crate) fn idle_places(&self) -> usize {
         self.registered.lock().idle_places()
     }
 
-    /// How many tasks may be leased ahead: as many as the waiters take, and twice as many as were lately handed over,
-    /// because as many as that are on their way all the time. While no caller waits, and they would overtake something: none.
+    /// How many tasks may be preleased: as many as the waiters accept, plus twice as many as were recently
+    /// handed over, because that many are in transit at any time. None while no caller waits and they would
+    /// overtake a task.
     pub(crate) fn room(&self, now: Millis, would_overtake: bool) -> usize {
         let mut registered = self.registered.lock();
         if now < registered.back_off_until || !registered.preleased_tasks.is_empty() {

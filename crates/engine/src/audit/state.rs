@@ -1,5 +1,5 @@
-//! Entries of the audit that are not written yet: refusals by their kind, and changes of tasks in their order. Writes none of
-//! them itself.
+//! Unwritten entries of the audit: refusals by kind, and changes of tasks in their order. Writes none of them
+//! itself.
 
 use parking_lot::Mutex;
 use punctual_contract::audit::{AuditEntry, AuditKey, AuditResult};
@@ -9,10 +9,11 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// Kinds of refusals in one period; what comes beyond is counted together.
+/// Kinds of refusals in one period; further ones are counted together.
 const KINDS_MAX: usize = 1_000;
 const MINUTE_MS: i64 = 60_000;
-/// Changes of tasks that are kept while the audit cannot be written; the oldest go first, and their tasks' histories stay.
+/// Changes of tasks kept while the audit cannot be written. The oldest are dropped first; the tasks'
+/// histories remain.
 const NOTED_MAX: usize = 10_000;
 
 /// Refused attempts that count as one: of one token (or none) from one address, in one minute, with one answer.
@@ -24,15 +25,15 @@ struct Kind {
     address: Option<String>,
 }
 
-/// Who write what was noted, at one time: enough for a thousand changes a second, and while the catalog hangs, all that
-/// wait for it.
+/// The most concurrent writers. They suffice for a thousand changes a second. While the catalog hangs, no
+/// more wait for it.
 pub(super) const WRITERS_MAX: u32 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Audit {
     refused: Mutex<BTreeMap<Kind, AuditEntry>>,
-    /// Changes of tasks that were made, the oldest first; and of what was refused that whose writing failed: it may have
-    /// been written all the same, and stays as it is, so that it counts once.
+    /// Changes of tasks, the oldest first, and refusals whose write failed. A failed write may have succeeded
+    /// nevertheless, so its entry stays unchanged and counts once.
     pub(super) noted: Mutex<VecDeque<AuditEntry>>,
     pub(super) writers: Semaphore,
     pub(super) trimmed_at: AtomicI64,
@@ -49,14 +50,14 @@ impl Default for Audit {
     }
 }
 
-/// None: the machine gave no randomness, and a repetition cannot be told from another entry.
+/// None: the machine has no randomness, and a repeated entry cannot be distinguished from a new one.
 fn new_key() -> Option<AuditKey> {
     let mut key = AuditKey::default();
     getrandom::fill(&mut key).is_ok().then_some(key)
 }
 
 impl Audit {
-    /// The first of a kind says what was tried.
+    /// The first refusal of a kind records what was tried.
     pub(super) fn refuse(&self, entry: AuditEntry, status: u16) {
         let minute = entry.at.0.div_euclid(MINUTE_MS);
         let kind = Kind { minute, status, token_id: entry.token_id.clone(), address: entry.address.clone() };
@@ -101,7 +102,7 @@ impl Audit {
         self.noted.lock().len() + self.refused.lock().len()
     }
 
-    /// What is to be written next, unless there is nothing.
+    /// The next entry to write, if any.
     pub(super) fn next(&self) -> Option<AuditEntry> {
         let noted = self.noted.lock().pop_front();
         noted.or_else(|| self.refused.lock().pop_first().map(|pair| pair.1))

@@ -1,4 +1,5 @@
-//! What was counted last of what waits, with what was let in since, and whether a cap has room by that. Counts nothing itself.
+//! The last count of waiting tasks, the inserts since then, and whether a cap has room by both. Counts
+//! nothing itself.
 
 use crate::{quota::state::TooFast, settings::LoadedSettings};
 use hashbrown::HashMap;
@@ -12,25 +13,25 @@ use punctual_domain::{
 };
 use tokio::time::Instant;
 
-/// Why a task is not taken.
+/// Why a task is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Full {
     pub scope: Scope,
-    /// As of the last count, with what was let in since.
+    /// As of the last count, with the inserts since then.
     pub waiting: u64,
     pub max_waiting: u64,
 }
 
-/// Why a payload is not taken.
+/// Why a payload is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyBytes {
     pub scope: Scope,
-    /// Of what waits, as of the last count, with what was let in since.
+    /// Bytes of waiting tasks, as of the last count, with the inserts since then.
     pub bytes: u64,
     pub max_payload_bytes: u64,
 }
 
-/// Why nothing new of a namespace is taken.
+/// Why a namespace accepts no new tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// All that it holds is being deleted.
@@ -48,7 +49,7 @@ pub enum Refused {
     TooManyBytes(TooManyBytes),
 }
 
-/// Why a task that waits may not go into another queue.
+/// Why a waiting task may not be moved into another queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueRefused {
     Full(Full),
@@ -78,7 +79,7 @@ pub(crate) struct Caps {
 #[derive(Debug, Default)]
 pub(super) struct CapCounts {
     pub(super) counted_at: Option<Instant>,
-    /// The last look failed: a part of the store is unavailable.
+    /// The last count failed: a database is unavailable.
     pub(super) is_old: bool,
     everything: u64,
     namespaces: HashMap<Name, u64>,
@@ -106,13 +107,13 @@ impl CapCounts {
             *counts.queues.entry(tally.queue.clone()).or_default() += tasks;
         }
         for pending_bytes in &books.pending_bytes {
-            // Below nothing it is where tasks stood before bytes were counted, until an engine has counted theirs.
+            // Negative where tasks were inserted before bytes were counted, until an engine has counted them.
             counts.add_bytes(&pending_bytes.queue.namespace, u64::try_from(pending_bytes.bytes).unwrap_or(0));
         }
         counts
     }
 
-    /// The narrowest scope that has no room for so many bytes more.
+    /// The narrowest scope that has no room for this many more bytes.
     pub(super) fn too_many_bytes(
         &self,
         known: &LoadedSettings,
@@ -138,7 +139,7 @@ impl CapCounts {
         *of_namespace = of_namespace.saturating_add(more);
     }
 
-    /// Keeps room for a task; or why there is none.
+    /// Reserves room for a task, or returns why there is none.
     pub(super) fn let_in(&mut self, known: &LoadedSettings, task: &NewTask) -> Option<Refused> {
         let (queue, bytes) = (&task.queue, bytes_of(&task.payload));
         let refused = self.full(known, queue).map(Refused::Full);

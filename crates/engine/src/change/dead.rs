@@ -1,12 +1,12 @@
-//! Changes of dead tasks: what a caller amends, and a redrive. Nothing of a dead task is in the table or in the hot set, so the store's
-//! conditional update decides alone. Must not change a task that is not dead.
+//! Changes of dead tasks: an amend, and a redrive. Dead tasks are neither in the table nor in the hot set, so
+//! the store's conditional update decides alone. Must not change a task that is not dead.
 
 use super::{
     Applied, Arc, Change, Changed, Core, Error, Event, Expected, Note, Put, Step, Subject, TRIES, Task,
     TaskRef, long_payloads, note, put_back, put_payload, read, read_changed, what_changes,
 };
 
-/// What was asked for is changed while the task is dead; `change` is an `Amend`. Of a redrive, a deletion and this the store lets
+/// Changes a dead task; `change` is an `Amend`. Of a concurrent redrive, deletion and amend, the store lets
 /// one be first: the others meet another fence, or no row.
 pub(crate) async fn amend(
     core: &Arc<Core>,
@@ -17,7 +17,7 @@ pub(crate) async fn amend(
 ) -> Result<Option<Changed>, Error> {
     let put = put_payload(core, place, &mut change).await?;
     let amended = try_amend(core, place, &change, by, expected).await;
-    // After an error it may stand in the row.
+    // After an error the row may contain it.
     if matches!(&amended, Ok(None | Some(Changed::Refused(_)))) {
         long_payloads::delete_soon(core, long_payloads::keys(put));
     }
@@ -64,7 +64,7 @@ async fn try_amend(
     Err(Error::Contended)
 }
 
-/// Only a dead task is redriven. What is changed of it is changed with it, or neither is.
+/// Redrives a task, only if it is dead. Its other changes are applied with the redrive, or none is.
 pub(crate) async fn redrive(
     core: &Arc<Core>,
     mut subject: Subject,
@@ -78,15 +78,15 @@ pub(crate) async fn redrive(
         put.extend(put_payload(core, place, change).await?);
     }
     let redriven = try_redrive(core, &mut subject, &changes, by, expected).await;
-    // After an error it may stand in the row.
+    // After an error the row may contain it.
     if matches!(&redriven, Ok(None | Some(Changed::Refused(_)))) {
         long_payloads::delete_soon(core, long_payloads::keys(put));
     }
     redriven
 }
 
-/// In one unit of work: what is changed while it is dead, the redrive, and what is changed of a task that waits. Each step has the
-/// fence that the one before it leaves: where that is lost, so are the others.
+/// One unit of work: changes of the dead task, the redrive, then changes of the waiting task. Each step
+/// expects the fence that its predecessor leaves. If one is lost, so are the later ones.
 fn steps_of_redrive(task: &Task, changes: &[Change], by: &str, redrive: Change) -> Vec<Step> {
     let (before, after): (Vec<_>, Vec<_>) =
         changes.iter().cloned().partition(|change| matches!(change, Change::Amend { .. }));

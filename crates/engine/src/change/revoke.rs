@@ -1,6 +1,6 @@
-//! Takes tasks back that have not fired, many at once: each is withdrawn from the hot set, and then all of them are cancelled in
-//! one call of the store. Each is cancelled or has fired, as with a cancel of one. What has fired once is left alone, also while
-//! it waits for another attempt; so is what was cancelled by another.
+//! Revokes many unfired tasks at once: withdraws each from the hot set, then cancels all in one call of the
+//! store. As with a single cancel, each task is cancelled or has fired. Tasks that have fired once are left
+//! alone, even while they wait for another attempt. So are tasks that another caller cancelled.
 
 use super::{
     Cancel, Cancelled, Changing, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef,
@@ -15,12 +15,13 @@ use std::sync::Arc;
 /// Withdrawals from the hot set that are under way at one time, and tasks that are cancelled by themselves.
 const AT_ONCE: usize = 16;
 
-/// What became of one task.
+/// The result for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenBack {
-    /// By this call, or by one before it of the same name: it has not fired, and never will.
+    /// Cancelled by this call, or by an earlier one with the same `by`: the task has not fired and never
+    /// will.
     Cancelled,
-    /// It has fired, or another has cancelled it, or it is not there any more.
+    /// The task has fired, another caller has cancelled it, or it does not exist any more.
     Decided,
 }
 
@@ -64,7 +65,7 @@ fn has_fired(task: &Task) -> bool {
     }
 }
 
-/// None: it is to be cancelled by itself.
+/// None: the task must be cancelled separately.
 fn answer_of_finished(task: &Task, by: &str) -> Option<TakenBack> {
     (task.state == State::Cancelled).then(|| answer_of_cancelled(task, by))
 }
@@ -77,7 +78,8 @@ fn answer_of_cancelled(task: &Task, by: &str) -> TakenBack {
     }
 }
 
-/// What was taken out of those that are not cancelled with the others: the lease of one may have come first, and nobody else gives it back.
+/// Returns what was taken out of tasks that were not cancelled here. Such a task may have been leased first,
+/// and no other caller returns that lease.
 async fn cancel_plain(
     core: &Arc<Core>,
     tasks: Vec<(usize, Task)>,
@@ -94,7 +96,7 @@ async fn cancel_plain(
         match answer {
             Ok((Hold::Held, removed)) => {
                 taken_out.insert(nth, removed);
-                // One that an executor is about to have is decided by itself.
+                // A task that an executor is about to get is decided separately.
                 if let Some(changing) = changed::begin(core, entry_of(task), false) {
                     held.push((nth, task, changing));
                 }
@@ -156,7 +158,8 @@ fn steps(core: &Core, held: &[(usize, &Task, Changing<'_>)], by: &str) -> Vec<St
     held.iter().map(step).collect()
 }
 
-/// One that was leased ahead, or that another has changed meanwhile. `removed`: what was taken out of it before.
+/// Cancels a task that was preleased, or that another caller has changed meanwhile. `removed`: the entries
+/// that were already taken out.
 async fn one(
     core: &Arc<Core>,
     nth: usize,

@@ -1,16 +1,16 @@
-//! What a change of a task changes, in the words of its history: what stood before, and what stands since. Written by the
-//! transaction that makes the change, under the fence of the task that is given here: what it says was so. Never contents.
+//! Describes a change of a task for its history: the values before and after. The transaction of the change
+//! writes it under the fence of the given task, so that it is true. Never contains contents.
 
 use punctual_contract::store::Change;
 use punctual_domain::task::Task;
 use std::fmt::Display;
 
-/// None: nothing that a line of the history does not say by itself.
+/// None: the line of the history already says everything.
 pub(super) fn what_changes(task: &Task, change: &Change) -> Option<String> {
     let asked = &task.ask;
     let mut said = Vec::new();
     if let Some(to) = change.queue().filter(|to| **to != asked.queue.queue) {
-        // As it has always been said, and is read by others.
+        // The established wording, which other programs read.
         said.push(format!("from queue {} to {to}", asked.queue.queue));
     }
     match change {

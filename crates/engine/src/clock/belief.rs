@@ -1,33 +1,34 @@
-//! Which time an engine goes by, of three witnesses: its machine's wall clock, its steady clock, which nobody sets, and
-//! the clock of those who share a store (the keeper's). The wall clock is followed as long as it has gone the way of the
-//! steady one since the keeper last agreed with it. A step is followed only when the keeper confirms it; where nobody can
-//! be asked, when it has stood for a while. Until then time continues by the steady clock. Two witnesses that agree outvote
-//! the third. Pure: reads no clock. Never runs back, unless a step is followed.
+//! Which time an engine uses, by three witnesses: the machine's wall clock; its steady clock, which cannot be
+//! set; and the keeper, a clock that all engines of one store share. The wall clock is followed while it runs
+//! with the steady one since the keeper last agreed with it. A step is followed only if the keeper confirms
+//! it, or, without a keeper, after it has lasted for a while. Until then the steady clock determines the
+//! time. Two witnesses that agree outvote the third. Pure: reads no clock. Time never runs backwards, unless
+//! a step is followed.
 
 use punctual_contract::clock::ClockStatus;
 
 pub(super) const MS: i64 = 1_000_000;
-/// An answer of the keeper that took longer says too little.
+/// A slower answer of the keeper is too inexact.
 const ROUND_TRIP_MAX_NS: i64 = 1_000 * MS;
-/// What the keeper shows is rounded down to a millisecond.
+/// The keeper's time is rounded down to a millisecond.
 const KEEPER_RESOLUTION_NS: i64 = MS;
 /// From here on a pause of the machine is one.
 const SUSPENDED_NS: i64 = 250 * MS;
-/// A process that no caller asks for the time for longer than this stood still: the wheel's thread asks ten times a second.
-/// No clock tells: they all continued.
+/// If no caller asked for the time for longer than this, the process stood still: the wheel's thread asks ten
+/// times a second. The clocks do not show it, because they all continued.
 const STOOD_STILL_NS: i64 = 1_000 * MS;
 
-/// What the machine's clocks show at one instant, in nanoseconds.
+/// The machine's clocks at one instant, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Since 1970.
     pub wall_ns: i64,
-    /// Goes on evenly, whatever is done to the wall clock; through a suspend as well, where the machine can tell.
+    /// Runs evenly whatever happens to the wall clock; also during a suspend, if the machine supports that.
     pub steady_ns: i64,
-    /// As `steady_ns`, but stands still in a suspend.
+    /// As `steady_ns`, but stops during a suspend.
     pub awake_ns: i64,
-    /// So long reading them took: they may be this far apart. The steady clock was read last, so that the time made of
-    /// both is at most the true one.
+    /// How long reading them took, and so how far they may be apart. The steady clock was read last, so the
+    /// time computed from both is at most the true one.
     pub spread_ns: i64,
 }
 
@@ -41,11 +42,11 @@ impl Reading {
 #[derive(Debug)]
 pub(super) struct Belief {
     bound_ns: i64,
-    /// Nobody can be asked: a step that has stood for so long is followed. None: the keeper is asked.
+    /// Without a keeper: a step that has lasted this long is followed. None: the keeper is asked.
     grace_ns: Option<i64>,
-    /// What was last agreed upon.
+    /// The offset that was last agreed upon.
     anchor: i64,
-    /// What time goes by now.
+    /// The offset that determines the time now.
     offset: i64,
     /// The wall clock is beside the anchor: where, and since when.
     step: Option<ClockOffset>,
@@ -53,10 +54,10 @@ pub(super) struct Belief {
     is_denied: bool,
     keeper: Option<Keeper>,
     shown_ns: i64,
-    /// Time stands still until what it goes by has come up with what was shown.
+    /// Time stands still until the offset catches up with the shown time.
     holds: bool,
     slept_ns: i64,
-    /// When it was last looked at, on the steady clock.
+    /// When the clocks were last read, on the steady clock.
     looked_ns: i64,
     wall_ahead_ns: i64,
     steps: u64,
@@ -79,7 +80,7 @@ struct Keeper {
 }
 
 impl Belief {
-    /// Begins with the wall clock: there is nothing else.
+    /// Begins with the wall clock, the only witness so far.
     pub(super) const fn new(first: Reading, bound_ns: i64, grace_ns: Option<i64>) -> Self {
         let offset = first.wall_offset();
         Self {
@@ -100,12 +101,12 @@ impl Belief {
         }
     }
 
-    /// When it was last looked at, on the steady clock.
+    /// When the clocks were last read, on the steady clock.
     pub(super) const fn looked_ns(&self) -> i64 {
         self.looked_ns
     }
 
-    /// What may be gone by without asking again: the offset of a wall clock that is followed, as long as it does not move.
+    /// The offset to use without asking again: that of a followed wall clock, until it steps.
     pub(super) fn steady_offset(&self) -> Option<i64> {
         (self.is_followed() && !self.holds).then_some(self.offset)
     }
@@ -135,7 +136,7 @@ impl Belief {
         (one - other).abs() <= self.bound_ns + more_ns
     }
 
-    /// The machine was suspended, or this process alone stood still.
+    /// Notices that the machine was suspended, or that this process stood still.
     fn notice_pause(&mut self, reading: Reading) {
         let slept_ns = reading.steady_ns - reading.awake_ns;
         let stood_still = reading.steady_ns - self.looked_ns > STOOD_STILL_NS;
@@ -200,15 +201,16 @@ impl Belief {
         if self.agree(wall, heard, margin) {
             self.follow(wall);
         } else if before.is_none() || (!has_jumped && !self.agree(self.anchor, heard, margin)) {
-            // All engines agree by the keeper; nothing but this machine speaks against it, which was never confirmed, or
-            // has drifted away from it.
+            // All engines agree by the keeper. Only this machine's clock contradicts it, and that was never
+            // confirmed or has drifted.
             let nearest = if before.is_none() { heard } else { self.nearest(heard, margin) };
             self.follow(nearest);
             self.is_denied = true;
         } else if self.agree(self.anchor, heard, margin) {
             self.is_denied = true;
         } else {
-            // It has jumped away from the time that it agreed to before: two witnesses against it, or none against any.
+            // The keeper has jumped from the time that it agreed to before. Two witnesses contradict it, or
+            // all three disagree.
             self.keeper = before.map(|keeper| Keeper { heard, is_doubtful: true, ..keeper });
             return;
         }
@@ -216,7 +218,7 @@ impl Belief {
         self.look(reading);
     }
 
-    /// To the anchor, of what the keeper does not deny.
+    /// The offset nearest to the anchor that the keeper does not deny.
     fn nearest(&self, heard: i64, margin: i64) -> i64 {
         let most = self.bound_ns + margin;
         self.anchor.clamp(heard - most, heard + most)
@@ -293,7 +295,7 @@ mod tests {
             self.ahead()
         }
 
-        /// The keeper answers after a while, in the middle of it.
+        /// The keeper answers in the middle of the round trip.
         fn hear(&mut self, round_trip_ns: i64) {
             let asked = self.steady_ns;
             let theirs = BOOT + asked + round_trip_ns / 2 + self.keeper_ns;
@@ -425,7 +427,7 @@ mod tests {
         assert_eq!((world.status().discontinuities, world.status().is_doubtful), (before + 1, false));
         assert_eq!(world.pass(SECOND), 0);
         assert_eq!(world.status().discontinuities, before + 1);
-        // A machine whose steady clock stood still as well: wall clock and keeper continued.
+        // A machine whose steady clock stopped as well, while wall clock and keeper continued.
         (world.wall_ns, world.keeper_ns) = (HOUR, HOUR);
         world.pass(MS);
         assert_eq!(world.status().discontinuities, before + 2, "before anybody has confirmed it");

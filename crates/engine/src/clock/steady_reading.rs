@@ -1,5 +1,5 @@
-//! How long ago something was, for what must not be relied on for long: after a suspend, or a jump of the wall clock,
-//! it is unknown how long that is, and it was too long ago. Must not be stored.
+//! How long ago something happened, for decisions that expire soon. After a suspend, or a jump of the wall
+//! clock, the age is unknown and counts as too long. Must not be stored.
 
 use punctual_domain::time::Millis;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) struct SteadyReading {
     discontinuities: u64,
 }
 
-/// Where time stands.
+/// The present, on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrentTime {
     pub(crate) now: Millis,

@@ -1,5 +1,6 @@
-//! Looks after the clock: asks the keeper, says what is wrong, and begins anew what was done for a time that is taken
-//! back: what stands beyond the present would be passed by until it is reached. Must not decide what time it is.
+//! Watches the clock: asks the keeper, reports doubts, and resets state from a time that was set back.
+//! Otherwise, what was done up to a later instant would be skipped until that instant is reached. Must not
+//! decide what time it is.
 
 pub(crate) mod state;
 
@@ -11,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// A later answer says too little.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
-/// Time that is set back by less is made up for by what overlaps.
+/// A smaller step back is covered by overlapping reads.
 const BACK_MS: i64 = 100;
 
 /// Beyond this, the partitions are given up.
@@ -26,7 +27,8 @@ pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(),
     Ok(())
 }
 
-/// As often as there are heartbeats, but beside them: it delays none. While the keeper is unavailable, time continues by what was last agreed upon.
+/// As often as heartbeats, but separate: it delays none. While the keeper is unavailable, the last agreed
+/// offset determines the time.
 async fn ask_keeper(core: &Core) {
     let Some(trust) = core.clock.trust() else { return };
     match tokio::time::timeout(ANSWERS_WITHIN, ask(trust, core.shared.ownership.as_ref())).await {
@@ -90,14 +92,14 @@ pub(crate) fn is_unhealthy(core: &Core) -> bool {
 }
 
 impl Engine {
-    /// How good the engine's time is; all zero where nothing watches over it.
+    /// The quality of the engine's time; all zero if nothing watches the clock.
     #[must_use]
     pub fn clock_status(&self) -> ClockStatus {
         self.core.clock.trust().map(Trust::status).unwrap_or_default()
     }
 }
 
-/// What a human should know of it; None: nothing.
+/// What an operator should know about the clock; None: nothing.
 pub(crate) fn doubt(core: &Core) -> Option<String> {
     let status = core.clock.trust()?.status();
     let ahead = |ms: i64| format!("{} {}", Span(ms), if ms < 0 { "behind" } else { "ahead of" });
@@ -109,8 +111,8 @@ pub(crate) fn doubt(core: &Core) -> Option<String> {
     Some(format!("the clock of the database has jumped, and is {by} the time that the engine goes by"))
 }
 
-/// What was leased ahead is given back, what waits here for executors goes where it is found by all, and each partition is
-/// looked through as if it had just been taken over: frontier and claims begin at the present.
+/// Preleased tasks are returned, waiting tasks are moved to where all engines find them, and each partition
+/// is read as if it had just been taken over: frontier and claims begin at the present.
 async fn begin_anew(core: &Arc<Core>) {
     ahead::begin_anew(core).await;
     for tenure in core.holdings.tenures() {

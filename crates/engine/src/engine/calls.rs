@@ -1,5 +1,5 @@
-//! The calls of an engine that take steps with tasks: each runs the step, to its end where it changes something. Holds no rule
-//! of its own.
+//! The calls of an engine that run steps on tasks. A step that changes something runs to its end. Holds no
+//! rule of its own.
 
 use super::{Depth, Engine};
 use crate::{
@@ -45,7 +45,8 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::insert`], with an answer for each: what one database refuses says nothing of the others.
+    /// As [`Engine::insert`], with an answer for each task: a failing database does not affect tasks of the
+    /// others.
     ///
     /// # Errors
     /// When none of them could be tried.
@@ -94,7 +95,8 @@ impl Engine {
         Box::pin(async move { Ok(self.core.store.list(query).await?) })
     }
 
-    /// The first `wanted` that match and that `sees` lets pass, looking on for two seconds. The query's limit is of one look.
+    /// The first `wanted` matches that `sees` accepts, searching for up to two seconds. The query's limit is
+    /// per read.
     ///
     /// # Errors
     /// A failing store.
@@ -115,8 +117,8 @@ impl Engine {
             .await
     }
 
-    /// Changes time, priority, payload or queue of a task that has not fired. `change` must be a `Reschedule`. None: the
-    /// task is not as `expected` says.
+    /// Changes time, priority, payload or queue of an unfired task. `change` must be a `Reschedule`. None:
+    /// `expected` refused the task.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
@@ -147,7 +149,8 @@ impl Engine {
         changed.ok_or(Error::Contended)
     }
 
-    /// Gives a dead task new attempts, now, with what is changed of it in the same step: an `Amend`, a `Reschedule`, or both.
+    /// Gives a dead task new attempts now. Its other changes, an `Amend`, a `Reschedule` or both, are part of
+    /// the same step.
     ///
     /// # Errors
     /// [`Error::NotFound`] or a failing back end.
@@ -158,8 +161,8 @@ impl Engine {
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 
-    /// Gives many dead tasks new attempts, spread over time. A failure leaves some of them redriven: the call can be
-    /// made again.
+    /// Gives many dead tasks new attempts, spread over time. A failure leaves some of them redriven: the call
+    /// can be repeated.
     ///
     /// # Errors
     /// A failing store.
@@ -188,8 +191,8 @@ impl Engine {
         Box::pin(async move { Ok(hand_over::lease(&self.core, request, Restrictions::default()).await?) })
     }
 
-    /// As `lease`, for an executor that does not take everything. What counts for its concurrency are the leases for which it
-    /// said so.
+    /// As `lease`, for an executor that does not accept every task. Only leases that declared the concurrency
+    /// count for it.
     ///
     /// # Errors
     /// A failing back end.
@@ -204,8 +207,8 @@ impl Engine {
         })
     }
 
-    /// Waits for the tasks of whichever of several queues of one namespace has some, and leases at most `max`, of each queue at
-    /// most what its own request says. They wait as long as the first of them says.
+    /// Waits until one of several queues of a namespace has tasks, and leases at most `max`. Each request
+    /// also bounds its own queue. The first request's wait time counts for all.
     ///
     /// # Errors
     /// A failing back end, if nothing was leased before it failed.
@@ -222,7 +225,8 @@ impl Engine {
         })
     }
 
-    /// As `lease`, for an executor that holds at most so many tasks: of all queues of the namespace, at all engines.
+    /// As `lease`, for an executor that holds at most `concurrency` tasks: of all queues of the namespace, at
+    /// all engines.
     ///
     /// # Errors
     /// A failing back end.
@@ -248,7 +252,8 @@ impl Engine {
         Box::pin(async move { Ok(all_of(self.settle_each(reports, by).await?)?) })
     }
 
-    /// As `record_outcomes`, but each has an answer of its own: a database that fails says nothing of the others' attempts.
+    /// As `record_outcomes`, with an answer for each report: a failing database does not affect attempts of
+    /// the others.
     ///
     /// # Errors
     /// Only of the engine as a whole.
@@ -270,7 +275,7 @@ impl Engine {
         Box::pin(async move { Ok(all_of(self.extend_each(beats).await?)?) })
     }
 
-    /// Tasks, in order; each has an answer of its own: a database that fails says nothing of the others' tasks.
+    /// Tasks in order, with an answer for each: a failing database does not affect tasks of the others.
     ///
     /// # Errors
     /// Only of the engine as a whole.
@@ -316,7 +321,7 @@ impl Engine {
         Ok(slots::shared_slots(&self.core).await?)
     }
 
-    /// Who holds slots of a queue: its own limit, and the first of the holders. None: it counts for no limit.
+    /// The holders of a queue's slots: its limit, and the first holders. None: the queue counts for no limit.
     ///
     /// # Errors
     /// A limiter that is unavailable.
@@ -328,7 +333,7 @@ impl Engine {
         Ok(admit::holders(&self.core, queue, limit).await?)
     }
 
-    /// What is due, of the hot set and of this engine's table; what has fired, of this engine's table alone.
+    /// Due tasks of the hot set and of this engine's table; fired tasks of this engine's table alone.
     ///
     /// # Errors
     /// A failing hot set.
@@ -345,7 +350,7 @@ impl Engine {
         Ok(Depth { due: due + table.len(), fired: table.count_fired(), ready, parked })
     }
 
-    /// What is put aside in a queue, by what it waits for.
+    /// The parked tasks of a queue, by what they wait for.
     ///
     /// # Errors
     /// A failing hot set.

@@ -1,5 +1,5 @@
-//! The turns of an engine whose clock another moves: every service once, in the order of a task's way. The steps are the
-//! same as those of an engine that runs by itself (`services`). Must not decide anything about a task.
+//! Runs of an engine whose clock is moved by its caller: every service runs once, in the order of a task's
+//! path. The steps are those of a running engine (`services`). Must not decide anything about a task.
 
 use super::Engine;
 use crate::{
@@ -20,7 +20,7 @@ use punctual_domain::{state::State, time::Millis};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What one turn did.
+/// What one run did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineRun {
     /// Partitions taken over.
@@ -34,18 +34,18 @@ pub struct EngineRun {
 }
 
 impl Engine {
-    /// One turn of every service at the clock's present time, for the caller that moves the clock manually. An engine that
-    /// was started must not be turned.
+    /// Runs every service once at the clock's present time, for a caller that moves the clock manually. Must
+    /// not be called on a started engine.
     ///
     /// # Errors
-    /// The first failure of a back end; what was done before it stays done.
+    /// The first failure of a back end; completed steps remain.
     pub fn run_once(&self) -> BoxFuture<'_, Result<EngineRun, BackendError>> {
         Box::pin(async move {
             let core = &self.core;
             clock::run_once(core).await?;
             let now = core.now();
             listen::run_once(core).await;
-            // Whether or not it can be known who owns what: what is held is continued.
+            // Even if the owners cannot be read: held partitions continue.
             let owned = own::run_once(core).await;
             control::run_once(core).await?;
             access::run_once(core).await?;
@@ -88,22 +88,23 @@ impl Engine {
         })
     }
 
-    /// Answers what other engines ask, for an engine that is turned manually, until `end` is cancelled: their calls wait for it.
+    /// Answers requests of other engines until `end` is cancelled, for an engine that is run manually: their
+    /// calls wait for it.
     pub fn listen<'a>(&'a self, end: &'a CancellationToken) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             while !end.is_cancelled() {
-                // An error says that something may have been missed, and that all was looked at.
+                // An error means that signals may have been missed, and that everything was looked at.
                 drop(listen::run_until(&self.core, end).await);
             }
         })
     }
 
-    /// Ends the work of an engine that is turned manually, as [`crate::Running::stop`] does: what was claimed is handed back,
-    /// and the other engines know that everything is free.
+    /// Ends an engine that is run manually, as [`crate::Running::stop`] does: returns claimed tasks, and lets
+    /// the other engines know that its partitions are free.
     pub fn leave(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.core.work.stopping.cancel();
-            // What has been passed to it goes back, and from here on nothing is.
+            // Tasks that were passed to this engine are returned, and no more are accepted.
             listen::run_once(&self.core).await;
             self.core.shared.signals.close().await;
             self.core.work.settle_down().await;
@@ -123,20 +124,20 @@ impl Engine {
                 }
             }
             own::leave(&self.core).await;
-            // What was leased in these partitions is given back.
+            // Leases made in these partitions are returned.
             self.core.work.claims_drained().await;
         })
     }
 
-    /// Tells the other engines at once what they are to learn of; a running engine does so by itself.
+    /// Sends pending announcements to the other engines now; a running engine does so by itself.
     ///
     /// # Errors
-    /// When it cannot be announced; then they find it at their next look.
+    /// When an announcement cannot be sent; then the others find it at their next look.
     pub fn announce(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move { announce::run_once(&self.core).await })
     }
 
-    /// The next instant at which a turn has something to do; None: nothing is waiting and no lease is out.
+    /// The next instant at which a run has work; None: nothing waits and no lease is active.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,5 +1,5 @@
-//! What an engine remembers of evaluations: marks that are to be removed, suspects, and what is set aside. Marks nothing
-//! itself.
+//! An engine's memory of evaluations: marks to remove, suspects, and subjects that are set aside. Marks
+//! nothing itself.
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 5;
 pub(super) type BeforeHook = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
 pub(super) type ThreadHook = dyn Fn(EvaluationKind, &str) + Send + Sync;
 
-/// Hears of each evaluation before it begins, so that a test can end the engine there, or let the evaluation panic.
+/// Called before each evaluation, so that a test can end the engine there, or make the evaluation panic.
 #[derive(Clone)]
 pub struct Probe {
     pub(super) before: Arc<BeforeHook>,
@@ -30,7 +30,7 @@ impl Probe {
         Self { before: Arc::new(before), on_thread: Arc::new(|_, _| ()) }
     }
 
-    /// Also heard on the thread that evaluates.
+    /// Also called on the thread that evaluates.
     #[must_use]
     pub fn on_thread(self, hears: impl Fn(EvaluationKind, &str) + Send + Sync + 'static) -> Self {
         Self { on_thread: Arc::new(hears), ..self }
@@ -45,11 +45,11 @@ impl fmt::Debug for Probe {
 
 #[derive(Debug)]
 pub(crate) struct Evaluations {
-    /// As in heartbeats; where there are none, drawn by each engine.
+    /// The name in heartbeats; without heartbeats, each engine draws one.
     pub(super) engine: String,
     pub(super) turns: AtomicI64,
     pub(super) alone: Arc<tokio::sync::Mutex<()>>,
-    /// Their callers are gone, or they could not be removed: removed with the next.
+    /// Marks whose callers are gone, or that could not be removed: removed with the next.
     pub(super) left: Mutex<Vec<(EvaluationPass, Vec<i64>)>>,
     /// Other engines have marked these.
     pub(super) suspects: Mutex<HashSet<(EvaluationKind, i64)>>,
@@ -70,7 +70,7 @@ impl Evaluations {
         }
     }
 
-    /// The sentence of the alert. None: nothing is set aside.
+    /// The text of the alert. None: nothing is set aside.
     pub(crate) fn alert(&self) -> Option<String> {
         let all = self.set_aside.lock();
         if all.is_empty() {

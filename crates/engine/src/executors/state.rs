@@ -1,4 +1,4 @@
-//! Executors as they called, and what is wished of them, as far as this engine knows. Asks no store.
+//! Executors as of their heartbeats, and their desired states, as far as this engine knows. Asks no store.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -32,8 +32,8 @@ pub(crate) struct ExecutorRegistry {
     members: Mutex<HashMap<Key, Member>>,
     wishes: watch::Sender<Wishes>,
     pub(super) roll: Mutex<Called>,
-    /// Held from before the store is asked until what it answered is known here: an older answer never takes the place
-    /// of a newer one.
+    /// Held from before the store is asked until its answer is known here, so that an older answer never
+    /// replaces a newer one.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
 
@@ -51,17 +51,18 @@ struct Member {
     seen_at: Millis,
     alive_until: Millis,
     leaving: bool,
-    /// Something was said since the last write that is worth one of its own.
+    /// A change since the last write that is worth a write of its own.
     is_news: bool,
     written_at: Option<Millis>,
     /// It called since.
     is_unwritten: bool,
-    /// Of the last sign that was sent. The store takes only later ones, and two calls may come in one millisecond.
+    /// Of the last sign that was sent. The store accepts only later ones, and two calls may share a
+    /// millisecond.
     sent_at: Option<Millis>,
 }
 
 impl ExecutorRegistry {
-    /// Answers what is wished of the executor.
+    /// Returns the executor's desired state.
     pub(crate) fn seen(&self, seen: Heartbeat, now: Millis) -> DesiredState {
         let Heartbeat { namespace, name, profile, alive_for_ms, leaving } = seen;
         let key = (namespace, name);
@@ -79,7 +80,7 @@ impl ExecutorRegistry {
         });
         let mut profile = profile;
         if let (Some(known), Some(said)) = (&member.profile.queues, &mut profile.queues) {
-            // A lease names one queue, and an executor may ask for several.
+            // A lease names one queue, and an executor may request several.
             said.extend(known.iter().cloned());
         }
         let running = (member.profile.running, &member.profile.holds);
@@ -97,7 +98,7 @@ impl ExecutorRegistry {
         self.wishes.borrow().get(key).copied().unwrap_or_default()
     }
 
-    /// Waits until what is wished of an executor is, or is no more, to serve.
+    /// Waits until an executor's desired state is, or no longer is, to serve.
     pub(crate) async fn until(&self, namespace: &Name, name: &Name, serves: bool) {
         let key = (namespace.clone(), name.clone());
         let holds =
@@ -129,7 +130,7 @@ impl ExecutorRegistry {
         });
     }
 
-    /// What is to be written. Those that left, or were not seen for long, are known no more.
+    /// The signs to write. Executors that left, or were not seen for long, are forgotten.
     pub(super) fn signs(&self, now: Millis) -> Vec<Sign> {
         let mut signs = Vec::new();
         self.members.lock().retain(|(namespace, name), member| {
@@ -152,7 +153,7 @@ impl ExecutorRegistry {
         signs
     }
 
-    /// What could not be written goes with the next write.
+    /// Signs that could not be written are part of the next write.
     pub(super) fn unwritten(&self, signs: Vec<Sign>) {
         let mut members = self.members.lock();
         for sign in signs {

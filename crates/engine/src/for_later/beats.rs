@@ -47,8 +47,8 @@ fn fill<A>(answers: &mut [Option<A>], more: Vec<A>) {
     open.zip(more).for_each(|(answer, more)| *answer = Some(more));
 }
 
-/// Heartbeats that come with outcomes: those of databases that are known to be unavailable are not asked about, nor those of attempts of
-/// which the store does not know, and the others answer in time. Errors continue with their outcomes.
+/// Heartbeats that accompany outcomes. The store is not asked about those of unavailable databases, nor about
+/// attempts that it does not know. The others answer in time. Errors continue with their outcomes.
 pub(super) async fn hear_each(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, Error>> {
     let state = &core.maintenance.for_later;
     let is_silent = |beat: &Beat| {

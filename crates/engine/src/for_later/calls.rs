@@ -17,20 +17,20 @@ use punctual_domain::place::TaskRef;
 use std::sync::Arc;
 
 impl Engine {
-    /// Before `start`: outcomes whose database does not answer are kept there, and acknowledged. What it has from before is
-    /// applied. False: there is one already.
+    /// To be called before `start`: outcomes whose database does not answer are written to the journal and
+    /// acknowledged. Earlier records in it are applied. False: a journal is already set.
     pub fn keep_outcomes_in(&self, journal: Arc<dyn Journal>) -> bool {
         self.core.maintenance.for_later.set_journal(journal)
     }
 
-    /// Hears of each task of a workflow whose outcome was taken for later and is accepted now. It must not wait. False: another
-    /// hears already.
+    /// Registers a listener for each workflow task whose outcome was taken for later and is now accepted. It
+    /// must not block. False: another listener is registered.
     pub fn hear_applied(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.maintenance.for_later.set_listener(Box::new(listener))
     }
 
-    /// As `settle_each`, of reports that say more. Those of which the store should have been asked something first, and did not
-    /// answer, are taken for later only.
+    /// As `settle_each`, for reports that say more. A report about which the store should first have been
+    /// asked, and did not answer, is only taken for later.
     ///
     /// # Errors
     /// Only of the engine as a whole.
@@ -50,7 +50,8 @@ impl Engine {
         })
     }
 
-    /// As `extend_each`, of what comes with outcomes that are taken for later where the store does not hear it: answers in time.
+    /// As `extend_each`, for heartbeats with outcomes, which are taken for later if the store does not
+    /// answer: answers in time.
     ///
     /// # Errors
     /// Only of the engine as a whole.
@@ -64,13 +65,13 @@ impl Engine {
         })
     }
 
-    /// Its database did not answer an outcome, and what waits for it is not applied yet.
+    /// The task's database did not answer an outcome, and outcomes that wait for it are not applied yet.
     #[must_use]
     pub fn is_taken_for_later(&self, task: TaskRef) -> bool {
         self.core.maintenance.for_later.is_away(self.core.store.part_of(task.partition))
     }
 
-    /// Outcomes that may be taken for later are.
+    /// A journal takes outcomes for later.
     #[must_use]
     pub fn has_journal(&self) -> bool {
         self.core.maintenance.for_later.journal().is_some()

@@ -1,6 +1,7 @@
-//! Tasks that callers change, where tasks are handed over while their database is unavailable: no lease by the store would refuse what this
-//! engine still has of them. So nothing of them is left in the table or in the hot set, and what a read that began before brings late
-//! is refused for a while (`live::for_later`). Elsewhere nothing of this is done. Must not change a task.
+//! Tasks that callers change, in queues that hand over without their database. No lease by the store would
+//! refuse an entry that this engine still has of them. So their entries are removed from the table and the
+//! hot set. Late results of earlier reads are refused for a while (`live::for_later`). Other queues need none
+//! of this. Must not change a task.
 
 use super::hand_over::is_allowed;
 use crate::{core::Core, pipeline::store_fallback::with_hot_set};
@@ -16,8 +17,8 @@ fn changed(core: &Core, mut tasks: Vec<HotEntry>) {
     }
 }
 
-/// These have replaced older versions of their tasks. A queue that does not hand over yet may be set to, before a read ends that began
-/// earlier: its tasks are noted too, while there is room to spare.
+/// These have replaced older versions of their tasks. Their queue may be allowed to hand over before an
+/// earlier read ends: then its tasks are noted too, while there is room to spare.
 pub(crate) fn replaced(core: &Core, tasks: &[HotEntry]) {
     if tasks.is_empty() || core.maintenance.for_later.journal().is_none() {
         return;
@@ -39,7 +40,7 @@ pub(crate) async fn withdraw_replaced(core: &Core, tasks: &[HotEntry]) {
     let _ = with_hot_set(core, work).await;
 }
 
-/// What was changed while it was loaded into the hot set leaves it.
+/// Tasks that were changed while they were loaded are removed from the hot set.
 pub(crate) async fn withdraw_changed(core: &Core, loaded: &[HotEntry]) {
     let changed = core.live.lock().changed_of(loaded);
     for name in changed {
@@ -53,12 +54,13 @@ async fn withdraw(core: &Core, (partition, id, fence): (Partition, i64, i64)) {
     }
 }
 
-/// The store says this of a task that waits or has ended: nothing is left here of what it was before.
+/// The store reports this state of a waiting or finished task: all traces of its earlier state are removed
+/// here.
 pub(crate) fn read_as(core: &Core, task: HotEntry) {
     if !(task.state.is_waiting() || task.state.is_finished()) || !is_allowed(core, &task.queue) {
         return;
     }
-    // What ends a task keeps its fence; what has it wait again makes a new one.
+    // A move that ends a task keeps its fence; one that lets it wait again raises it.
     let fence = if task.state.is_finished() { task.fence } else { task.fence - 1 };
     let before = HotEntry { fence, ..task };
     {
@@ -69,16 +71,16 @@ pub(crate) fn read_as(core: &Core, task: HotEntry) {
     changed(core, vec![before]);
 }
 
-/// A change of a task that is under way, from before the store is asked until its answer is known. Dropped, its caller has gone away:
-/// the store may make it all the same.
+/// A running change of a task, from before the store is asked until its answer is known. If it is dropped,
+/// its caller is gone, and the store may still make the change.
 pub(crate) struct Changing<'c> {
     core: &'c Core,
-    /// As it was before. None: nothing is marked, or the answer is known.
+    /// The task before the change. None: nothing is marked, or the answer is known.
     task: Option<HotEntry>,
 }
 
-/// Nothing that a read brings late is given to an executor from here on. `takes_fired`: the change takes the task out of its line. None:
-/// an executor has it, or is about to.
+/// From here on, late results of reads are not given to executors. `takes_fired`: the change takes the task
+/// out of its line. None: an executor has the task, or is about to get it.
 pub(crate) fn begin(core: &Core, task: HotEntry, takes_fired: bool) -> Option<Changing<'_>> {
     if !is_allowed(core, &task.queue) {
         return Some(Changing::unmarked(core));
@@ -88,7 +90,7 @@ pub(crate) fn begin(core: &Core, task: HotEntry, takes_fired: bool) -> Option<Ch
 }
 
 impl<'c> Changing<'c> {
-    /// What is leased ahead: its stage keeps it from executors.
+    /// For a preleased task: its stage keeps it from executors.
     pub(crate) const fn unmarked(core: &'c Core) -> Self {
         Self { core, task: None }
     }

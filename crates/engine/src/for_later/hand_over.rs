@@ -1,26 +1,32 @@
-//! Hand-overs while the database of the tasks does not answer, in queues that allow it (`while_store_is_away: hand_over`). What an
-//! executor gets is in this engine's live table, with all that a hand-over needs. Must not hand over a task that the engine's journal
-//! has handed over, nor one of a partition that another engine owns, and must not decide what the store has.
+//! Hand-overs while the tasks' database does not answer, in queues that allow it (`while_store_is_away:
+//! hand_over`). The executor gets its tasks from this engine's live table, which has everything a hand-over
+//! needs. Must not hand over a task that the engine's journal has handed over, or one of a partition that
+//! another engine owns. Must not decide what the store has.
 //!
 //! Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
-//! 1. The store is asked for the lease, for a second. It refuses, or says nothing: it is unavailable. Crash: as ever; the lease, if it was
-//!    made, ends. The call continues by itself. If it makes the lease at last, that has the fence, the attempt and the executor that
-//!    step 2 writes: it is the same attempt.
-//! 2. The table has the attempt, as one that nobody has learned of: what else finds its record finds it there. The lease is written into
-//!    the journal and synced: fence and attempt as the store would give them. Crash before: nobody has the
-//!    task. A journal that cannot be written, or is half full, hands nothing over: the task waits, and outcomes keep their room.
-//! 3. It is said in the table that somebody has learned of it, unless the store has the lease by then, and the executor gets it. Crash before: nobody has the task, and step 5 makes a lease that ends.
-//!    Crash after: the record keeps this engine, started again, from handing the task over before the store has the lease.
-//! 4. Heartbeats are answered from the table; the outcome goes into the journal (`for_later`), behind the lease. Crash: the lease
-//!    is as long as step 2 has written, the outcome is found again.
-//! 5. The database is back: the lease is made by the ordinary conditional update (`written`), and only then outcomes are applied. Crash
-//!    before, or an answer that is lost: it is made again, the fence refuses that, and the row shows whose it is.
+//! 1. The store is asked for the lease, for up to a second. It refuses or does not answer: it is unavailable.
+//!    Crash: as always, a lease that was made expires. The call continues by itself. A lease that it makes
+//!    late has the fence, attempt and executor that step 2 writes: it is the same attempt.
+//! 2. The table gets the attempt, as one that no executor has learned of, so that later steps on its record
+//!    find it there. The lease is written to the journal and synced, with the fence and attempt that the
+//!    store would assign. Crash before: no executor has the task. A journal that is unwritable or half full
+//!    hands nothing over: the task waits, and outcomes keep their room.
+//! 3. The table notes that the executor learns of the attempt, unless the store has the lease by then, and
+//!    the executor gets it. Crash before: no executor has the task, and step 5 makes a lease that expires.
+//!    Crash after: after a restart, the record keeps this engine from handing the task over before the store
+//!    has the lease.
+//! 4. Heartbeats are answered from the table. The outcome is written to the journal (`for_later`) after the
+//!    lease. Crash: the lease lasts as long as step 2 has written, and the outcome is found again.
+//! 5. The database returns: the ordinary conditional update makes the lease (`written`), and only then
+//!    outcomes are applied. Crash before, or a lost answer: the lease is requested again, the fence refuses
+//!    it, and the row shows who holds it.
 //! 6. The record is done. Crash before: as 5.
 //!
-//! An engine that has lost its partition hands nothing of it over: it looks after the sync. It learns of the loss at the latest when
-//! the ownership back end answers again; until then nobody else can have taken the partition from it, unless the two were cut off from
-//! each other. Then the other one leases the task by the store, step 5 is refused, and the outcome is stale: at least once.
+//! An engine that has lost its partition hands none of its tasks over: it checks after the sync. It learns of
+//! the loss at the latest when the ownership back end answers again. Until then no other engine can have
+//! taken the partition, unless the two were cut off from each other. Then the other engine leases the task by
+//! the store, step 5 is refused, and the outcome is stale: at least once.
 
 use super::{identity::Identity, lease::JournalledLease};
 use crate::{core::Core, live::ForLaterLease, parts, pipeline::request::LeaseRequest};
@@ -39,19 +45,19 @@ use tokio::time::timeout;
 const LEASES_WITHIN: Duration = Duration::from_secs(1);
 const DOING: &str = "lease tasks";
 
-/// Executors of the queue get what is preloaded while its database is unavailable.
+/// Executors of the queue get preloaded tasks while its database is unavailable.
 pub(crate) fn is_allowed(core: &Core, queue: &QueueKey) -> bool {
     core.maintenance.for_later.journal().is_some()
         && core.settings.queue(queue).hands_over_while_away()
         && !core.pushes(queue)
 }
 
-/// The journal has handed this over: it is nobody else's before the store has the lease.
+/// The journal has handed this over: no other executor gets it before the store has the lease.
 pub(crate) fn is_handed_over(core: &Core, entry: &HotEntry) -> bool {
     has_handed_over(core, entry.place.id, entry.fence)
 }
 
-/// The same, of a task as the store has it.
+/// The same, for a task as stored.
 pub(crate) fn has_handed_over(core: &Core, task: i64, fence: i64) -> bool {
     is_for_later(core, AttemptKey { task, fence: fence + 1 })
 }
@@ -65,8 +71,8 @@ pub(crate) fn is_with_executor(core: &Core, task: i64, fence: i64) -> bool {
     is_to_be_written || has_handed_over(core, task, fence)
 }
 
-/// An attempt that has ended in the store, as the table keeps it: what was read of its task before may come late, and where tasks are
-/// handed over without their database nothing else would refuse it. None: in this queue none are.
+/// An attempt that has ended in the store, as a table entry. It refuses late results of earlier reads, which
+/// nothing else would refuse in a queue that hands over without its database. None: this queue does not.
 pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fence: i64) -> Option<HotEntry> {
     is_allowed(core, queue).then(|| HotEntry {
         place,
@@ -93,8 +99,8 @@ pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry
     entries
 }
 
-/// Those that can be handed over, as far as their databases are known to make no leases: before they take places of limits, which those
-/// behind them need. The others are set aside.
+/// Keeps the entries that can be handed over, if their databases are known to make no leases. The others are
+/// set aside, before they take slots that later tasks need.
 pub(crate) fn keep_those_that_can_go(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let state = &core.maintenance.for_later;
     let waits = |entry: &HotEntry| {
@@ -127,7 +133,7 @@ pub(crate) async fn ask(
     let asking = Arc::clone(core);
     let mut asked = async move { asking.store.dispatch(grants, now).await }.boxed();
     let answer = timeout(LEASES_WITHIN, &mut asked).await.unwrap_or_else(|_| {
-        // What it makes at last is the lease of whoever has got the task meanwhile, or in doubt.
+        // A late lease belongs to the executor that has got the task meanwhile, or is in doubt.
         core.work.detach(async move { drop(asked.await) });
         Err(Error::may_have_happened(DOING, "the database has not answered in time"))
     });
@@ -137,8 +143,8 @@ pub(crate) async fn ask(
     answer
 }
 
-/// The store has not made leases of these, or nobody knows. `asked_at`: the leases begin there, as the store would make them.
-/// Answers what is handed over without it, and the rest.
+/// The store has not made these leases, or it is unknown. The leases begin at `asked_at`, as the store would
+/// make them. Returns the tasks that are handed over without the store, and the rest.
 pub(crate) async fn hand_over(
     core: &Core,
     request: &LeaseRequest,
@@ -186,7 +192,8 @@ pub(crate) async fn hand_over(
     (given, rest)
 }
 
-/// The table has the attempt, as one that nobody has learned of: what becomes of its record meanwhile finds it there.
+/// The table has the attempt, as one that no executor has learned of, so that later steps on its record find
+/// it there.
 struct Reserved {
     entry: HotEntry,
     lease: Assignment,
@@ -194,17 +201,17 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// None: something newer of the task is in the table, its lease is in doubt, or an insert that names it is under way.
+    /// None: the table has a newer fence of the task, its lease is in doubt, or a running insert names it.
     fn new(core: &Core, entry: HotEntry, lease: Assignment, executor: &str) -> Option<Self> {
         let written = JournalledLease::of(&lease, entry.demands(), executor, longest(&lease));
         let record = written.record()?;
         let identity = Identity::of(&entry);
         let mut table = core.live.lock();
         let unheard = ForLaterLease { is_unheard: true, ..lease_in_table(&written) };
-        // Under the lock: the insert looks into the table after it is noted.
+        // Under the lock: the insert is noted before it looks into the table.
         let is_free = !core.maintenance.for_later.is_being_inserted(&identity);
         let is_reserved = is_free
-            // Nobody has taken it out since.
+            // No other call has taken it out since.
             && table.knows(&entry)
             && !table.is_doubtful(entry.place.id)
             && table.hand_over_for_later(written.entry(), unheard);
@@ -217,8 +224,8 @@ impl Reserved {
         self.entry
     }
 
-    /// It is durable. None: another call has handed it over, the store has the lease already, or another engine has the partition:
-    /// nobody has learned of it.
+    /// The record is durable. None: another call has handed the task over, the store already has the lease,
+    /// or another engine has the partition: no executor learns of it.
     fn give(self, core: &Core, kept: AppendResult) -> Option<Assignment> {
         let (id, fence) = (self.lease.place.id, self.lease.fence);
         if kept != AppendResult::New {
@@ -288,15 +295,16 @@ fn longest(lease: &Assignment) -> Millis {
     lease.timeout_ms.map_or(Millis::MAX, |timeout_ms| lease.leased_since.plus(timeout_ms))
 }
 
-/// Of leases that their executors have not learned of, those that the store has. The others are given back when it has them.
+/// Of leases that never reached their executors, returns those that the store has. The others are returned
+/// once the store has them.
 pub(crate) fn keep_stored(core: &Core, mut leases: Vec<Assignment>) -> Vec<Assignment> {
     let mut table = core.live.lock();
     leases.retain(|lease| !table.unheard_for_later(lease.place.id, lease.fence));
     leases
 }
 
-/// A heartbeat of an attempt of which the store does not know. None: the store is to be asked. Progress and lines of its log are
-/// not kept.
+/// Answers a heartbeat of an attempt that the store does not know. None: the store must be asked. Progress
+/// and log lines are discarded.
 pub(super) fn extended(core: &Core, beat: &Beat) -> Option<Extended> {
     let now = core.now();
     core.live.lock().extend_for_later(beat.place.id, beat.fence, beat.lease_until, now)

@@ -1,4 +1,4 @@
-//! How callers name a task. Asks nobody.
+//! How callers name a task. Asks no store.
 
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{name::Name, task::NewTask};
@@ -17,7 +17,8 @@ impl Identity {
         Self { namespace: queue.namespace.clone(), task_id: *task_id, task_version: *task_version }
     }
 
-    /// Under which a wish may find a task: one by its id, two by its key, and none if it names none. `partitions`: of the store.
+    /// The names by which an insert may find a task: one for an id, two for a key, otherwise none.
+    /// `partitions`: of the store.
     pub(super) fn all_of(task: &NewTask, partitions: u16) -> impl Iterator<Item = Self> + use<> {
         let namespace = task.queue.namespace.clone();
         let [first, second] = match &task.key {

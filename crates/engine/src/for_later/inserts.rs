@@ -1,14 +1,16 @@
-//! Inserts of tasks by their ids or keys, beside attempts that executors have and of which the database has not heard (`hand_over`). It
-//! would replace such a task as one that waits; what is so is that its attempt is under way, and the insert answers it (A2). Must not
-//! decide what becomes of a task that is there: the store does, once it has the lease.
+//! Inserts of tasks by id or key, while executors have attempts that the database does not know
+//! (`hand_over`). The database would replace such a task as waiting. But its attempt is running, and that is
+//! the insert's answer (A2). Must not decide about an existing task: the store does, once it has the lease.
 //!
 //! Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
-//! 1. What the insert names is noted: as long as it is under way, nothing of that is handed over without the database. Crash: the insert
-//!    is gone as well. One whose answer is lost is not under way any more; if it is committed after that, the lease is refused.
-//! 2. Leases of such tasks that wait in the journal are written, and then their outcomes, as ever (`turn`): that is waited for. Those
-//!    that cannot be written in time refuse the insert of their task, and of no other: nothing has happened, and it may be repeated.
-//! 3. The store decides, as ever: the attempt is under way, or over.
+//! 1. The names of the insert are noted: while it runs, no task with such a name is handed over without the
+//!    database. Crash: the insert is gone as well. An insert whose answer is lost no longer counts as
+//!    running; if it commits later, the lease is refused.
+//! 2. Leases of such tasks in the journal are written, then their outcomes, as always (`pass`); the insert
+//!    waits for that. If a lease cannot be written in time, the insert of that task alone is refused: nothing
+//!    has happened, and it may be repeated.
+//! 3. The store decides, as always: the attempt is running, or has ended.
 
 use super::{identity::Identity, patience::STORE_ANSWERS_WITHIN};
 use crate::core::Core;
@@ -18,7 +20,7 @@ use punctual_domain::task::NewTask;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Between two looks for a lease that the next turn at the journal is about to write.
+/// Between two looks for a lease that the next run over the journal is about to write.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An insert that is under way.
@@ -53,7 +55,7 @@ pub(crate) async fn begin<'c>(core: &'c Arc<Core>, tasks: &[NewTask]) -> Begun<'
     }
 }
 
-/// Numbers of those that would replace an attempt of which the store has not heard.
+/// Numbers of the inserts that would replace an attempt that the store does not know.
 fn with_executors(core: &Core, named: &[Vec<Identity>]) -> HashSet<usize> {
     if !core.maintenance.for_later.may_have_leases() {
         return HashSet::new();

@@ -1,5 +1,5 @@
-//! A lease in its current state in the journal: who has which attempt while its database is unavailable. JSON. A durable format: a later release
-//! must read it. Must not say what became of it.
+//! A lease as a JSON record in the journal: which executor has which attempt while its database is
+//! unavailable. A durable format: later releases must read it. Must not record how the lease ended.
 
 use punctual_contract::{
     hot::{Details, HotEntry},
@@ -16,7 +16,7 @@ use punctual_domain::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// An attempt that an executor has, and of which the store has not heard.
+/// An attempt that an executor has, and that the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JournalledLease {
     pub(crate) place: TaskRef,
@@ -59,7 +59,7 @@ struct LeaseRecord {
     concurrency_key: Option<String>,
 }
 
-/// What the store has of the attempt.
+/// The attempt's state in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptStatus {
     /// Its row is as it was: the lease can be made.
@@ -95,7 +95,7 @@ impl JournalledLease {
         AttemptKey { task: self.place.id, fence: self.fence }
     }
 
-    /// None: it cannot be written.
+    /// None: it cannot be encoded.
     pub(crate) fn record(&self) -> Option<NewRecord> {
         let wire = LeaseRecord {
             r#ref: self.place.to_string(),
@@ -112,12 +112,13 @@ impl JournalledLease {
             longest_ms: self.longest.0,
             concurrency_key: self.concurrency_key.clone(),
         };
-        // Another hand-over of the same attempt is another one, whatever it says: none is the first again.
+        // Each hand-over of an attempt gets its own digest, so that none is taken for a repetition of
+        // another.
         let digest = fastrand::u64(..);
         Some(NewRecord { key: self.key().of_hand_over(), digest, body: serde_json::to_vec(&wire).ok()? })
     }
 
-    /// None: a later release wrote it, or nobody did.
+    /// None: a later release wrote it, or it is not a record.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let wire: LeaseRecord = serde_json::from_slice(body).ok()?;
         let (namespace, queue) = (Name::new(&wire.namespace).ok()?, Name::new(&wire.queue).ok()?);
@@ -156,7 +157,8 @@ impl JournalledLease {
         }
     }
 
-    /// As the store is asked for it now. The row is looked at: it is unknown what has become of it.
+    /// The grant that the store is now asked for. Without known facts, the store must read the row: it may
+    /// have changed.
     pub(super) fn grant(&self, until: Millis) -> Grant {
         Grant {
             place: TaskRef { due_at: self.due_at, ..self.place },

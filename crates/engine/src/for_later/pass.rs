@@ -1,6 +1,6 @@
-//! One database's turn at what waits in the journal: whether it answers, then the leases of which it has not heard, then outcomes. Each
-//! of its calls has its time. A database that is silent ends its own turn, and no other's. Must not apply an outcome before its lease is
-//! made.
+//! One run over a database's records in the journal: whether it answers, then leases that it does not know,
+//! then outcomes. Each call has a time limit. A silent database ends its own run only. Must not apply an
+//! outcome before its lease is made.
 
 use super::{
     hand_over,
@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-/// Where so many outcomes were tried one by one, and the database has taken none, the others are not tried.
+/// After this many single outcomes of which the database accepted none, the others are not tried.
 const ALONE_MAX: usize = 20;
 /// Of the journal, applied in one step.
 const PAGE_BYTES: usize = 256 << 10;
@@ -30,7 +30,7 @@ pub(super) struct JournalPass<'c> {
     pub(super) core: &'c Arc<Core>,
     pub(super) journal: &'c Arc<dyn Journal>,
     part: usize,
-    /// Nothing more is asked of it in this turn.
+    /// The database is asked nothing more in this run.
     is_silent: bool,
     /// Leases that the store has refused, by the numbers of their records.
     pub(super) refused: Vec<(u64, AttemptKey)>,
@@ -38,7 +38,7 @@ pub(super) struct JournalPass<'c> {
     pub(super) failed: Option<Error>,
 }
 
-/// How many outcomes are settled.
+/// Returns how many outcomes are settled.
 pub(super) async fn run(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let state = &core.maintenance.for_later;
     let Some(journal) = state.journal() else { return Ok(0) };
@@ -61,7 +61,7 @@ impl JournalPass<'_> {
     async fn pages(&mut self) -> Result<(), Error> {
         let state = &self.core.maintenance.for_later;
         let read = state.read_by(self.part, placement(self.core));
-        // While it is silent only what it has not seen: the table is to know of each lease.
+        // A silent database: only unseen records are read, so that the table knows of each lease.
         let mut after = if self.is_silent { read.seen } else { read.passed };
         let (begun_silent, mut first) = (self.is_silent, None);
         loop {
@@ -78,7 +78,7 @@ impl JournalPass<'_> {
         Ok(())
     }
 
-    /// The turn of the first database has the records that cannot be read: they do not say to which database they belong.
+    /// The run of the first database owns the unreadable records: they do not name their database.
     fn own(&self, page: Vec<KeptRecord>) -> PendingPage {
         let mut own = PendingPage::default();
         let part_of = |place: TaskRef| self.core.store.part_of(place.partition);
@@ -102,7 +102,7 @@ impl JournalPass<'_> {
         own
     }
 
-    /// Leases before the outcomes of their attempts, which stand behind them.
+    /// Leases precede the outcomes of their attempts, which were written after them.
     async fn page(&mut self, page: PendingPage) {
         page.odd.iter().for_each(|(_, key)| self.is_not_understood(*key));
         self.know_again(&page.leases);
@@ -125,7 +125,7 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Asks for something small. False: it is silent, or refuses.
+    /// Sends a small query. False: the database is silent, or refuses.
     async fn look(&mut self) -> bool {
         let mut partitions = self.core.partitions();
         let Some(partition) = partitions.find(|partition| parts::is_in(self.core, self.part, *partition))
@@ -178,7 +178,7 @@ impl JournalPass<'_> {
     async fn outcomes(&mut self, waiting: Vec<Waiting>) {
         let state = &self.core.maintenance.for_later;
         let Err((error, waiting)) = self.apply(waiting).await else {
-            // Not only when nothing waits: while more comes than is applied, that would never be.
+            // Not only when nothing waits: under constant load that might never occur.
             state.mark_available(self.part);
             return;
         };
@@ -196,14 +196,15 @@ impl JournalPass<'_> {
                 }
             }
             if applied == 0 && failed.len() == ALONE_MAX {
-                // It reads, and takes nothing: none of these is at fault.
+                // The database reads but accepts no write: none of these outcomes is at fault.
                 self.is_silent = true;
             }
             if self.is_silent {
                 return;
             }
         }
-        // Where nothing is taken (read only, a full disk), no outcome is at fault, and each keeps its lease from ending.
+        // If nothing is accepted (read only, a full disk), no outcome is at fault, and each keeps its lease
+        // from expiring.
         if !state.has_taken(self.part) && applied == 0 {
             return;
         }
@@ -215,8 +216,8 @@ impl JournalPass<'_> {
         }
     }
 
-    /// All of them, or the error and those that wait still. A call that does not answer continues by itself: what it applies at last is
-    /// stale when it is tried again.
+    /// Applies all of them, or returns the error and those that still wait. A call that does not answer
+    /// continues by itself. What it applies late is stale when it is tried again.
     async fn apply(&mut self, waiting: Vec<Waiting>) -> Result<(), (Error, Vec<Waiting>)> {
         let waiting = Arc::new(waiting);
         let (core, reports) = (Arc::clone(self.core), Arc::clone(&waiting));
@@ -248,7 +249,7 @@ fn placement(core: &Core) -> u64 {
     hasher.finish()
 }
 
-/// What waits of one database, by the numbers of its records.
+/// The waiting records of one database, by their numbers.
 #[derive(Default)]
 struct PendingPage {
     leases: Vec<WaitingLease>,
@@ -303,7 +304,7 @@ async fn barred(core: &Core, reports: impl Iterator<Item = &Submitted>) -> Resul
     Ok(looked_at.filter(|((_, grant), task)| is_beyond(task, grant)).map(|((place, _), _)| place).collect())
 }
 
-/// What handlers said at last, as of when they said it: their leases may have ended since.
+/// The handlers' last heartbeats, dated when they were sent: their leases may have expired since.
 async fn hear(core: &Core, reports: impl Iterator<Item = &Submitted> + Clone) -> Result<(), Error> {
     let beats: Vec<Beat> = reports.clone().filter_map(|report| report.submission.words.clone()).collect();
     let said = reports.filter(|report| report.submission.words.is_some()).map(|report| report.at);

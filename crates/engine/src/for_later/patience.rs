@@ -1,5 +1,5 @@
-//! How long a database is waited for where the journal takes its place. Must not give up what an engine does with an answer: a call
-//! that has not answered in time continues by itself.
+//! How long to wait for a database that the journal can replace. Must not abandon what an engine does with an
+//! answer: a late call continues by itself.
 
 use crate::core::Core;
 use futures_util::FutureExt as _;
@@ -9,11 +9,11 @@ use tokio::time::timeout;
 
 /// An executor that reports outcomes is answered by then, by the store or for later.
 pub(super) const STORE_ANSWERS_WITHIN: Duration = Duration::from_millis(2_500);
-/// To tell a record that cannot be applied from a database that does not answer.
+/// Distinguishes a record that cannot be applied from a database that does not answer.
 pub(super) const LOOK_WITHIN: Duration = Duration::from_secs(1);
 pub(super) const DOING: &str = "report outcomes";
 
-/// None: it continues by itself.
+/// None: the call was late, and continues by itself.
 pub(super) async fn in_time<T: Send + 'static>(
     core: &Core,
     asked: impl Future<Output = T> + Send + 'static,
@@ -26,7 +26,7 @@ pub(super) async fn in_time<T: Send + 'static>(
     None
 }
 
-/// Of calls of which nothing is left to do with their answers: they are given up.
+/// For calls whose late answers are of no use: they are abandoned.
 pub(super) async fn asked<T>(
     within: Duration,
     call: impl Future<Output = Result<T, Error>>,

@@ -15,13 +15,13 @@ use punctual_domain::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A report with what its executor says beside it.
+/// A report, with what its executor sent beside it.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub report: OutcomeReport,
-    /// What the handler said at last, if the store has not heard it.
+    /// The handler's last heartbeat, if the store has not received it.
     pub words: Option<Beat>,
-    /// Whose token reaches only this: nobody has looked yet whether that is so of the task.
+    /// The limits of the reporter's token: not yet compared with the task.
     pub within: Option<Grant>,
     /// A workflow waits for it.
     pub of_workflow: bool,
@@ -33,7 +33,7 @@ impl From<OutcomeReport> for Submission {
     }
 }
 
-/// Whose it is, and when it came.
+/// A report, with its sender and the time at which it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Submitted {
     pub(crate) submission: Submission,
@@ -55,7 +55,7 @@ struct OutcomeRecord {
     after_ms: Option<i64>,
     status_code: i64,
     status_msg: String,
-    /// As `Content::code`. None: there is no result.
+    /// As `Content::code`. None: the outcome has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result_code: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ impl Submitted {
         Filed { report: self.submission.report.clone(), by: Arc::clone(&self.by), at: self.at }
     }
 
-    /// None: no executor reports so.
+    /// None: executors send no such report.
     pub(super) fn record(&self) -> Option<NewRecord> {
         let Submission { report, words, within, of_workflow } = &self.submission;
         let (outcome, after_ms) = outcome_of(report.report)?;
@@ -123,7 +123,7 @@ impl Submitted {
         Some(NewRecord { key: self.key(), digest: digest(report)?, body })
     }
 
-    /// None: a later release wrote it, or nobody did.
+    /// None: a later release wrote it, or it is not a record.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let (len, rest) = body.split_first_chunk::<4>()?;
         let (json, bytes) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
@@ -169,7 +169,8 @@ fn reported(outcome: RecordedOutcome, after_ms: Option<i64>) -> Report {
     }
 }
 
-/// FNV-1a over what the executor says became of the attempt. The same in every release: files have it.
+/// FNV-1a over the attempt's outcome as the executor reported it. The same in every release, because files
+/// contain it.
 pub(super) fn digest(report: &OutcomeReport) -> Option<u64> {
     let (outcome, after_ms) = outcome_of(report.report)?;
     let numbers = [i64::from(outcome as u8), after_ms.unwrap_or(-1), report.result.status_code];

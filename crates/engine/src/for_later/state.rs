@@ -1,5 +1,6 @@
-//! What an engine knows of its journal of outcomes: where it is, which databases do not answer, and which records could not be
-//! applied although their database does. Keeps no outcome: the journal does. Asks nobody.
+//! What an engine remembers about its journal of outcomes: where it is, which databases do not answer, and
+//! which records could not be applied by a working database. Keeps no outcome: the journal does. Asks no
+//! store.
 
 use super::identity::Identity;
 use hashbrown::{HashMap, HashSet, hash_map::Entry};
@@ -22,13 +23,15 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// A record that fails so often by itself, while its database takes others, keeps its lease from ending no longer.
+/// A record that fails alone this often, while its database accepts others, no longer keeps its lease from
+/// expiring.
 const TRIES_MAX: u32 = 5;
 
-/// An outcome may come here before the engine that has handed its task over has the lease written: it is tried so often.
+/// An outcome may arrive here before the engine that handed its task over has written the lease: it is tried
+/// this often.
 const BEHIND_ITS_LEASE_MAX: u32 = 50;
 
-/// Between two looks for what engines of the same directory have left.
+/// How often the engine looks for journals that other engines left in the same directory.
 const LOOK_AROUND_EVERY: Duration = Duration::from_secs(1);
 
 type Listener = Box<dyn Fn(TaskRef) + Send + Sync>;
@@ -39,7 +42,7 @@ pub(crate) struct ForLater {
     listener: OnceLock<Listener>,
     inner: Mutex<JournalState>,
     is_applying: AtomicBool,
-    /// Some record could not be applied: then, and only then, it matters what its database takes.
+    /// Some record could not be applied: only then is it recorded which databases accept outcomes.
     is_failing: AtomicBool,
     /// Calls that are about to keep leases in the journal.
     handing_over: AtomicUsize,
@@ -48,27 +51,27 @@ pub(crate) struct ForLater {
 
 #[derive(Debug, Default)]
 struct JournalState {
-    /// Databases of which nothing is asked before what waits for them is applied.
+    /// Databases that are not asked before their waiting records are applied.
     away: HashSet<usize>,
     /// Databases that made no leases of queues that hand over without them.
     no_leases: HashSet<usize>,
-    /// Databases that have taken an outcome since a record of theirs could not be applied.
+    /// Databases that have accepted an outcome since one of their records could not be applied.
     taken: HashSet<usize>,
     /// How often records could not be applied that others did not wait for.
     tries: HashMap<AttemptKey, u32>,
     looked_around_at: Option<Instant>,
-    /// What inserts that are under way name, and how many of them do.
+    /// Names of running inserts, and how many inserts use each.
     inserting: HashMap<Identity, usize>,
     /// By database.
     read_to: HashMap<usize, ReadTo>,
 }
 
-/// How far one database's turns have come in the journal, by numbers of records.
+/// How far the runs of one database have read the journal, by record numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadTo {
-    /// Up to here nothing waits that is its own.
+    /// Up to here, none of its records waits.
     pub(super) passed: u64,
-    /// Up to here the table knows of its leases.
+    /// Up to here, the table knows its leases.
     pub(super) seen: u64,
     /// Which partitions were which database's then: where that has changed, it begins with the first record again.
     pub(super) placement: u64,
@@ -85,7 +88,7 @@ struct JournalCounts {
     leases_refused: AtomicU64,
 }
 
-/// Outcomes that this engine has taken for later, since the process began, and what waits now.
+/// Outcomes that this engine has taken for later since the process began, and the records that wait now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalNumbers {
     /// Acknowledged as accepted for later.
@@ -94,7 +97,7 @@ pub struct JournalNumbers {
     pub refused: u64,
     /// Accepted by their database, when it was back.
     pub applied: u64,
-    /// Refused by it: the attempt did not hold its task any more.
+    /// Refused by their database: the attempt no longer held its task.
     pub stale: u64,
     /// Tasks that executors got while their database was unavailable.
     pub handed_over: u64,
@@ -102,7 +105,7 @@ pub struct JournalNumbers {
     pub leases_written: u64,
     /// And those that it has refused: the tasks were cancelled or changed meanwhile, or leased elsewhere.
     pub leases_refused: u64,
-    /// Leases of which the database has not heard yet.
+    /// Leases that the database does not know yet.
     pub leases_waiting: u64,
     /// Outcomes and leases.
     pub waiting: JournalSize,
@@ -114,7 +117,7 @@ impl fmt::Debug for ForLater {
     }
 }
 
-/// A run at what waits.
+/// A running pass over the waiting records.
 pub(super) struct Begun<'s>(&'s ForLater);
 
 /// Leases that are about to be in the journal.
@@ -126,7 +129,7 @@ impl Drop for HandingOver<'_> {
     }
 }
 
-/// Inserts that are under way: what they name is handed over by the database only.
+/// Running inserts: tasks with their names are handed over by the database only.
 pub(super) struct Inserting<'s> {
     state: &'s ForLater,
     named: Vec<Identity>,
@@ -162,7 +165,7 @@ impl ForLater {
         self.listener.set(listener).is_ok()
     }
 
-    /// None: what its database does not take is refused.
+    /// None: outcomes that their database does not accept are refused.
     pub(super) fn journal(&self) -> Option<&Arc<dyn Journal>> {
         self.journal.get()
     }
@@ -173,7 +176,7 @@ impl ForLater {
         }
     }
 
-    /// None: another is at it.
+    /// None: another pass is running.
     pub(super) fn begin(&self) -> Option<Begun<'_>> {
         (!self.is_applying.swap(true, SeqCst)).then_some(Begun(self))
     }
@@ -200,7 +203,7 @@ impl ForLater {
         self.inner.lock().inserting.contains_key(identity)
     }
 
-    /// Each of the databases has had a turn at what the journal has from before, and from engines that are gone.
+    /// Each database has had a run over the journal's earlier records, and those of ended engines.
     pub(super) fn has_read_all(&self, databases: usize) -> bool {
         let inner = self.inner.lock();
         (0..databases).all(|part| inner.read_to.contains_key(&part))
@@ -211,7 +214,7 @@ impl ForLater {
         self.inner.lock().read_to.clear();
     }
 
-    /// Whether it is time to look for what engines have left that are gone.
+    /// Whether to look now for journals of ended engines.
     pub(super) fn looks_around(&self, now: Instant) -> bool {
         let mut inner = self.inner.lock();
         let is_time = inner.looked_around_at.is_none_or(|at| now.duration_since(at) >= LOOK_AROUND_EVERY);
@@ -246,7 +249,7 @@ impl ForLater {
         inner.no_leases.remove(&part);
     }
 
-    /// Its leases are not asked for before it is back.
+    /// The database is not asked for leases until it returns.
     pub(super) fn leases_nothing(&self, part: usize) -> bool {
         self.inner.lock().no_leases.contains(&part)
     }
@@ -276,7 +279,7 @@ impl ForLater {
         *tries == 1
     }
 
-    /// Its task is as it was before the attempt. Whether its lease may still come.
+    /// The task is as before the attempt. True: its lease may still be written.
     pub(super) fn may_be_early(&self, key: AttemptKey) -> bool {
         let mut inner = self.inner.lock();
         let tries = inner.tries.entry(key).or_default();
@@ -296,8 +299,8 @@ impl ForLater {
         }
     }
 
-    /// Its executor has been told that the outcome is taken, or has got it while its database was unavailable: its lease does not end before
-    /// that is applied.
+    /// The outcome was acknowledged, or the task was handed over without its database. Its lease must not
+    /// expire before that is applied.
     pub(crate) fn holds(&self, task: i64, fence: i64) -> bool {
         let Some(journal) = self.journal.get() else { return false };
         let key = AttemptKey { task, fence };

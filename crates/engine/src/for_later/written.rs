@@ -1,6 +1,7 @@
-//! Leases that executors got while the database was unavailable: made there when it is back, for their fences, before anything else is said
-//! of their attempts. What the store refuses is not made another way: the task was cancelled or changed, or is with another executor,
-//! and the outcome of the refused attempt is stale. Must not decide which tasks are handed over.
+//! Writes the leases that executors got during an outage, once the database returns, for their fences, and
+//! before anything else of their attempts. A refused lease is not made another way: the task was cancelled or
+//! changed, or is with another executor, and the outcome of the refused attempt is stale. Must not decide
+//! which tasks are handed over.
 
 use super::{
     hand_over::lease_in_table,
@@ -20,11 +21,11 @@ use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 /// An outcome that waits is applied so soon after its lease is made, however many wait before it.
 const OUTCOME_FOLLOWS_MS: i64 = 10_000;
 
-/// What became of a lease.
+/// The result for one lease.
 enum Written {
     /// The store has it.
     Made,
-    /// The attempt is over: nothing is to be made.
+    /// The attempt has ended: no lease is needed.
     Ended,
     Refused,
     /// It cannot be made now: another call is at it.
@@ -32,7 +33,7 @@ enum Written {
 }
 
 impl JournalPass<'_> {
-    /// Of one database that answers. What fails is tried again with the next run.
+    /// Writes leases of one database that answers. Failed ones are tried again in the next run.
     pub(super) async fn leases(&mut self, waiting: Vec<WaitingLease>) -> Result<(), Error> {
         let now = self.core.now();
         let grants: Vec<Grant> = waiting.iter().map(|(_, lease)| lease.grant(self.until(lease))).collect();
@@ -73,7 +74,8 @@ impl JournalPass<'_> {
         Ok(())
     }
 
-    /// What is stale because its lease is not written yet waits for it: another engine has handed its task over, and is about to.
+    /// Outcomes that are stale because their lease is not written yet wait for it: another engine handed the
+    /// task over, and will write it.
     pub(super) async fn without_early(
         &self,
         waiting: Vec<Waiting>,
@@ -102,7 +104,7 @@ impl JournalPass<'_> {
         waiting.into_iter().zip(recorded).filter(|(waiting, _)| !is_early(waiting)).unzip()
     }
 
-    /// After a start, or a take-over: the table knows of them again.
+    /// After a start or a takeover, the table gets the leases again.
     pub(super) fn know_again(&self, waiting: &[WaitingLease]) {
         let mut table = self.core.live.lock();
         for (_, lease) in waiting {
@@ -110,8 +112,8 @@ impl JournalPass<'_> {
         }
     }
 
-    /// As the last heartbeat has set it. Where its outcome waits behind it, it does not end before that is applied: another
-    /// engine would end it.
+    /// The lease end, as the last heartbeat has set it. If the outcome waits, the lease must last until that
+    /// is applied: otherwise another engine would end it.
     fn until(&self, lease: &JournalledLease) -> Millis {
         let known = self.core.live.lock().for_later(lease.place.id, lease.fence).map(|known| known.until);
         let until = known.unwrap_or(lease.until);
@@ -121,7 +123,8 @@ impl JournalPass<'_> {
         until.max(self.core.now().plus(OUTCOME_FOLLOWS_MS)).min(lease.longest)
     }
 
-    /// A call whose answer was lost has made the lease: heartbeats have come since. If it is over by now, they came too late.
+    /// A call whose answer was lost has made the lease, and heartbeats followed. If the lease has ended by
+    /// now, they were too late.
     async fn prolong(&mut self, lease: &JournalledLease, made_until: Millis) -> Written {
         let until = self.until(lease);
         if until > made_until {
@@ -147,7 +150,8 @@ impl JournalPass<'_> {
         Written::Made
     }
 
-    /// `is_made`: and the attempt continues. One that its executor has not learned of is given back, with the attempt.
+    /// `is_made`: the attempt continues. If its executor never learned of it, the lease is returned, and the
+    /// attempt with it.
     fn has_lease(&self, lease: &JournalledLease, is_made: bool) {
         let (now, mut table) = (self.core.now(), self.core.live.lock());
         let is_unheard = table.for_later(lease.place.id, lease.fence).is_some_and(|known| known.is_unheard);
@@ -159,7 +163,7 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Its record is done after that of its outcome: a start in between finds both, or none.
+    /// Its record is removed after that of its outcome, so that a start in between finds both or none.
     fn refuse(&mut self, number: u64, lease: &JournalledLease) {
         let (task, fence, executor) = (lease.place.id, lease.fence, &lease.executor);
         tracing::warn!(

@@ -1,6 +1,6 @@
-//! Leases of which the executor they were for has not heard: the answer was lost, or they were made and could not be given back.
-//! Beside the stage of their task, because the task is offered again at once: whichever lease the store makes, it makes one. Must
-//! not touch a lease that another call has made of the same entry.
+//! Leases that never reached their executor: the answer was lost, or they were made and could not be
+//! returned. Stored beside the stage of their task, because the task is offered again immediately: the store
+//! makes only one of the leases. Must not touch a lease that another call has made of the same entry.
 
 use super::{
     index::Group,
@@ -11,10 +11,10 @@ use super::{
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
 
-/// First looked at after this, then twice as long each time: a commit may still be on its way.
+/// The first look is after this time, each later one after twice as long: a commit may still be running.
 const LOOK_AFTER_MS: i64 = 200;
 const LOOK_AFTER_MAX_MS: i64 = 5_000;
-/// What the store has not made by so long after its end it never will.
+/// A lease that the store has not made this long after its end is never made.
 const FORGET_AFTER_MS: i64 = 60_000;
 const DOUBTS_MAX: usize = 100_000;
 /// Calls for one lease whose answers were lost, of which something is known.
@@ -76,8 +76,8 @@ impl Table {
         }
     }
 
-    /// The same of leases ahead of their instants. Returns what has fired meanwhile and waited for the answer. The others wait for their
-    /// instants as before, or have fired: their leases were dropped while the store was asked for them.
+    /// The same for preleases. Returns tasks that fired meanwhile and waited for the answer. The others wait
+    /// to fire as before, or have fired: their leases were dropped while the store was asked for them.
     pub(crate) fn lease_unanswered(
         &mut self,
         entries: &[HotEntry],
@@ -107,7 +107,7 @@ impl Table {
         self.set_doubt(nth, Some(Doubt::new(lease, now)));
     }
 
-    /// The instant of what a slot had has come: a lease of it may still have been made.
+    /// A task in a slot has fired: a lease of it may still have been made.
     pub(super) fn keep_doubt(&mut self, entry: &HotEntry, doubt: Option<Box<Doubt>>) {
         if doubt.is_some()
             && let Some(nth) = self.slot_of_fired(entry)
@@ -116,7 +116,8 @@ impl Table {
         }
     }
 
-    /// These were made, nobody has learned of them, and giving them back has failed: entries with the fences of the leases.
+    /// These leases were made but reached no executor, and returning them failed. The entries have the fences
+    /// of the leases.
     pub(crate) fn doubt_made(&mut self, leases: Vec<HotEntry>, now: Millis) {
         for entry in leases {
             if self.index.len(Group::Doubt) >= DOUBTS_MAX {
@@ -124,7 +125,7 @@ impl Table {
             }
             let there = self.by_id.get(&entry.place.id).copied();
             match there.map(|nth| (nth, self.fence(nth))) {
-                // The task has gone on, and this lease has ended.
+                // The task has moved on, and this lease has ended.
                 Some((_, known)) if known > Some(entry.fence) => continue,
                 Some((nth, _)) => drop(self.remove(nth)),
                 None => {}
@@ -142,8 +143,8 @@ impl Table {
         slot.and_then(|slot| slot.doubt.as_ref()).is_some_and(|doubt| doubt.lease.is_of(task))
     }
 
-    /// Those that are to be looked at now, at most so many; until they are resolved, they are looked at again and again, less and
-    /// less often.
+    /// The doubtful leases to look at now, at most `most`. Until it is resolved, each is looked at again,
+    /// less and less often.
     pub(crate) fn doubts_due(&mut self, now: Millis, most: usize) -> Vec<DoubtfulLease> {
         let due: Vec<usize> = self.index.until(Group::Doubt, now).take(most).collect();
         let mut leases = Vec::with_capacity(due.len());
@@ -157,7 +158,7 @@ impl Table {
         leases
     }
 
-    /// It is known what became of these.
+    /// These doubts are resolved.
     pub(crate) fn doubts_resolved(&mut self, leases: &[DoubtfulLease]) {
         for lease in leases {
             let Some(nth) = self.by_id.get(&lease.place.id).copied() else { continue };

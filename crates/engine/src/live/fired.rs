@@ -1,9 +1,9 @@
-//! What the table answers when an instant has come or a lease was made. Plain data: nothing here decides.
+//! The table's answers when a task is due or a lease was made. Plain data: nothing here decides.
 
 use crate::clock::steady_reading::SteadyReading;
 use punctual_contract::{hot::HotEntry, store::Assignment};
 
-/// What the firing of an entry meets.
+/// The result of firing an entry.
 #[derive(Debug)]
 pub(crate) enum Fired {
     /// It may be offered.
@@ -12,22 +12,22 @@ pub(crate) enum Fired {
     Leased(Box<Ready>),
 }
 
-/// What a lease meets that the store has made.
+/// What the table does with a lease that the store has made.
 #[derive(Debug)]
 pub(crate) enum Granted {
-    /// It waits for its instant, or whoever withdrew the task takes the lease back.
+    /// The task waits to fire, or the caller that withdrew it returns the lease.
     Kept,
-    /// The instant has come meanwhile.
+    /// The task has fired meanwhile.
     Fired(Box<Ready>),
-    /// Nobody wants it any more: it is given back.
+    /// The table no longer needs the lease: it must be returned.
     Unwanted(Box<Assignment>),
 }
 
-/// Fired and leased: an executor may have it.
+/// Fired and leased: an executor may have the task.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) entry: HotEntry,
     pub(crate) assignment: Assignment,
-    /// When the lease was asked for.
+    /// When the lease was requested.
     pub(crate) asked: SteadyReading,
 }

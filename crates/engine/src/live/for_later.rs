@@ -1,7 +1,8 @@
-//! Attempts that executors have while their database is unavailable: the store has their tasks as they were before, and the engine's journal
-//! has the leases. They are here until the store has them, or says that the task went another way. Losing what is here costs signs
-//! of life: the journal says again who has what. And for a while after that: what was read or offered before may come late, as the task
-//! was before the attempt, and while its database is unavailable again nothing else would refuse it. Must not decide what the store has.
+//! Attempts that executors have while their database is unavailable: the store has the tasks as before, and
+//! the engine's journal has the leases. They stay here until the store has them, or says that the task was
+//! moved otherwise. Losing them costs heartbeats: the journal restores who has what. They also stay for a
+//! while afterwards. A late read or offer may show the task as before the attempt, and nothing else would
+//! refuse it in another outage. Must not decide what the store has.
 
 use super::{
     handed_over::Attempt,
@@ -14,33 +15,34 @@ use super::{
 use punctual_contract::{hot::HotEntry, store::Extended};
 use punctual_domain::{place::Partition, time::Millis};
 
-/// Of an attempt that the store has refused something is known for so long after its lease: its executor may report late.
+/// A refused attempt is remembered this long after its lease: its executor may report late.
 const REFUSED_FOR_MS: i64 = 60_000;
-/// Of one that the store has, for so long after that: longer than a call takes that was under way.
+/// A written attempt is remembered this long, which is longer than a running call takes.
 const WRITTEN_FOR_MS: i64 = 60_000;
-/// Of one that has ended, for so long after that: longer than a read of the store takes. No more than so many.
+/// An ended attempt is remembered this long, which is longer than a read of the store takes; at most
+/// `ENDED_MAX` of them.
 const ENDED_FOR_MS: i64 = 10_000;
 const ENDED_MAX: usize = 20_000;
 
-/// Who has a task, by a lease of which the store does not know.
+/// The holder of a task, by a lease that the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ForLaterLease {
     pub(crate) executor: String,
     pub(crate) until: Millis,
     /// No heartbeat extends it beyond this.
     pub(crate) longest: Millis,
-    /// Its executor has not learned of it.
+    /// The lease has not reached its executor.
     pub(crate) is_unheard: bool,
     /// The store has refused it: the task was cancelled or changed, or another engine has leased it.
     pub(crate) is_refused: bool,
-    /// The store has the lease, or its outcome. Until then what comes of the task as it was before is refused.
+    /// The store has the lease or its outcome. Until this instant, older entries of the task are refused.
     pub(crate) written_until: Option<Millis>,
-    /// No executor has it: a caller has changed the task at `until`, or may have.
+    /// No executor has it: a caller changed the task at `until`, or may have.
     pub(crate) is_change: bool,
 }
 
 impl ForLaterLease {
-    /// The store will learn of it.
+    /// The store does not know the lease yet, and will.
     pub(crate) const fn is_unknown_to_the_store(&self) -> bool {
         !self.is_refused && self.written_until.is_none()
     }
@@ -69,12 +71,12 @@ impl Table {
         self.for_later(id, fence).is_some()
     }
 
-    /// A lease of it may have been made that its executor has not learned of.
+    /// The task may have a lease that its executor never learned of.
     pub(crate) fn is_doubtful(&self, id: i64) -> bool {
         self.by_id.get(&id).and_then(|nth| self.slots.get(*nth)).is_some_and(|slot| slot.doubt.is_some())
     }
 
-    /// A heartbeat, as the store would answer it. None: the store has the lease.
+    /// Answers a heartbeat as the store would. None: the store has the lease.
     pub(crate) fn extend_for_later(
         &mut self,
         id: i64,
@@ -90,12 +92,12 @@ impl Table {
         Some(Extended::Held { lease_until: lease.until, cancel_requested: false })
     }
 
-    /// Its executor has not learned of it. False: the store has the lease.
+    /// The lease has not reached its executor. False: the store has it.
     pub(crate) fn unheard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
-    /// Its executor is about to learn of it. False: the store has it, or has refused it meanwhile.
+    /// The lease is about to reach its executor. False: the store already has it, or has refused it.
     pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).is_some_and(|lease| {
             lease.is_unheard = false;
@@ -110,21 +112,22 @@ impl Table {
         }
     }
 
-    /// The store has the lease, or its outcome. What comes of the task as it was before is refused for a while.
+    /// The store has the lease or its outcome. Older entries of the task are refused for a while.
     pub(crate) fn written_for_later(&mut self, id: i64, fence: i64, now: Millis) {
         if let Some(lease) = self.unwritten_mut(id, fence) {
             lease.written_until = Some(now.plus(WRITTEN_FOR_MS));
         }
     }
 
-    /// Attempts that have ended in the store, with the fences of their leases. What was read of their tasks before, and comes late, is
-    /// refused for a while.
+    /// Attempts that have ended in the store, with the fences of their leases. Late results of earlier reads
+    /// of their tasks are refused for a while.
     pub(crate) fn ended_lately(&mut self, attempts: Vec<HotEntry>, now: Millis) {
         self.refuse_older(attempts, now, false);
     }
 
-    /// A caller is about to change this, which is as it was before: no executor is given what it was, however late a read brings it.
-    /// Nor is one that has fired, where the change takes it out of its line. False: an executor has it, or is about to.
+    /// A caller is about to change this task; the entry is as before. From now on, no executor gets the old
+    /// entry, however late a read returns it. With `takes_fired`, neither does a fired entry, because the
+    /// change takes it out of its line. False: an executor has it, or is about to get it.
     pub(crate) fn begin_change(&mut self, task: &HotEntry, takes_fired: bool) -> bool {
         let (id, fence) = (task.place.id, task.fence);
         if self.for_later(id, fence + 1).is_some_and(|lease| lease.written_until.is_none()) {
@@ -140,7 +143,7 @@ impl Table {
         true
     }
 
-    /// The change is over, whatever came of it: from here on a read that begins later says how the task is.
+    /// The change has ended, with any result: a read that begins later shows the task's current state.
     pub(crate) fn end_change(&mut self, task: &HotEntry, now: Millis) {
         match self.change_mut(task.place.id, task.fence + 1) {
             Some(lease) => (lease.until, lease.written_until) = (now, Some(now.plus(ENDED_FOR_MS))),
@@ -188,7 +191,7 @@ impl Table {
         }
     }
 
-    /// The store has these, by a read that began at an instant: what a caller may have changed before, it has not changed.
+    /// Rows of a read that began at an instant: a change that may have happened earlier did not happen.
     pub(crate) fn unchanged(&mut self, rows: &[HotEntry], began: Millis) {
         if self.index.is_empty(Group::ForLater) {
             return;
@@ -221,7 +224,7 @@ impl Table {
         self.for_later(id, fence).is_some_and(|lease| lease.is_change)
     }
 
-    /// Nothing is known of it any more.
+    /// The attempt is forgotten.
     pub(crate) fn record_for_later(&mut self, id: i64, fence: i64) {
         if self.is_for_later(id, fence)
             && let Some(nth) = self.at_fence(id, fence)
@@ -244,12 +247,12 @@ impl Table {
         over.into_iter().for_each(|nth| drop(self.advance(nth, TaskEvent::Settled)));
     }
 
-    /// Of how many the store has not heard.
+    /// How many attempts the store does not know.
     pub(crate) fn count_for_later(&self) -> usize {
         self.unwritten().count()
     }
 
-    /// Those of which the store has not heard, with the fences of their leases, and who has them.
+    /// The attempts that the store does not know, with the fences of their leases, and their holders.
     pub(crate) fn unwritten<'t>(&'t self) -> impl Iterator<Item = (&'t HotEntry, &'t ForLaterLease)> {
         let slots = self.index.all(Group::ForLater).filter_map(|nth| self.slots.get(nth));
         let unwritten = |slot: &'t Slot| {
@@ -398,7 +401,7 @@ mod tests {
         let (before, late) = (entry(1, 90), vec![entry(1, 90)]);
         let is_loaded = || !live.lock().load(late.clone(), |_| false, |_| false).accepted.is_empty();
         assert!(is_loaded());
-        // A drain has brought it after the caller looked.
+        // A drain has loaded it after the caller looked.
         assert!(live.lock().begin_change(&before, false) && live.lock().begin_change(&before, false));
         assert_eq!(live.lock().withdraw(1, before.fence), Withdrawal::Unknown, "the store decides");
         let leased = HotEntry { fence: before.fence + 1, ..before.clone() };

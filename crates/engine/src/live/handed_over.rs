@@ -1,7 +1,8 @@
-//! Attempts at executors, one a task at most, with the fence of the lease. Two things may be to be done about one: where its lease
-//! was made ahead, the store has it in the engine's name and is to hear who has it; and its outcome needs no look at its row as
-//! long as the row is probably as it was handed over. The attempt is here as long as one of them is, and ends with its outcome or
-//! its release. Losing the first costs the rest of a short lease, losing the second costs a look. Must not ask the store itself.
+//! Attempts at executors, at most one per task, with the fence of the lease. An attempt stays for two
+//! purposes. A preleased one has its lease in the engine's name, and the store must learn who has it. And its
+//! outcome needs no read of the row while the row is probably unchanged since the hand-over. It is removed
+//! with its outcome or release, or when neither purpose remains. Losing the first costs the rest of a short
+//! lease, losing the second a read. Must not ask the store itself.
 
 use super::{
     for_later::ForLaterLease,
@@ -18,27 +19,27 @@ use punctual_contract::{
 use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use std::sync::Arc;
 
-/// Of more attempts at a time nothing is known: their rows are looked at when they end.
+/// Beyond this many attempts no facts are kept: their rows are read when they end.
 pub(super) const KNOWN_MAX: usize = 50_000;
 
-/// What is to be done about an attempt.
+/// What remains to be done about an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    /// Who has it, as long as the store does not know.
+    /// Its holder, as long as the store does not know.
     pub(super) holder: Option<Holder>,
     pub(super) facts: Option<AttemptFacts>,
     /// Its database is unavailable.
     pub(super) for_later: Option<ForLaterLease>,
 }
 
-/// Who has a task, and since when.
+/// The holder of a task, and since when.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) since: Millis,
     beat: Beat,
 }
 
-/// What its outcome needs.
+/// The facts that its outcome needs.
 #[derive(Debug)]
 pub(super) struct AttemptFacts {
     facts: LeaseFacts,
@@ -52,11 +53,11 @@ pub(crate) struct Unreported {
     /// With the fence of the lease.
     pub(crate) entry: HotEntry,
     pub(crate) since: Millis,
-    /// What the store is to write down.
+    /// The record for the store.
     pub(crate) beat: Beat,
 }
 
-/// What was noted of attempts that have ended.
+/// Facts that were noted about ended attempts.
 #[derive(Debug, Default)]
 pub(crate) struct EndedAttempts {
     pub(crate) unreported: Vec<Unreported>,
@@ -72,8 +73,8 @@ impl Unreported {
 }
 
 impl Table {
-    /// An executor gets this now, by a lease that was made ahead. Where a newer fence is here, the lease has ended, and nobody need
-    /// learn of it.
+    /// An executor gets this task now, by a prelease. If the table has a newer fence, the lease has ended,
+    /// and no holder is reported.
     pub(crate) fn hand_over(&mut self, Unreported { entry, since, beat }: Unreported) {
         let there = self.by_id.get(&entry.place.id).copied();
         let before = match there.map(|nth| (nth, self.fence(nth))) {
@@ -81,7 +82,7 @@ impl Table {
             Some((nth, _)) => self.remove(nth),
             None => None,
         };
-        // What is known of this attempt stays.
+        // The known facts of this attempt are kept.
         let its = before.filter(|slot| slot.entry.fence == entry.fence).and_then(|slot| slot.attempt);
         let attempt =
             Attempt { holder: Some(Holder { since, beat }), ..its.map(|its| *its).unwrap_or_default() };
@@ -98,7 +99,7 @@ impl Table {
             let facts = AttemptFacts { facts: LeaseFacts::of(lease, queue), until };
             let there = self.by_id.get(&lease.place.id).copied();
             match there.map(|nth| (nth, self.fence(nth))) {
-                // It was given back meanwhile, or has gone on.
+                // It was returned meanwhile, or has moved on.
                 Some((_, known)) if known > Some(lease.fence) => continue,
                 Some((nth, known)) if known == Some(lease.fence) => {
                     self.change_attempt(nth, |attempt| attempt.facts = Some(facts));
@@ -112,8 +113,8 @@ impl Table {
         }
     }
 
-    /// These have given a heartbeat, or are being given back: their rows are not as they were handed over. What is to be
-    /// reported of them stays to be.
+    /// These attempts sent a heartbeat, or are being returned: their rows have changed since the hand-over.
+    /// Pending reports of their holders remain pending.
     pub(crate) fn forget_attempts(&mut self, attempts: impl Iterator<Item = (i64, i64)>) {
         for (id, fence) in attempts {
             if let Some(nth) = self.at_fence(id, fence) {
@@ -129,8 +130,8 @@ impl Table {
         over.into_iter().for_each(|nth| drop(self.advance(nth, TaskEvent::Settled)));
     }
 
-    /// The outcomes of these attempts are here, they are given back, or they did not reach their executors: nothing needs to be
-    /// reported of them. Returns what would have been, and what is known of them.
+    /// The outcomes of these attempts have arrived, or they are returned, or did not reach their executors:
+    /// no holder needs to be reported. Returns the pending reports, and the known facts.
     pub(crate) fn ended(&mut self, attempts: impl Iterator<Item = (i64, i64)>, now: Millis) -> EndedAttempts {
         let mut ended = EndedAttempts::default();
         for (id, fence) in attempts {
@@ -147,7 +148,7 @@ impl Table {
         ended
     }
 
-    /// They are to be reported after all, but for those of which something else is known meanwhile.
+    /// These must be reported after all, except those that the table knows with a newer fence.
     pub(crate) fn not_ended(&mut self, ended: Vec<Unreported>) {
         for unreported in ended {
             let known = self.by_id.get(&unreported.entry.place.id).and_then(|nth| self.fence(*nth));
@@ -157,7 +158,7 @@ impl Table {
         }
     }
 
-    /// This attempt was handed over here, and the store may not know to whom.
+    /// This attempt was handed over here, and the store may not know its holder.
     pub(crate) fn is_unreported(&self, id: i64, fence: i64) -> bool {
         self.at_fence(id, fence).is_some_and(|nth| self.holder(nth).is_some())
     }
@@ -166,7 +167,8 @@ impl Table {
         self.index.is_empty(Group::Unreported) && self.index.is_empty(Group::Reporting)
     }
 
-    /// What was handed over until then, and the store does not know to whom: it is asked to write it down now.
+    /// Attempts handed over until then whose holder the store does not know: the store is now asked to record
+    /// them.
     pub(crate) fn begin_reports(&mut self, until: Millis) -> Vec<Beat> {
         let old: Vec<usize> = self.index.until(Group::Unreported, until).collect();
         let begun = old.into_iter().filter_map(|nth| {
@@ -176,14 +178,15 @@ impl Table {
         begun.collect()
     }
 
-    /// The store knows of these.
+    /// The store knows the holders of these.
     pub(crate) fn reported(&mut self, beats: &[Beat]) {
         for beat in beats {
             self.at_fence(beat.place.id, beat.fence).into_iter().for_each(|nth| self.end_report(nth));
         }
     }
 
-    /// It may not: those handed over since then are reported again. Of the others the leases are over.
+    /// The store may not know them: those handed over after `since` are reported again. The leases of the
+    /// others have expired.
     pub(crate) fn not_reported(&mut self, beats: &[Beat], since: Millis) {
         for beat in beats {
             let Some(nth) = self.at_fence(beat.place.id, beat.fence) else { continue };
@@ -206,7 +209,7 @@ impl Table {
         self.slots.get(nth)?.attempt.as_ref()?.holder.as_ref()
     }
 
-    /// Of what is not with an executor nothing is changed.
+    /// Changes nothing if no executor has the task.
     fn change_attempt(&mut self, nth: usize, change: impl FnOnce(&mut Attempt)) {
         let Some(slot) = self.slots.get_mut(nth) else { return };
         let before = (slot.rank(), slot.has_facts());
@@ -226,7 +229,8 @@ impl Table {
     }
 }
 
-/// A task as its lease says, with the fence of the lease. What only the hot set knows is left out.
+/// A task as its lease describes it, with the fence of the lease. Details that only the hot set has are left
+/// out.
 pub(crate) fn leased_entry(lease: &Assignment, queue: &Arc<QueueKey>) -> HotEntry {
     HotEntry {
         place: lease.place,
@@ -276,7 +280,7 @@ mod tests {
         lease
     }
 
-    /// Whether it is to be reported, and whether something is known of it.
+    /// Whether its holder must be reported, and whether its facts are known.
     fn state(live: &Live, lease: &Assignment) -> (bool, bool) {
         let state = state_of_attempt(live, lease);
         assert_eq!(live.lock().slots.len(), usize::from(state != (false, false)), "one entry a task");

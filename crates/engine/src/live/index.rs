@@ -1,20 +1,20 @@
-//! Slots by why and when they are looked for: one index for every such question. Must not know what a stage is: the table
-//! says where a slot belongs.
+//! Finds slots by purpose and time: one index for all such questions. Must not know what a stage is: the
+//! table determines where a slot belongs.
 
 use super::line::{Line, Lines, ParkedIn, Served};
 use punctual_domain::{name::QueueKey, order::Position, time::Millis};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Why slots are looked for, and of which instant.
+/// Why slots are looked up, and the instant by which they are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// Those that wait, and were not yet looked at for a lease ahead of their instant: that instant.
+    /// Unfired tasks not yet considered for a prelease, by due time.
     Candidate,
-    /// Those whose claim is asked for or made, and no lease: the same.
+    /// Tasks whose claim is requested or made, without a lease, by due time.
     Claimed,
-    /// Those whose lease ahead is asked for or made: the same.
+    /// Tasks whose prelease is requested or made, by due time.
     Leased,
-    /// Those that have fired and stand behind the gate of their database: the same.
+    /// Fired tasks behind the gate of their database, by due time.
     Database,
     /// Those that have fired and are tried again: the same.
     Retry,
@@ -22,13 +22,13 @@ pub(super) enum Group {
     Unpersisted,
     /// Those that are served from here and have a deadline: that.
     Deadline,
-    /// Those of which a lease is in doubt: when it is looked at next.
+    /// Tasks with a lease in doubt, by the time of the next look.
     Doubt,
-    /// Those that were handed over, and of which the store does not know who has them: since when. And those of them of which
-    /// it is being told.
+    /// Handed over tasks whose holder the store does not know, by the time of the hand-over. `Reporting`:
+    /// those that the store is being asked to record.
     Unreported,
     Reporting,
-    /// Those that were handed over, and of which nothing is to be reported: until when what is known of them is good.
+    /// Handed over tasks whose holder needs no report, by the time until which their facts are good.
     Reported,
     /// Those that were handed over while their database is unavailable: the instant for which they were due.
     ForLater,
@@ -109,17 +109,17 @@ impl Index {
         self.until(group, Millis::MAX)
     }
 
-    /// What is served of one queue.
+    /// The line of one queue.
     pub(super) fn line(&self, queue: &QueueKey) -> Option<&Line> {
         self.lines.get(queue)
     }
 
-    /// To pop from: what is popped is to be removed from its rank.
+    /// The line to pop from; the caller removes a popped slot from its rank.
     pub(super) fn line_mut(&mut self, queue: &QueueKey) -> Option<&mut Line> {
         self.lines.get_mut(queue)
     }
 
-    /// The queue, as those that are served of it name it.
+    /// The queue's key as the tasks in its line share it.
     pub(super) fn named(&self, queue: &Arc<QueueKey>) -> Arc<QueueKey> {
         Arc::clone(self.lines.get_key_value(queue).map_or(queue, |(known, _)| known))
     }

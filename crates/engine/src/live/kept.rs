@@ -1,5 +1,5 @@
-//! What has fired and this engine looks after: what is set aside while its database does not
-//! answer, and what the store is asked for on behalf of an executor. Must not decide which of it is first.
+//! Fired tasks that this engine keeps: those deferred while their database does not answer, and those whose
+//! lease the store is being asked for. Must not decide their order.
 
 use super::{
     index::Group,
@@ -13,10 +13,10 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// What the table knows of a task that is overdue.
+/// What the table knows about an overdue task.
 #[derive(Debug)]
 pub(crate) enum Overdue {
-    /// Nothing, or only of an older fence.
+    /// Nothing, or only an older fence.
     Unknown,
     /// It has fired and was offered; as it is here.
     Offered(HotEntry),
@@ -25,8 +25,8 @@ pub(crate) enum Overdue {
 }
 
 impl Table {
-    /// What has fired, and is not with an executor as far as is known here, but for what the store knows to be ready and this
-    /// engine does not keep: place, fence, and when it fired.
+    /// Fired tasks that no executor is known to have: place, fence, and firing time. Leaves out offered tasks
+    /// that the store knows to be ready.
     pub(crate) fn fired(&self) -> Vec<(TaskRef, i64, Millis)> {
         let is_fired = |slot: &Slot| {
             awaits_executor(slot.stage) && (slot.stage != Stage::Offered || slot.is_unpersisted)
@@ -51,8 +51,8 @@ impl Table {
         }
     }
 
-    /// These have fired, and their database does not answer. No more are kept than `most`; the rest is left to whoever offers
-    /// again what has fired.
+    /// These have fired, and their database does not answer. At most `most` are kept; the service that offers
+    /// fired tasks again finds the rest.
     pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
         for entry in entries {
             if self.index.len(Group::Database) >= most {
@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// Takes out what was set aside.
+    /// Takes out deferred tasks.
     pub(crate) fn take_aside(&mut self, which: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
         let is_one = |nth: &usize| self.slots.get(*nth).is_some_and(|slot| which(&slot.entry));
         let those: Vec<usize> = self.index.all(Group::Database).filter(is_one).collect();
@@ -78,14 +78,14 @@ impl Table {
         }
     }
 
-    /// What the caller knows of its firing is the latest.
+    /// Updates the slot: the caller's state and firing time are the latest.
     pub(super) fn refresh(&mut self, entry: &HotEntry) {
         if let Some(slot) = self.at(entry).and_then(|nth| self.slots.get_mut(nth)) {
             (slot.entry.state, slot.entry.fired_at) = (entry.state, entry.fired_at);
         }
     }
 
-    /// What was held back is tried again.
+    /// Takes out the tasks that wait for a retry.
     pub(crate) fn take_held_back(&mut self) -> Vec<HotEntry> {
         let those: Vec<usize> = self.index.all(Group::Retry).collect();
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
@@ -96,13 +96,13 @@ impl Table {
         self.let_go(nth, TaskEvent::Taken).then_some(entry)
     }
 
-    /// Partitions of which something is set aside, some of them more than once.
+    /// Partitions with deferred tasks; a partition may occur several times.
     pub(crate) fn aside(&self) -> impl Iterator<Item = Partition> {
         self.index.all(Group::Database).filter_map(|nth| Some(self.slots.get(nth)?.entry.place.partition))
     }
 
-    /// The store has withdrawn or buried it: nothing that has fired of it is looked after, nor comes back with an answer that is on
-    /// its way (`still_here`).
+    /// The store has withdrawn or buried the task: its fired entries are removed. A pending answer does not
+    /// restore them (`still_here`).
     pub(crate) fn forget_fired(&mut self, id: i64, fence: i64) {
         let there = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)));
         if let Some((nth, _)) =
@@ -112,14 +112,14 @@ impl Table {
         }
     }
 
-    /// Of those whose leases the store was asked for, those of which nothing else has become here meanwhile.
+    /// Of tasks whose leases were requested, keeps those that the table still has at the same fence.
     pub(crate) fn still_here(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
         entries.retain(|entry| self.at(entry).is_some());
         entries
     }
 
-    /// The store is asked for the leases of an executor. Returns those that nobody else asks for here; they are named again
-    /// when the call has ended.
+    /// Begins a request for an executor's leases. Returns the tasks that no other call requests here; the
+    /// caller passes them to `end_grants`.
     pub(crate) fn begin_grants(&mut self, entries: &[HotEntry]) -> Vec<(i64, i64)> {
         let mut begun = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -130,7 +130,7 @@ impl Table {
         begun
     }
 
-    /// What was set aside meanwhile stays.
+    /// Tasks that were deferred meanwhile stay.
     pub(crate) fn end_grants(&mut self, grants: &[(i64, i64)]) {
         for (id, fence) in grants {
             let Some(nth) = self.at_fence(*id, *fence) else { continue };
@@ -138,14 +138,15 @@ impl Table {
         }
     }
 
-    /// It has fired, and this engine looks after it, or after a newer attempt of it: behind the gate of its database, or while the store is asked for its lease. Nobody else has to.
+    /// The task has fired, and this engine keeps it, or a newer attempt of it: behind the gate of its
+    /// database, or while the store is asked for its lease.
     pub(crate) fn keeps(&self, entry: &HotEntry) -> bool {
         let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
         slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))
     }
 
-    /// `stage`: of an entry that comes into the table with it. False: it is kept already or has its own lease, or something
-    /// newer is here.
+    /// `stage`: of an entry that is new in the table. False: it is already kept, or has its own lease, or the
+    /// table has a newer fence.
     pub(super) fn keep(&mut self, entry: &HotEntry, event: TaskEvent, stage: Stage) -> bool {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
@@ -162,7 +163,7 @@ impl Table {
     }
 }
 
-/// What comes at the same fence does not replace it.
+/// An entry with the same fence does not replace it.
 pub(super) const fn is_decided(stage: Stage) -> bool {
     awaits_executor(stage) || has_lease(stage)
 }

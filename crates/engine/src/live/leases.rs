@@ -1,4 +1,5 @@
-//! Leases that are asked for ahead of their instants. Must not decide for whom: the caller chooses among the candidates.
+//! Preleases: requested before their tasks fire. Must not decide for which tasks: the caller chooses among
+//! the candidates.
 
 use super::{
     fired::{Granted, Ready},
@@ -13,7 +14,8 @@ use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
 
 impl Table {
-    /// Those that are due until then and were not looked at for a lease ahead. Each is answered once.
+    /// Takes the tasks that are due until then and were not yet considered for a prelease. Each is returned
+    /// once.
     pub(crate) fn take_candidates(&mut self, until: Millis) -> Vec<HotEntry> {
         let near: Vec<usize> = self.index.until(Group::Candidate, until).collect();
         let entry = |nth| Some(self.slots.get(nth)?.entry.clone());
@@ -23,7 +25,7 @@ impl Table {
         near
     }
 
-    /// The store is about to be asked for the leases of these. Returns those that wait.
+    /// The store is about to be asked for these leases. Returns the tasks that wait.
     pub(crate) fn begin_leases(&mut self, mut entries: Vec<HotEntry>, asked: SteadyReading) -> Vec<HotEntry> {
         entries.retain(|entry| {
             let Some(nth) = self.at(entry).filter(|nth| self.advance(*nth, TaskEvent::LeaseBegun).is_some())
@@ -67,7 +69,7 @@ impl Table {
         }
     }
 
-    /// The leases of these were refused, or not answered. Returns what has fired meanwhile.
+    /// These leases were refused, or not answered. Returns tasks that fired meanwhile.
     pub(crate) fn not_granted(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
         let mut fired = Vec::new();
         for entry in entries {
@@ -80,8 +82,8 @@ impl Table {
         fired
     }
 
-    /// Gives up leases of what has not fired. Returns those that were made, and what has fired meanwhile. A lease that is
-    /// being asked for finds that nobody wants it.
+    /// Drops leases of unfired tasks. Returns the leases that were made, and the tasks that fired meanwhile.
+    /// A lease that is still being requested becomes unwanted.
     pub(crate) fn drop_leases(
         &mut self,
         which: impl Fn(&HotEntry) -> bool,
@@ -104,19 +106,19 @@ impl Table {
         (made, fired)
     }
 
-    /// The same for all, and nothing more is leased ahead of what is claimed now.
+    /// The same for all. Tasks that are claimed now are no longer considered for a prelease.
     pub(crate) fn drop_all_leases(&mut self) -> (Vec<Assignment>, Vec<HotEntry>) {
         self.take_candidates(Millis::MAX);
         self.drop_leases(|_| true)
     }
 
-    /// Nothing is leased ahead, nothing is to be looked at for it, and the store knows who has what.
+    /// No task is preleased or considered for it, and the store knows all holders.
     pub(crate) fn is_ahead_idle(&self) -> bool {
         let has_no_leases = self.index.is_empty(Group::Candidate) && self.index.is_empty(Group::Leased);
         has_no_leases && self.is_all_reported()
     }
 
-    /// Of each queue, how many leases are asked for or made.
+    /// Per queue, how many leases are requested or made.
     pub(crate) fn leases_by_queue(&self) -> HashMap<Arc<QueueKey>, usize> {
         let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
         for slot in self.index.all(Group::Leased).filter_map(|nth| self.slots.get(nth)) {

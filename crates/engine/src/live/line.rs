@@ -1,6 +1,6 @@
-//! What has fired in one queue and waits for executors here: in its order, or beside it in a lane, out of the way of those behind
-//! it, where a limit, a version or a kind keeps it from going. A lane is named by what keeps them. Holds numbers of slots; must not
-//! know what a stage is, nor whether a lane is open.
+//! Fired tasks of one queue that wait for executors here: in its order, or in a lane, where a limit, a
+//! version or a kind holds them back without blocking later tasks. A lane is named after the reason. Holds
+//! numbers of slots; must not know what a stage is, nor whether a lane is open.
 
 use hashbrown::HashMap;
 use punctual_contract::hot::{Admission, ParkReason};
@@ -28,13 +28,13 @@ impl Versioned for Served {
     }
 }
 
-/// None: in the order. Named once for all that are parked in it.
+/// None: in the order. One name is shared by all tasks that are parked in the lane.
 pub(super) type ParkedIn = Option<Arc<ParkReason>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Line {
     order: Order<Served>,
-    /// None of them is empty.
+    /// No lane is empty.
     lanes: BTreeMap<Arc<ParkReason>, Order<Served>>,
     parked: usize,
     /// It was long, and has left tasks to the store.
@@ -129,5 +129,5 @@ impl Line {
     }
 }
 
-/// By queue; none of them is empty.
+/// By queue; no line is empty.
 pub(super) type Lines = HashMap<Arc<QueueKey>, Line>;

@@ -1,5 +1,5 @@
-//! The table beside a naive model of what the hot set, the store and callers do with it. The model knows fences, instants
-//! and what was promised; it must never repeat the table of moves.
+//! Tests the table against a naive model of the hot set, the store and callers. The model knows fences,
+//! instants and promises; it must never repeat the table of moves.
 
 use super::{
     Live, Withdrawal,
@@ -42,7 +42,7 @@ const SELDOM: [(Stage, &[TaskEvent]); 8] = [
     (Stage::HandedOver { report: HolderReport::Owed }, &[TaskEvent::Reported]),
     (Stage::HandedOver { report: HolderReport::Asked }, &[TaskEvent::NotReported]),
 ];
-/// What comes to a task that is kept here when something else offers it once more.
+/// Events of a kept task that is offered once more.
 const OFFERED_ELSEWHERE: &[TaskEvent] = &[
     TaskEvent::GrantBegun,
     TaskEvent::Lined,
@@ -73,9 +73,9 @@ struct LiveModel {
     now: Millis,
     fences: HashMap<i64, i64>,
     owned: HashSet<u16>,
-    /// What the hot set has due, by id.
+    /// Due entries of the hot set, by id.
     hot: BTreeMap<i64, HotEntry>,
-    /// Claims and leases that the store was asked for and has not answered.
+    /// Claims and leases that were requested and not answered.
     claims: Vec<HotEntry>,
     leases: Vec<HotEntry>,
     /// Leases that the store has made.
@@ -95,9 +95,9 @@ struct LiveModel {
     served: HashSet<Key>,
     /// With other engines, perhaps.
     passed: Vec<HotEntry>,
-    /// Of which a lease may have been made, and of which one was made that could not be given back.
+    /// Tasks with a lease that may have been made, and with one that was made and could not be returned.
     doubted: HashSet<Key>,
-    /// The same of leases ahead, of what has not fired.
+    /// The same for preleases of unfired tasks.
     doubted_ahead: HashSet<Key>,
     made: HashSet<Key>,
     /// Fired with a lease that was made ahead: an executor may have them.
@@ -106,7 +106,7 @@ struct LiveModel {
     handed_over: BTreeMap<Key, Millis>,
     reporting: HashSet<Key>,
     reports: Vec<Vec<Beat>>,
-    /// With executors, by the fence of the lease: until when something may be known of them.
+    /// Attempts at executors, by the fence of the lease: until when their facts may be known.
     delivered: BTreeMap<Key, Millis>,
     /// With executors, by leases of which the store does not know.
     for_later: HashSet<Key>,
@@ -195,7 +195,7 @@ impl LiveModel {
         entries.drain(..most).collect()
     }
 
-    /// What is due soon is drained; also what the table has already, and what was withdrawn and is put back.
+    /// Drains due entries, including ones that the table already has, and withdrawn ones that were put back.
     fn drain(&mut self) {
         let found: Vec<HotEntry> = self.hot.values().filter(|_| self.rng.bool()).cloned().collect();
         found.iter().for_each(|entry| _ = self.hot.remove(&entry.place.id));
@@ -218,7 +218,7 @@ impl LiveModel {
         }
     }
 
-    /// An awaited entry is answered once, and nothing is given that was withdrawn.
+    /// An awaited entry is answered once, and a withdrawn one is never given.
     fn gives(&mut self, key: Key, was_awaited: bool) {
         assert_eq!(self.awaited.remove(&key), was_awaited, "{key:?}");
         assert!(!self.withdrawn.contains(&key), "withdrawn, and given: {key:?}");
@@ -226,7 +226,7 @@ impl LiveModel {
         self.seen.given += 1;
     }
 
-    /// It is held back: what it meets next is not the table's.
+    /// The entry is held back: what happens next is outside the table.
     fn gives_up(&mut self, fired: &[HotEntry]) {
         for entry in fired {
             self.fires_in_doubt(entry);
@@ -265,7 +265,8 @@ impl LiveModel {
         let answered = self.some(&mut asked);
         self.leases = asked;
         let (fails, is_lost) = (self.rng.u8(0..4) == 0, self.rng.bool());
-        // The store leases a fence once; a partition that was given up and taken again may have asked for it twice.
+        // The store leases a fence once; a partition that was released and taken again may have requested it
+        // twice.
         let (answered, refused): (Vec<_>, Vec<_>) =
             answered.into_iter().partition(|entry| !fails && self.leased.insert(key(entry)));
         let fired = if fails && is_lost {
@@ -337,9 +338,10 @@ impl LiveModel {
         }
     }
 
-    /// Takes a task out before its instant; sometimes it is put back, because its change did not come about.
+    /// Withdraws a task before it fires; sometimes it is put back, because its change failed.
     fn withdraw(&mut self) {
-        // Half of them while the answers to their leases are on the way, so that what is put back often meets these.
+        // Half of them while their leases are being requested, so that they are often put back before the
+        // answer.
         let leasing: Vec<HotEntry> = self.leases.clone();
         let all: Vec<HotEntry> = self.live.lock().slots.iter().map(|(_, slot)| slot.entry.clone()).collect();
         let those = if leasing.is_empty() || self.rng.bool() { all } else { leasing };
@@ -397,7 +399,7 @@ impl LiveModel {
         self.gives_up(&closed.fired);
     }
 
-    /// The two orders name exactly the slots that they should, and each task is there once.
+    /// Both orders name exactly the slots that they should, and each task occurs once.
     fn check(&mut self) {
         self.check_after();
         let table = self.live.lock();

@@ -1,5 +1,5 @@
-//! What was passed to another engine, which asks the store for its leases. It stays for a while, so that nothing here continues with it
-//! meanwhile. Must not know which engine.
+//! Tasks that were passed to another engine, which asks the store for their leases. They stay for a while, so
+//! that nothing here continues with them meanwhile. Must not know which engine.
 
 use super::{
     index::Group,
@@ -9,7 +9,7 @@ use super::{
 use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 
-/// What was passed so long ago is the store's: leased, or to be found there as it was.
+/// After this long, a passed task is the store's: leased, or stored as before.
 pub(crate) const PASSED_MS: i64 = 2_000;
 
 impl Table {
@@ -19,7 +19,7 @@ impl Table {
             if !self.keep(entry, TaskEvent::PassedOn, Stage::Passed) {
                 continue;
             }
-            // Nothing is to be written of it: whoever leases it says that it has fired.
+            // Its firing need not be written: the engine that leases it records that.
             self.persisted_until(entry.place.id, entry.fence);
             let Some(nth) = self.at(entry) else { continue };
             let Some(slot) = self.slots.get_mut(nth) else { continue };
@@ -30,7 +30,7 @@ impl Table {
         }
     }
 
-    /// What was passed until an instant is looked after no more; a lease of it that is in doubt is looked at further on.
+    /// Forgets tasks that were passed until an instant. Their doubtful leases are still looked at.
     pub(crate) fn forget_passed(&mut self, until: Millis) {
         let old: Vec<usize> = self.index.until(Group::Passed, until).collect();
         for nth in old {

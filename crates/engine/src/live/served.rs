@@ -1,5 +1,5 @@
-//! The lines: what has fired, and the executors that ask this engine are served with. The store says again what there is: nothing
-//! rests on what is here. Must not fire anything.
+//! The lines: fired tasks that executors get here. They can be rebuilt from the store, so nothing depends on
+//! them. Must not fire a task.
 
 use super::{
     index::Group,
@@ -20,16 +20,16 @@ use std::sync::Arc;
 
 /// Tasks in the line of one queue: some 200 MiB.
 const LINE_MAX: usize = 400_000;
-/// With so many tasks in the table, longer lines than this do not grow.
+/// With this many tasks in the table, lines that are longer than `LINE_FAIR` do not grow.
 const TABLE_MAX: usize = 1_000_000;
 const LINE_FAIR: usize = 1_000;
-/// Of more tasks in a line memory is dearer than a read of a row: what a hand-over needs is left out.
+/// In a longer line, memory is dearer than reading a row: the dispatch data is left out.
 const ASKS_MAX: usize = 20_000;
 
 impl Table {
-    /// Executors that ask here may have these, but for those that are parked, in their line or behind the gate of their database:
-    /// these come here when they leave it. `level`: where each is in its queue. A line that is long takes no more.
-    /// How many were not served already.
+    /// Lines up tasks for executors that ask here, except those in a lane or behind the gate of their
+    /// database, which are lined up when that opens. `level`: of each task in its queue. A long line accepts
+    /// no more. Returns how many were not lined up before.
     pub(crate) fn serve(&mut self, entries: &[HotEntry], level: impl Fn(&HotEntry) -> Level) -> usize {
         let mut count = 0;
         for entry in entries {
@@ -46,15 +46,15 @@ impl Table {
         count
     }
 
-    /// The line of a queue takes no more: the rest is left to the store, where the refill finds it when the line is shorter. One queue
-    /// that nobody serves keeps no other from its tasks.
+    /// The line of a queue accepts no more: the rest is left to the store, where the refill finds it when the
+    /// line is shorter. A queue without executors thus blocks no other.
     fn is_long(&self, queue: &QueueKey) -> bool {
         let line_counts = self.line_counts(queue).all();
         line_counts >= LINE_MAX || (line_counts >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
     }
 
-    /// The line of the queue has left tasks to the store, and has room for half of what it takes, and so has the table. Says so once:
-    /// else a full table would have the store read at each hand-over.
+    /// The line has left tasks to the store, and is again at most half full, as is the table. True only once,
+    /// or a full table would cause a read of the store at each hand-over.
     pub(crate) fn has_room_again(&mut self, queue: &QueueKey) -> bool {
         let has_room = self.line_counts(queue).all() <= LINE_MAX / 2 && self.slots.len() <= TABLE_MAX / 2;
         let Some(line) = self.index.line_mut(queue).filter(|line| has_room && line.has_left_some) else {
@@ -64,7 +64,7 @@ impl Table {
         true
     }
 
-    /// These have fired and may not go now: out of the order, into a lane of their queue.
+    /// These have fired and may not be handed over now: moves them from the order into a lane of their queue.
     pub(crate) fn park(
         &mut self,
         lane: &ParkReason,
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// As `keep`, with where it stands.
+    /// As `keep`, with the task's place in the line.
     fn keep_served(
         &mut self,
         entry: &HotEntry,
@@ -118,7 +118,7 @@ impl Table {
         self.rank_anew(nth, old, new);
     }
 
-    /// Brings the first of a lane back into the order, where they stand as if they had never left it. How many.
+    /// Moves the first tasks of a lane back into the order, at their original places. Returns how many.
     pub(crate) fn unpark(&mut self, queue: &QueueKey, lane: &ParkReason, limit: usize) -> usize {
         let mut back = 0;
         while back < limit
@@ -140,13 +140,13 @@ impl Table {
         self.index.line(queue).map_or_else(Vec::new, |line| line.lanes(after, limit))
     }
 
-    /// It is here, or a newer attempt of it.
+    /// The line has the task, or a newer attempt of it.
     pub(crate) fn serves(&self, entry: &HotEntry) -> bool {
         let slot = self.by_id.get(&entry.place.id).and_then(|nth| self.slots.get(*nth));
         slot.is_some_and(|slot| is_served(slot.stage) && slot.entry.fence >= entry.fence)
     }
 
-    /// Nothing here fires it or continues with it; or it is served, and the store does not know that it has fired.
+    /// Nothing here fires or keeps it. Or it is in a line, and the store does not know that it has fired.
     pub(crate) fn is_left_to_store(&self, entry: &HotEntry) -> bool {
         let is_unpersisted = || self.unpersisted_at(entry.place.id, entry.fence).is_some();
         !self.will_fire(entry)
@@ -155,7 +155,7 @@ impl Table {
             && (!self.serves(entry) || is_unpersisted())
     }
 
-    /// Those of a queue that go next.
+    /// Takes the next tasks of a queue.
     pub(crate) fn take_served(&mut self, queue: &QueueKey, admission: Admission) -> Vec<HotEntry> {
         let (mut taken, mut draws) = (Vec::new(), Draws::new(admission.seed));
         while taken.len() < admission.limit
@@ -182,7 +182,7 @@ impl Table {
         self.index.line(queue).map_or_else(LineCounts::default, Line::line_counts)
     }
 
-    /// When the oldest of each queue fired, but for what is parked: by when they were due, those of each level.
+    /// When the oldest task of each queue fired, without parked ones; of each level, the earliest due counts.
     pub(crate) fn oldest_served(&self) -> impl Iterator<Item = (Arc<QueueKey>, Millis)> {
         let oldest = |queue: &Arc<QueueKey>| Some((Arc::clone(queue), self.oldest_in(queue)?));
         self.index.lines().filter_map(move |(queue, _)| oldest(queue))
@@ -216,13 +216,13 @@ impl Table {
         }
     }
 
-    /// The same of what has come to its deadline. Answers them.
+    /// The same for tasks past their deadline. Returns them.
     pub(crate) fn take_past_deadline(&mut self, now: Millis) -> Vec<HotEntry> {
         let those: Vec<usize> = self.index.until(Group::Deadline, now.plus(-1)).collect();
         those.into_iter().filter_map(|nth| self.take(nth)).collect()
     }
 
-    /// What is served, for tests: id, fence and task of each.
+    /// The tasks in all lines, for tests: id, fence and task of each.
     pub(crate) fn served(&self) -> impl Iterator<Item = (i64, i64, i64)> {
         let all = self.index.lines().flat_map(|(_, line)| line.all()).filter_map(|nth| self.slots.get(nth));
         all.map(|slot| (slot.entry.place.id, slot.entry.fence, slot.entry.task_id))

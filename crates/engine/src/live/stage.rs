@@ -4,18 +4,19 @@
 /// Where a task is. A task that has left the table has no stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
-    /// The store is asked for the claim, which tasks of push queues have. `due`: the instant came before the answer.
+    /// The store is asked for the claim, which tasks of push queues have. `due`: the task became due before
+    /// the answer.
     Claiming { due: bool },
-    /// Its instant has not come, and no lease is asked for.
+    /// Not due yet, and no lease is requested.
     Waiting,
-    /// The store is asked for a lease ahead of the instant. `due`: the instant came before the answer.
+    /// The store is asked for a prelease. `due`: the task became due before the answer.
     Leasing { due: bool },
     /// Leased ahead of its instant.
     Leased,
     /// A caller has withdrawn the task, and the answer to its lease is on the way.
     Held,
-    /// Fired, and given to an executor that waits, or left to the store because its line is long. It is in the table as long as
-    /// something of it is to be settled with the store.
+    /// Fired, and given to a waiting executor, or left to the store because its line is long. It stays in the
+    /// table while something about it is unsettled with the store.
     Offered,
     /// Fired, and passed to another engine, which asks the store for its lease.
     Passed,
@@ -24,24 +25,25 @@ pub(crate) enum Stage {
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
     Granting,
-    /// An executor's lease that was made, of which nobody has heard, and which could not be given back. The entry has the fence of
-    /// the lease.
+    /// An executor's lease was made, did not reach the executor, and could not be returned. The entry has the
+    /// fence of the lease.
     InDoubt,
-    /// With an executor. The entry has the fence of the lease. Where its lease was made ahead the store does not know at first who
-    /// has it; where nothing is to be reported it is in the table as long as what is known of the attempt may save a look.
+    /// With an executor. The entry has the fence of the lease. After a prelease, the store does not know the
+    /// holder at first. Once no report is needed, it stays in the table while its facts may save a read.
     HandedOver { report: HolderReport },
 }
 
-/// Whether the store knows who has a task.
+/// Whether the store knows the holder of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HolderReport {
-    /// It does not, and is to be told.
+    /// It does not, and must learn it.
     Owed,
     /// It is asked to write it down; until it has answered, an outcome may still be first.
     Asked,
     /// It does, or the lease is over.
     Done,
-    /// Its database is unavailable. The lease is in the engine's journal, and the store learns of it when it is back (`for_later`).
+    /// Its database is unavailable. The lease is in the engine's journal; the store learns of it after the
+    /// outage (`for_later`).
     ForLater,
 }
 
@@ -50,14 +52,14 @@ pub(crate) enum HolderReport {
 pub(crate) enum Gate {
     /// The task's database does not answer.
     Database,
-    /// The store could not be reached when it was to be marked. It is tried again every second, and anybody else may offer it
+    /// The store could not be reached to mark it. It is tried again every second, and any caller may offer it
     /// meanwhile.
     Retry,
     /// A limit, a version or a kind keeps it from going: it is in a lane beside the line of its queue.
     Lane,
 }
 
-/// What happened to a task.
+/// An event of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TaskEvent {
     /// The entry is loaded again, at the same fence.
@@ -74,36 +76,36 @@ pub(crate) enum TaskEvent {
     Granted,
     /// The store refused the lease, or did not answer.
     NotGranted,
-    /// The instant has come.
+    /// The task is due.
     Due,
-    /// A caller has taken the task out before its instant.
+    /// A caller has taken the task out before it fired.
     Withdrawn,
-    /// The lease is given back: the entry did not fire in time, or nothing is to be leased ahead.
+    /// The lease is returned: the task did not fire in time, or preleasing has ended.
     LeaseDropped,
     /// The engine gives the partition up.
     GivenUp,
-    /// The store is asked for the lease of an executor.
+    /// The store is asked for an executor's lease.
     GrantBegun,
     /// It has answered, or the call has ended without an answer.
     GrantEnded,
-    /// The gate is shut while the task is ready or its lease is asked for.
+    /// The gate is closed while the task is ready or its lease is requested.
     Blocked(Gate),
-    /// What keeps it in its lane may be over: it is in its order again.
+    /// The reason for its lane may have ended: it is in the order again.
     Opened,
     /// It is put into the line of its queue.
     Lined,
-    /// Another engine asked for it.
+    /// Another engine requested it.
     PassedOn,
     /// The task is taken out of the line, or from behind its gate, to be offered elsewhere.
     Taken,
-    /// The store is asked to write down who has it.
+    /// The store is asked to record its holder.
     ReportBegun,
     /// The store knows, or the lease is over.
     Reported,
-    /// The store may not know.
+    /// The store may not know its holder.
     NotReported,
     /// Its outcome is here, or it did not reach its executor.
     Ended,
-    /// Nothing of it is left to be settled with the store, nor known of its attempt.
+    /// The store needs no more calls, and no facts of its attempt are known.
     Settled,
 }

@@ -12,7 +12,7 @@ use TaskEvent::{
     Reported, Settled, Taken, Withdrawn,
 };
 
-/// What a legal event leads to.
+/// The result of a legal event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another stage, or the same one.
@@ -70,45 +70,45 @@ pub(crate) const STEPS: &[(Stage, &[(TaskEvent, Next)])] = &[
     (FOR_LATER,    &[(Settled, Gone)]),
 ];
 
-/// Where `event` leads from `stage`. None: it is not legal there.
+/// Where `event` leads from `stage`. None: it is illegal there.
 pub(crate) fn step(stage: Stage, event: TaskEvent) -> Option<Next> {
     let (_, moves) = STEPS.iter().find(|(from, _)| *from == stage)?;
     let (_, next) = moves.iter().find(|(on, _)| *on == event)?;
     Some(*next)
 }
 
-/// A lease is asked for or made, and its answer or its instant has not come.
+/// A lease is requested or made, and its answer or the due time is still awaited.
 pub(crate) const fn has_lease(stage: Stage) -> bool {
     matches!(stage, Leasing { .. } | Leased | Held)
 }
 
-/// No lease is asked for.
+/// No lease is requested.
 pub(crate) const fn is_before_lease(stage: Stage) -> bool {
     matches!(stage, Claiming { .. } | Waiting)
 }
 
-/// The task has not fired, and nobody has withdrawn it.
+/// The task has not fired, and no caller has withdrawn it.
 pub(crate) const fn has_not_fired(stage: Stage) -> bool {
     matches!(stage, CLAIMING | Waiting | LEASING | Leased)
 }
 
-/// The task has fired, and no executor has it as far as is known.
+/// The task has fired, and no executor is known to have it.
 pub(crate) const fn awaits_executor(stage: Stage) -> bool {
     matches!(stage, Offered | Passed | Ready { .. } | Granting)
 }
 
-/// The task has fired, and this engine looks after it: nobody else has to.
+/// The task has fired, and this engine keeps it: no other part need offer it.
 pub(crate) const fn is_kept(stage: Stage) -> bool {
     matches!(stage, GATED | Granting)
 }
 
-/// Executors that ask here are served with it, at once or when its lane opens.
+/// Executors that ask here get it, now or when its lane opens.
 pub(crate) const fn is_served(stage: Stage) -> bool {
     matches!(stage, SERVED | PARKED)
 }
 
-/// What is known of the task is an executor's lease, made or in doubt: the entry has the fence of the lease, and whoever finds the
-/// task in the hot set with this fence knows that the lease was given back.
+/// The table knows an executor's lease of the task, made or in doubt. The entry has the fence of the lease.
+/// If the hot set has the task at this fence, the lease was returned.
 pub(crate) const fn is_executors(stage: Stage) -> bool {
     matches!(stage, InDoubt | HandedOver { .. })
 }
@@ -146,7 +146,7 @@ mod tests {
         Settled,
     ];
 
-    /// From where an entry comes into the table: claimed, or fired.
+    /// All stages that can be reached from a stage in which entries are loaded: claimed, or fired.
     fn reached(from: Stage, events: &[TaskEvent]) -> Vec<Stage> {
         let (mut reached, mut next) = (vec![from], 0);
         while let Some(&stage) = reached.get(next) {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn each_stage_is_reached_and_has_one_block_without_a_pair_twice() {
-        // What has a lease of an executor comes into the table with it.
+        // An entry with an executor's lease is loaded with it.
         let first = [CLAIMING, Waiting, Offered, InDoubt, UNREPORTED, FOR_LATER];
         let reached = first.map(|first| reached(first, &EVENTS)).concat();
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Every task that this engine looks after, exactly once. Each call is a batch; `waiting`, `leases`, `kept`, `served`,
-//! `unpersisted`, `doubt`, `handed_over` and `for_later` have the calls.
-//! The only place where a stage changes is `Table::advance`; what a move leads to is decided by `steps` alone. Must not keep a
-//! second copy of an entry: the index holds numbers of slots.
+//! Every task of this engine, exactly once. Each call is a batch; `waiting`, `leases`, `kept`, `served`,
+//! `unpersisted`, `doubt`, `handed_over` and `for_later` have the calls. A stage changes only in
+//! `Table::advance`; `steps` alone decides what a move leads to. Must not keep a second copy of an entry: the
+//! index holds numbers of slots.
 
 use super::{
     doubt::Doubt,
@@ -31,7 +31,7 @@ pub(crate) struct Table {
     pub(super) unfired: usize,
     /// Of how many attempts at executors something is known.
     pub(super) known_attempts: usize,
-    /// By partition, whether this engine works on it. Nothing waits for its instant in the others.
+    /// By partition, whether this engine works on it. In the others no task waits to fire.
     open: Vec<bool>,
     /// How often each move was made.
     #[cfg(test)]
@@ -44,20 +44,20 @@ pub(super) struct Slot {
     pub(super) stage: Stage,
     /// The store has made the claim.
     pub(super) is_claimed: bool,
-    /// When its lease was asked for.
+    /// When its lease was requested.
     pub(super) asked: Option<SteadyReading>,
     pub(super) lease: Option<Box<Assignment>>,
     /// Fired, and the store does not know yet that it is ready.
     pub(super) is_unpersisted: bool,
-    /// A lease of it may have been made that its executor has not learned of.
+    /// A lease of the task may have been made that never reached its executor.
     pub(super) doubt: Option<Box<Doubt>>,
-    /// Of what is handed over.
+    /// Of a task that is handed over.
     pub(super) attempt: Option<Box<Attempt>>,
-    /// Of what is served from here.
+    /// Of a task in a line.
     pub(super) level: Level,
-    /// Of what is parked here.
+    /// Of a parked task.
     pub(super) aside: ParkedIn,
-    /// Of what is passed to another engine: when.
+    /// When the task was passed to another engine.
     pub(super) passed_at: Millis,
 }
 
@@ -78,12 +78,12 @@ impl Slot {
         }
     }
 
-    /// What is known of its attempt, if it is handed over.
+    /// The known facts of its attempt, if it is handed over.
     pub(super) fn has_facts(&self) -> bool {
         self.attempt.as_ref().is_some_and(|attempt| attempt.facts.is_some())
     }
 
-    /// Something of it is to be settled with the store.
+    /// Something about it is unsettled with the store.
     const fn is_unsettled(&self) -> bool {
         self.is_unpersisted || self.doubt.is_some()
     }
@@ -120,7 +120,7 @@ impl Slot {
         Rank::Served(Arc::clone(queue), aside, (self.level, *due_at, place.id), self.entry.version())
     }
 
-    /// Where it is while it is served from here and may come to its deadline.
+    /// Its rank by deadline, while it is in a line or lane and has a deadline.
     fn deadline_rank(&self) -> Option<Rank> {
         let HotEntry { deadline_at, place, .. } = &self.entry;
         let has_one = is_served(self.stage) && *deadline_at < Millis::MAX;
@@ -133,7 +133,7 @@ impl Slot {
         self.is_unpersisted.then_some(Rank::At(Group::Unpersisted, at, id))
     }
 
-    /// Where it is while it is to be looked at for a lease ahead.
+    /// Its rank while it may be considered for a prelease.
     pub(super) const fn as_candidate(&self) -> Rank {
         Rank::At(Group::Candidate, self.entry.due_at, self.entry.place.id)
     }
@@ -165,7 +165,7 @@ impl Table {
         }
     }
 
-    /// The only place where a stage changes. None: the event is not legal here, and changes nothing.
+    /// The only place where a stage changes. None: the event is illegal here, and changes nothing.
     pub(super) fn advance(&mut self, nth: usize, event: TaskEvent) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
@@ -200,15 +200,15 @@ impl Table {
         }
     }
 
-    /// Looks after it no more, and keeps it only as long as something of it is to be settled with the store. False: it was not
-    /// legal, and nothing has changed.
+    /// Stops keeping the task; it stays only while something about it is unsettled with the store. False: the
+    /// event was illegal, and nothing has changed.
     pub(super) fn let_go(&mut self, nth: usize, event: TaskEvent) -> bool {
         let is_legal = self.advance(nth, event).is_some();
         self.finish(nth);
         is_legal
     }
 
-    /// It leaves, if nothing keeps it here.
+    /// Removes the task, if nothing keeps it here.
     pub(super) fn finish(&mut self, nth: usize) {
         let is_recorded = |slot: &Slot| match slot.stage {
             Stage::Offered | Stage::InDoubt => !slot.is_unsettled(),
@@ -220,7 +220,8 @@ impl Table {
         }
     }
 
-    /// What is known of an attempt of which nothing is to be reported keeps no entry out that has fired, nor one that is as new.
+    /// Removes an attempt that needs no report, to make room for a fired entry, or for one with the same
+    /// fence or a newer one.
     pub(super) fn make_way(&mut self, id: i64, fence: i64) {
         let nth = self.by_id.get(&id).copied();
         let is_over = |slot: &Slot| slot.stage == REPORTED && slot.entry.fence <= fence;

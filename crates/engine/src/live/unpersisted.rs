@@ -1,6 +1,6 @@
-//! What has fired here and the store does not know to be ready: that is written a moment later and in batches
-//! (`maintenance::mark_ready`), because nothing but what is shown rests on it. A crash forgets it, and the next owner of the
-//! partition offers the task again. Must not decide what is worth the write.
+//! Fired tasks that the store does not know to be ready. They are written shortly afterwards, in batches
+//! (`maintenance::mark_ready`), because only displays depend on it. A crash loses them, and the next owner of
+//! the partition offers the tasks again. Must not decide which are worth the write.
 
 use super::{index::Group, kept::is_decided, stage::Stage, steps::awaits_executor, table::Table};
 use hashbrown::HashSet;
@@ -8,8 +8,8 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 
 impl Table {
-    /// These have fired. Returns, by id, those of which that is known already: a slow lease of theirs was superseded by the refill,
-    /// which brought them once more.
+    /// Notes fired tasks. Returns the ids of those already noted: the refill loaded them again, because their
+    /// lease was slow.
     pub(crate) fn note_fired(&mut self, fired: &[HotEntry]) -> HashSet<i64> {
         let mut known = HashSet::new();
         for entry in fired {
@@ -25,7 +25,7 @@ impl Table {
         known
     }
 
-    /// None: it has a lease of its own, or something newer is here.
+    /// None: it has a lease of its own, or the table has a newer fence.
     pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
@@ -40,7 +40,7 @@ impl Table {
         Some(self.insert(entry.clone(), Stage::Offered))
     }
 
-    /// The store knows of these, or they are not counted as fired: nothing is to be written of them, nor of older attempts.
+    /// The store knows of these, or they do not count as fired: neither they nor older attempts are written.
     pub(crate) fn persisted<'e>(&mut self, entries: impl IntoIterator<Item = &'e HotEntry>) {
         entries.into_iter().for_each(|entry| self.persisted_until(entry.place.id, entry.fence));
     }
@@ -70,7 +70,7 @@ impl Table {
         entries.filter(move |entry| entry.fired_at <= until)
     }
 
-    /// When this attempt has fired, if the store does not know of it.
+    /// When this attempt fired, if the store does not know it.
     pub(crate) fn unpersisted_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
         slot.is_unpersisted.then_some(slot.entry.fired_at)

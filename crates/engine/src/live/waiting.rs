@@ -1,5 +1,5 @@
-//! What has not fired: from its source into the table, and out of it at its instant or when a caller withdraws it. Must not ask
-//! whether a lease is worth it.
+//! Unfired tasks: how they are loaded, and removed when they fire or a caller withdraws them. Must not ask
+//! whether a prelease is worth it.
 
 use super::{
     fired::{Fired, Ready},
@@ -14,20 +14,20 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// What a batch of entries met.
+/// The result of loading a batch of entries.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    /// New here, or newer, or withdrawn and put back: the wheel is to have their instants.
+    /// New, newer, or withdrawn and put back: the wheel needs their due times.
     pub(crate) accepted: Vec<HotEntry>,
-    /// Of these, those whose claim the store is to be asked for.
+    /// Of these, the ones whose claim the store must be asked for.
     pub(crate) to_claim: Vec<HotEntry>,
     /// In partitions that this engine does not work on.
     pub(crate) elsewhere: Vec<HotEntry>,
-    /// Before, nothing was to be looked at for a lease ahead.
+    /// Before, no task could be considered for a prelease.
     pub(crate) has_first_candidate: bool,
 }
 
-/// What claims have led to.
+/// The result of claims.
 #[derive(Debug, Default)]
 pub(crate) struct AfterClaims {
     /// Fired while the store was asked.
@@ -36,26 +36,26 @@ pub(crate) struct AfterClaims {
     pub(crate) has_first_candidate: bool,
 }
 
-/// What a caller that withdraws a task finds of it.
+/// What a withdrawal finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withdrawal {
-    /// It has not fired, and will not unless it is loaded again. `has_lease`: this engine has its lease, or asks for it, and gives
-    /// it to no executor.
+    /// The task has not fired, and will not unless it is loaded again. `has_lease`: this engine has its
+    /// lease, or requests it, and gives it to no executor.
     Withdrawn { has_lease: bool },
-    /// It has fired, or its instant has come.
+    /// The task has fired, or is due.
     Fired,
     /// The table does not decide: it does not have the task at such a fence, or another call has withdrawn it.
     Unknown,
 }
 
-/// What the table had of a partition that this engine works on no more.
+/// The table's tasks of a partition that this engine no longer works on.
 #[derive(Debug, Default)]
 pub(crate) struct Closed {
     /// Claimed and not fired, with the fence.
     pub(crate) claimed: Vec<(TaskRef, i64)>,
     /// Fired while their claim or lease was on its way.
     pub(crate) fired: Vec<HotEntry>,
-    /// Leases of what has not fired: to be given back.
+    /// Leases of unfired tasks: they must be returned.
     pub(crate) leased: Vec<Assignment>,
 }
 
@@ -65,7 +65,7 @@ impl Table {
         self.set_open(partition, true);
     }
 
-    /// Work on the partition ends. A claim or a lease that is on its way finds, when it is answered, that nobody wants it.
+    /// Work on the partition ends. A claim or lease that is answered later is unwanted.
     pub(crate) fn close(&mut self, partition: Partition) -> Closed {
         self.set_open(partition, false);
         let there = |slot: &Slot| slot.entry.place.partition == partition;
@@ -84,8 +84,9 @@ impl Table {
         closed
     }
 
-    /// The newest fence wins, the same fence is refused, and so is what lies in a partition of another engine. `is_claimed`: by
-    /// the entry, whether the store is to be asked for a claim. `may_lease`: whether it may be leased ahead of its instant.
+    /// Loads entries. The newest fence wins; the same fence is refused, and so is a partition of another
+    /// engine. `is_claimed`: whether the store must be asked for a claim. `may_lease`: whether the task may
+    /// be preleased.
     pub(crate) fn load(
         &mut self,
         entries: Vec<HotEntry>,
@@ -97,7 +98,7 @@ impl Table {
         Loaded { elsewhere, ..self.load_here(here, is_claimed, may_lease) }
     }
 
-    /// The same of what the owner of its partition has passed to this engine.
+    /// The same for tasks that the owner of their partition has passed to this engine.
     pub(crate) fn load_passed(
         &mut self,
         entries: Vec<HotEntry>,
@@ -106,7 +107,7 @@ impl Table {
         self.load_here(entries, |_| false, may_lease)
     }
 
-    /// These go to another engine before they fire. Returns those that waited here; nothing is known of them any more.
+    /// These are passed to another engine before they fire. Removes and returns those that waited here.
     pub(crate) fn pass_ahead(&mut self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
         entries.retain(|entry| {
             let waits = |nth: &usize| {
@@ -117,7 +118,7 @@ impl Table {
         entries
     }
 
-    /// What owners of other partitions have passed to this engine, and has not fired; nothing is known of it any more.
+    /// Removes and returns unfired tasks that owners of other partitions have passed to this engine.
     pub(crate) fn take_passed(&mut self) -> Vec<HotEntry> {
         let is_passed =
             |slot: &&Slot| slot.stage == Stage::Waiting && !self.is_open(slot.entry.place.partition);
@@ -140,7 +141,7 @@ impl Table {
         let mut loaded = Loaded::default();
         let had_candidates = !self.index.is_empty(Group::Candidate);
         for entry in entries {
-            // What is known of an attempt is of use until a newer fence comes.
+            // Facts of an attempt are useful until a newer fence is loaded.
             self.make_way(entry.place.id, entry.fence);
             match self.by_id.get(&entry.place.id).copied() {
                 Some(nth) if self.is_refused(nth, &entry) => {
@@ -150,7 +151,7 @@ impl Table {
                     continue;
                 }
                 Some(nth) if self.fence(nth) > Some(entry.fence) => continue,
-                // Its lease, if it had one, has ended in the store with the older fence, or was given back.
+                // A lease of the older fence has ended in the store, or was returned.
                 Some(nth) => drop(self.remove(nth)),
                 None => {}
             }
@@ -167,12 +168,13 @@ impl Table {
         loaded
     }
 
-    /// The same fence is here already, and not with a lease that an executor had and that was given back.
+    /// The table has the same fence, and not as an executor's lease that was returned.
     fn is_refused(&self, nth: usize, entry: &HotEntry) -> bool {
         self.slots.get(nth).is_some_and(|slot| slot.entry.fence == entry.fence && !is_executors(slot.stage))
     }
 
-    /// The store has made these claims: they say in which state it has them now. `may_lease`: as in `load`, of what still waits.
+    /// The store has made these claims; the entries have the new states. `may_lease`: as in `load`, for tasks
+    /// that still wait.
     pub(crate) fn claimed(
         &mut self,
         entries: &[HotEntry],
@@ -202,7 +204,8 @@ impl Table {
         AfterClaims { fired, has_first_candidate }
     }
 
-    /// It is unknown whether the store has made these claims. Returns what has fired meanwhile; the others are claimed when they fire.
+    /// It is unknown whether the store made these claims. Returns tasks that fired meanwhile; the others are
+    /// claimed when they fire.
     pub(crate) fn not_claimed(&mut self, entries: &[HotEntry]) -> Vec<HotEntry> {
         let not_claimed = |entry: &HotEntry| {
             let moved = self.at(entry).and_then(|nth| self.advance(nth, TaskEvent::NotClaimed))?;
@@ -218,7 +221,7 @@ impl Table {
         }
     }
 
-    /// Those that are due, the earliest first, at most so many; and whether that is all.
+    /// Fires due tasks, the earliest first, at most `most`; and returns whether these were all.
     pub(crate) fn fire(&mut self, now: Millis, most: usize) -> (Vec<Fired>, bool) {
         let due: Vec<usize> = [Group::Claimed, Group::Leased]
             .into_iter()
@@ -231,7 +234,7 @@ impl Table {
         (fired, is_all)
     }
 
-    /// None: its claim or its lease is on the way, and the answer continues with it.
+    /// None: its claim or lease is still requested, and the answer continues with it.
     fn fire_one(&mut self, nth: usize, now: Millis) -> Option<Fired> {
         if let Some(slot) = self.slots.get_mut(nth) {
             slot.entry.fired_at = now;
@@ -247,8 +250,8 @@ impl Table {
         }
     }
 
-    /// A caller takes a task out before its instant. What it had of a lease is lost here: who withdraws the task takes the lease
-    /// back, also one that the store is about to make.
+    /// A caller takes a task out before it fires. The table forgets its lease: the caller returns the lease,
+    /// even one that the store is about to make.
     pub(crate) fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawal {
         let Some((nth, slot)) = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
         else {

@@ -1,13 +1,14 @@
-//! Names of objects. A key says whose it is, so that the task can be looked up from the object alone, and when it was
-//! put; it is unlike any other. A durable format: what cannot be read is left alone.
+//! Names of objects. A key names its task and the time of the put, so that the task can be found from the
+//! object alone; each key is unique. A durable format: an unreadable key is left alone.
 
 use punctual_domain::{name::Name, time::Millis};
 use std::{fmt, str::FromStr};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Whose content it is, and when it was put: `020777/n-<namespace>/<task_id>.<task_version>.<put_at_ms>.<number>`. The
-/// folder in front is the day (since 1970, UTC) of `put_at`, so that keys stand in the order of days.
+/// The task of a content, and when it was put:
+/// `020777/n-<namespace>/<task_id>.<task_version>.<put_at_ms>.<number>`. The folder is the day of `put_at`
+/// (since 1970, UTC), so that keys sort by day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlobKey {
     pub(crate) namespace: Name,
@@ -18,7 +19,7 @@ pub(crate) struct BlobKey {
     pub(crate) number: u64,
 }
 
-/// The folder of a day. All keys that were put later come after all text of earlier days.
+/// The folder of a day. Keys of later days sort after all keys of earlier ones.
 fn folder(at: Millis) -> String {
     format!("{:06}", at.0.max(0) / DAY_MS)
 }

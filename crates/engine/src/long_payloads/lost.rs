@@ -1,6 +1,7 @@
-//! Attempts of tasks whose payload is lost: they are spent as any that fails, so that the task is dead after its last one
-//! and stands among the dead letters with its reason, instead of coming again for ever. Crash, or a store that is unavailable: the
-//! lease runs out, which spends the attempt too. Must never be used for what may only be out of reach.
+//! Attempts of tasks whose payload is lost. They are spent like failed ones, so that the task is dead after
+//! the last one and is listed among the dead letters with its reason, instead of being retried forever.
+//! Crash, or an unavailable store: the lease expires, which spends the attempt too. Must never be used for a
+//! payload that may only be unreachable.
 
 use crate::{
     core::Core,
@@ -17,7 +18,7 @@ use punctual_contract::{
 use punctual_domain::{history::Note, outcome::Report, task::Task};
 use std::sync::Arc;
 
-/// Leased, with nobody yet, and what is lost of each.
+/// Spends the attempts of leased tasks that no executor has yet, each with the loss.
 pub(super) async fn spend(core: &Arc<Core>, lost: Vec<(Assignment, String)>) {
     let Some((_, problem)) = lost.first() else { return };
     tracing::error!(tasks = lost.len(), problem, "long payloads are lost; their tasks spend their attempts");

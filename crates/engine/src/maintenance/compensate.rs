@@ -1,6 +1,7 @@
-//! Brings back what could not be sent. Nothing rests on what is remembered here: the refill and the look through a partition
-//! that was just taken over see every task that is `dispatch_failed` and show it to `Unsent`, so that a crash costs one more look.
-//! Never sends anything itself: what comes back is loaded, fired and published as for the first time.
+//! Retries tasks that could not be sent. Its memory is not essential: the refill, and the scan of a partition
+//! that was just taken over, show every `dispatch_failed` task to `Unsent`, so a crash costs one more look.
+//! Never sends anything itself: tasks that are due again are loaded, fired and published as for the first
+//! time.
 
 pub(crate) mod state;
 
@@ -13,7 +14,7 @@ use punctual_contract::Error;
 use punctual_domain::{place::Partition, time::Millis};
 use std::sync::Arc;
 
-/// Tasks brought back. At most `compensate_max` in a run.
+/// Brings unsent tasks back, at most `compensate_max` in a run. Returns their number.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let is_mine = |partition: Partition| core.holdings.tenure(partition).is_some();
     let back = core.maintenance.unsent.take_due(now, core.options.compensate_max, is_mine);
@@ -27,7 +28,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
                 core.meters.compensated(chunk.len());
                 loaded += chunk.len();
             }
-            // The others come back all the same.
+            // The other chunks are tried nevertheless.
             Err(error) => {
                 core.maintenance.unsent.still_here(chunk, now);
                 result = Err(error);

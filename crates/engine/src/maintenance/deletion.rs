@@ -1,13 +1,17 @@
-//! Deletes what namespaces hold that are being deleted. Each part of the store by the engine that leads there, so that one
-//! that is unavailable does not stop the others, and another engine continues where one has died; in small batches at a bounded
-//! rate, so that the tasks of other namespaces are as punctual as ever. Order of steps, and what a crash leaves:
+//! Deletes the contents of namespaces that are being deleted. In each database the engine that leads there
+//! does it, so that an unavailable database does not stop the others, and another engine continues after a
+//! crash. It deletes small batches at a bounded rate, so that other namespaces' tasks stay punctual. Order of
+//! steps, and what a crash leaves:
 //!
-//! 1. The deletion is in the settings (`namespaces`), and every engine learns of it. Crash: whoever leads continues.
-//! 2. Executors are asked to stop, and have a while to report; then their tasks go too.
-//! 3. Tasks, batch by batch: from the store, then from the hot set, then their slots. Crash between: what the hot set has is
-//!    refused by the store; slots are freed by the reconciler.
-//! 4. When the account has none left: what is left in lines, what is set for its queues, its traces. Crash: again.
-//! 5. Its own settings, and with them the deletion. From then on there is no such namespace, and it can be made again.
+//! 1. The deletion is stored in the settings (`namespaces`), and every engine learns of it. Crash: the
+//!    leading engine continues.
+//! 2. Executors are asked to stop, and get time to report; then their tasks are deleted too.
+//! 3. Tasks are deleted in batches: from the store, then from the hot set, then their slots. Crash between:
+//!    the store refuses what the hot set still has; the reconciler frees the slots.
+//! 4. When the account has none left: lines, settings of its queues and traces are deleted. Crash: this is
+//!    repeated.
+//! 5. The namespace's own settings, and with them the deletion. Then the namespace no longer exists, and can
+//!    be created again.
 
 pub(crate) mod state;
 
@@ -32,13 +36,14 @@ use std::{
 };
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(250);
-/// Tasks of one transaction: some five milliseconds in which inserts of that writer wait.
+/// Tasks of one transaction: about five milliseconds in which inserts of that writer wait.
 const BATCH: usize = 100;
 /// Batches of one run in one part: 1,600 tasks a second.
 const BATCHES: usize = 4;
-/// How long executors have to report what they are at.
+/// How long executors have to report their running attempts.
 const GRACE_MS: i64 = 5_000;
-/// Not sooner is a namespace gone: by then every engine knows that it takes nothing, and what it let in before is found.
+/// No namespace is removed sooner. By then every engine refuses its tasks, and those that were accepted
+/// before are found.
 const GONE_AFTER_MS: i64 = 12_000;
 /// Rows of one statement that forgets traces.
 const TRACES: usize = 500;
@@ -69,7 +74,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     deleted.and_then(|count| ended.map(|()| count))
 }
 
-/// In turn: the first of the last run is the last of this one.
+/// In turn: each run begins with the next namespace.
 fn going(core: &Core) -> Vec<(Name, Deletion)> {
     let known = core.settings.known();
     let deletion = |(name, set): (&Name, &punctual_domain::settings::ScopeSettings)| {
@@ -110,7 +115,8 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     Ok(count)
 }
 
-/// They are gone: nothing of them is to be due, to fire, or to hold a slot. What fails here is refused by the store later.
+/// These are deleted: none of them may be due, fire, or hold a slot. What fails here is later refused by the
+/// store.
 async fn forget_deleted(core: &Arc<Core>, done: &DeletedTasks) {
     if done.deleted.is_empty() {
         return;
@@ -129,7 +135,7 @@ async fn forget_deleted(core: &Arc<Core>, done: &DeletedTasks) {
     freed::free(core, members.collect()).await;
 }
 
-/// Makes an end of what has nothing left.
+/// Ends the deletion of a namespace that is empty.
 async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Millis) -> Result<(), Error> {
     let is_too_early = (0..GONE_AFTER_MS).contains(&now.since(deletion.since));
     if is_too_early || tasks_in(core, namespace).await? > 0 {
@@ -163,7 +169,8 @@ async fn all_set(core: &Core) -> Result<Vec<StoredSetting>, Error> {
     Ok(core.store.settings().await?.all)
 }
 
-/// Only what it was when it was looked at. Who has deleted the namespace has deleted what was set for its queues.
+/// Removes a setting only if it is unchanged since it was read. Deleting the namespace includes its queues'
+/// settings.
 async fn remove(
     core: &Arc<Core>,
     standing: StoredSetting,
@@ -196,8 +203,8 @@ async fn reset_queues(
     Ok(count)
 }
 
-/// What fired and was not handed over: settled where its task was deleted, or left by a crash between the two. How much was
-/// found.
+/// Removes fired tasks that were not handed over from the lines. Their rows were deleted, or a crash left
+/// them. Returns their number.
 fn empty_lines(core: &Core, namespace: &Name) -> usize {
     core.live.lock().serve_no_more(|queue| queue.namespace == *namespace, |_| true).len()
 }

@@ -1,5 +1,6 @@
-//! Buries what has fired and was not started in time: past its deadline, or pending for longer than its queue allows. When
-//! an executor asks, and for those that no caller asks for when `refill` looks at what is overdue.
+//! Buries fired tasks that were not started in time: past their deadline, or pending for longer than their
+//! queue allows. Runs when an executor asks for tasks. Those of which no executor asks are buried when
+//! `refill` looks at overdue tasks.
 
 use crate::{core::Core, for_later::hand_over as without_store, parts, pipeline::hand_over::grants::forget};
 use punctual_contract::{
@@ -9,7 +10,7 @@ use punctual_contract::{
 use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::Arc;
 
-/// What was not in time, in one word, and for people.
+/// Why a task was late: in one word, and for people.
 type Reason = (&'static str, &'static str);
 
 fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
@@ -21,7 +22,7 @@ fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
     is_over.then_some(("pending_timeout", "not started within the queue's pending_timeout_ms"))
 }
 
-/// Buries what executors are served with here and have not asked for in time.
+/// Buries tasks in the lines here that executors have not requested in time.
 pub(crate) async fn look_at_served(core: &Arc<Core>) {
     let now = core.now();
     let has_timeout = |queue: &QueueKey| core.settings.queue(queue).pending_timeout_ms.is_some();
@@ -36,8 +37,8 @@ pub(crate) async fn look_at_served(core: &Arc<Core>) {
     }
 }
 
-/// Those that may still start; the others are buried. Those of a part of the store that fails are set aside, but for those that are
-/// handed over without it.
+/// Keeps the tasks that may still start, and buries the others. Those of a failing database are set aside,
+/// except those that are handed over without it.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();
     let entries = parts::keep_answering(core, without_store::keep_free(core, entries));
@@ -79,7 +80,8 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
             forget(core, &entries);
         }
         Err(error) => {
-            // Offered at once, they would come back at once, as long as an executor waits.
+            // If they were offered immediately, they would fail again immediately, as long as an executor
+            // waits.
             tracing::warn!(%error, "expired tasks could not be buried, and are set aside until their database answers");
             parts::set_aside(core, &entries);
         }

@@ -1,5 +1,6 @@
-//! Enters tasks that stood before their queue declared a label to be found fast. In small batches at a bounded rate, in each
-//! part of the store by the engine that leads there; how far it is is in the store, so that any engine continues.
+//! Indexes tasks that were inserted before their queue declared a label as indexed. Works in small batches at
+//! a bounded rate, in each database by the engine that leads there. Its progress is in the store, so that any
+//! engine can continue.
 
 use crate::{core::Core, parts};
 use punctual_contract::Error;
@@ -7,7 +8,7 @@ use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// Ids of one transaction, and transactions of one run: some 40,000 tasks a second, beside all that is due.
+/// Ids of one transaction, and transactions of one run: about 40,000 tasks a second, beside all due work.
 const BATCH: usize = 1_000;
 const BATCHES: usize = 20;
 

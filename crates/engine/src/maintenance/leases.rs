@@ -1,5 +1,6 @@
-//! Ends leases whose time is over: the attempt failed, and the task is retried or dead by its policy. Whoever held
-//! the lease is refused from then on. One engine does it for all, in each part of the store: the others would find the same.
+//! Ends expired leases: the attempt has failed, and the task is retried or dead by its policy. From then on
+//! the former holder is refused. In each database one engine does it for all: the others would find the same
+//! leases.
 
 pub(crate) mod state;
 
@@ -29,12 +30,13 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// So often a lease that ends in its engine's name is given back with its attempt: engines die for reasons that are none of
-/// the task's. One more, and the attempt counts: what kills the engine that hands it over must come to an end.
+/// How often a lease that ends in its engine's name is returned with its attempt: engines usually die for
+/// other reasons than the task. One more, and the attempt counts: a task that kills the engine that hands it
+/// over must end.
 const GIVEN_BACK_MAX: usize = 4;
-/// Why such a lease is given back. Counted in histories, so no other end of a lease may be called so.
+/// The reason for returning such a lease. Histories count it, so no other end of a lease may use this reason.
 const NOT_HANDED_OVER: &str = "not_handed_over";
-/// What is reported of the attempts that count.
+/// The reported error of attempts that count.
 const ENGINE_GONE: &str = "the engine that was to hand it over was gone before it said to whom";
 
 /// Leases ended.
@@ -57,7 +59,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         }
         let found = tasks.len();
         tasks.retain(|task| !core.maintenance.for_later.holds(task.place.id, task.fence));
-        // The same would be found again.
+        // The next read would find the same leases.
         let more = found == STEP_LIMIT && tasks.len() == found;
         ended += end(&core, tasks, now).await?;
         if !more {
@@ -67,7 +69,8 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     Ok(ended)
 }
 
-/// Time was set back from `seen` to `now`: what was left of each lease then is left of it now. One engine does it for all.
+/// The clock was set back from `seen` to `now`: each lease keeps the remaining time that it had. One engine
+/// does it for all.
 pub(crate) async fn time_went_back(core: &Core, seen: Millis, now: Millis) -> Result<usize, Error> {
     let (mut after, mut shortened, mut result) = (None, 0, Ok(()));
     while core.leads() {
@@ -107,7 +110,7 @@ async fn shorten(
     Ok((count, next))
 }
 
-/// None: it may have been made, or extended, since.
+/// None: the lease may have been made or extended since.
 fn shortened_to(task: &Task, seen: Millis, now: Millis) -> Option<Beat> {
     let lease = task.lease.as_ref()?;
     let left_ms = lease.until.since(seen).max(0);
@@ -117,12 +120,12 @@ fn shortened_to(task: &Task, seen: Millis, now: Millis) -> Option<Beat> {
     Some(Beat {
         place: task.place,
         fence: task.fence,
-        // An end that has come would be refused.
+        // The store would refuse an end in the past.
         lease_until: now.plus(left_ms.max(1)),
         progress: None,
         log: None,
         executor: lease.executor.clone(),
-        // Not a heartbeat: who has not begun has still not begun.
+        // Not a heartbeat: an executor that has not begun is still shown so.
         handed_over_at: (task.state == State::Dispatched).then_some(lease.since),
     })
 }
@@ -167,8 +170,9 @@ async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64
     Ok(too_often.map(|task| task.place.id).collect())
 }
 
-/// How often its lease has ended so, no more than is asked for, since it last came to an executor or was given another plan:
-/// a task of years meets some engines that die. A history that was cut has lost some of its oldest.
+/// How often its lease has ended this way, up to the limit, since it last reached an executor or was
+/// rescheduled: over years, a task meets some engines that die. A truncated history has lost its oldest
+/// entries.
 fn given_back(history: &[Entry]) -> usize {
     let is_so = |entry: &&Entry| {
         entry.event == Some(Event::Release) && entry.reason.as_deref() == Some(NOT_HANDED_OVER)
@@ -177,7 +181,8 @@ fn given_back(history: &[Entry]) -> usize {
     since.filter(is_so).take(GIVEN_BACK_MAX).count()
 }
 
-/// An outcome, or a caller's change. Not the end of a lease in its engine's name, though the attempt counted.
+/// An outcome, or a caller's change. The end of a lease in its engine's name does not reset the count, even
+/// if it spent an attempt.
 fn begins_anew(entry: &Entry) -> bool {
     let is_new = matches!(
         entry.event,
@@ -197,7 +202,7 @@ fn begins_anew(entry: &Entry) -> bool {
 
 fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
     let back = if core.live.lock().is_in_doubt(task) {
-        // Its executor never learned of it.
+        // Its executor never learned of the lease.
         Some(unknown::ANSWER_LOST)
     } else {
         (is_ahead(task) && !counts).then_some(NOT_HANDED_OVER)

@@ -1,6 +1,6 @@
-//! Tells the store which tasks have fired and wait for an executor. A task that is taken at once never needs it, so
-//! it is done a moment later and in batches; nothing but what is shown rests on it, so that a store that is slow is asked
-//! for less of it.
+//! Writes to the store which tasks have fired and wait for an executor. A task that is taken immediately
+//! never needs it, so the write follows later, in batches. Only displays depend on it, so a slow store is
+//! asked for fewer.
 
 pub(crate) mod state;
 
@@ -16,16 +16,16 @@ use state::CHUNK;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Tasks that have waited this long are worth the write; those that busy executors will come back for, this long. A mark
-/// beside a hand-over of the same task undoes the hand-over, which is begun again.
+/// A task is marked after it has waited this long; if busy executors will return for it, after the longer
+/// time. A mark that collides with a hand-over of the same task makes that hand-over start again.
 pub(crate) const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
-/// So soon after it has fired a task that nobody has taken here is for other engines to see.
+/// After this long, a fired task that no executor here has taken is shown to other engines.
 const FOR_OTHERS_MS: i64 = 100;
-/// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
+/// The store is busy with urgent work: a unit of work that takes this long is the last of its run.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// Tasks looked at.
+/// Returns the number of tasks examined.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     parts::each(core, "mark_ready", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
 }
@@ -58,8 +58,8 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     result.map(|()| done)
 }
 
-/// Other engines hear from the store alone what has fired, while the hot set does not tell them: what this engine serves its own
-/// executors with, and these have not taken. Tasks looked at.
+/// While the hot set carries no signals, other engines learn only from the store what has fired. Marks the
+/// tasks in this engine's lines that its own executors have not taken. Returns the number of tasks examined.
 pub(crate) async fn for_others(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     if !core.holdings.has_others() {
         return Ok(0);
@@ -83,8 +83,8 @@ async fn mark_served(core: Arc<Core>, part: usize, now: Millis) -> Result<usize,
     Ok(served.len())
 }
 
-/// What waits for executors that are not there, and what waits for busy ones: of these one unit of work, because they are
-/// handed over next.
+/// Selects tasks that wait without any executor, and those that wait for busy ones. Of the latter at most one
+/// unit of work, because they are handed over next.
 fn worth_it(
     core: &Core,
     before: Millis,
@@ -104,7 +104,7 @@ fn worth_it(
         }
         queues
     };
-    // Asked without the table: who waits is behind locks of its own, that are taken before the table's.
+    // Asked without holding the table's lock: the locks of the waiters are taken before the table's.
     let is_worked_on = |queue: Arc<QueueKey>| {
         let is_worked_on = ahead::is_worked_on(core, &queue, now);
         (queue, is_worked_on)
@@ -118,7 +118,7 @@ fn worth_it(
             break;
         }
         let known = last.as_ref().filter(|last| Arc::ptr_eq(&last.0, &entry.queue)).map(|last| last.1);
-        // What has fired since then is looked at in the next run.
+        // Tasks that fired since then are examined in the next run.
         let Some(is_worked_on) = known.or_else(|| worked_on.get(&entry.queue).copied()) else { continue };
         if known.is_none() {
             last = Some((Arc::clone(&entry.queue), is_worked_on));
@@ -133,8 +133,9 @@ fn worth_it(
     (waiting, soon_gone)
 }
 
-/// Moved, or handed over meanwhile: either way the store knows. What executors waited for when it was claimed was not marked
-/// then; what was ready before, or could not be sent, is known.
+/// Whether a task is moved here or was handed over meanwhile: the store knows of it either way. A task that
+/// was to be preleased was not marked when it was claimed. A task that was ready before, or could not be
+/// sent, is already known.
 async fn mark(core: &Core, fired: &[HotEntry], now: Millis) -> Result<(), Error> {
     let steps = |mark: &HotEntry| {
         let step = |change| Step {

@@ -1,12 +1,12 @@
-//! Looks, in every partition of the store, whichever engine owns it, for tasks whose time is long over and that have not fired:
-//! what no owner sees, because its hot set, a watermark or its own clock hides it, or because there is no owner. Only
-//! says so; whoever looks fires nothing, and changes nothing.
+//! Looks in every partition of the store, whichever engine owns it, for long overdue tasks that have not
+//! fired. Their owner does not see them, because its hot set, a watermark or its own clock hides them; or no
+//! engine owns the partition. Only reports them: it fires nothing, and changes nothing.
 //!
-//! Two walks over the rows, each bounded. One follows the present, and meets each row once, some seconds after its time;
-//! it shows within two looks what has just stopped firing. One passes through everything from the oldest row on, so many
-//! rows a look, and begins again at the end: it shows what the first has passed (a row that appeared late, a clock that
-//! went back). What they find is looked at again at every look, until it has fired; neither walk continues beyond what it
-//! cannot remember.
+//! There are two walks over the rows, each bounded. One follows the present, and reads each row once, some
+//! seconds after its time. It shows within two looks what has just stopped firing. The other passes through
+//! all rows from the oldest on, some rows per look, and then starts again. It shows what the first walk
+//! missed (a row that appeared late, a clock that was set back). Every look repeats what the walks have
+//! found, until it has fired. Neither walk continues beyond what it can remember.
 
 pub(crate) mod state;
 
@@ -21,22 +21,24 @@ use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use state::{Key, Suspect, Watched};
 use std::{collections::BTreeSet, time::Duration};
 
-/// What waits for busy executors has fired long before the store is told: what is not as late as this may be such.
+/// Tasks that wait for busy executors fire long before the store learns of it. Tasks that are less late may
+/// be such tasks.
 pub(crate) const OVERDUE_MS: i64 = 10_000;
 /// Where the walk that follows the present begins.
 const FOLLOW_FROM_MS: i64 = 600_000;
-/// Rows of a partition that the walk from the oldest on looks at in one look: ten million take about half a day in
-/// one partition, and less than an hour in 64.
+/// Rows of a partition that the walk over all rows reads in one look. Ten million rows take about half a day
+/// in one partition, and less than an hour in 64.
 const LAP_ROWS: usize = 500;
 const PAGE: usize = 200;
-/// Pages of one walk in one look: where more has fired than the store was informed of.
+/// Pages of one walk in one look, if many rows have fired that the store does not know to be fired.
 const PAGES_MAX: usize = 20;
 /// Tasks of one partition that are remembered.
 const SUSPECTS_MAX: usize = 8;
-/// Longer than any of these reads takes: a database that does not answer is left out of this look.
+/// Longer than any of these reads should take: a database that does not answer is left out of this look.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// One look at all partitions. How many have a task that should have fired. What fails is said when all had their turn.
+/// Looks once at all partitions. Returns how many have an overdue task. An error is returned after all had
+/// their turn.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let (mut result, mut silent) = (Ok(()), BTreeSet::new());
     for partition in core.partitions() {
@@ -61,7 +63,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     result.map(|()| overdue)
 }
 
-/// The same for an engine whose clock is moved manually: as often as a running engine looks.
+/// The same for an engine whose clock is moved manually: at the same interval as in a running engine.
 pub(crate) async fn run_manually(core: &Core, now: Millis) -> Result<(), Error> {
     let interval_ms = i64::try_from(core.options.overdue_look_interval_ms).unwrap_or(i64::MAX);
     let is_early = |last: Millis| (0..interval_ms).contains(&now.since(last));
@@ -72,7 +74,7 @@ pub(crate) async fn run_manually(core: &Core, now: Millis) -> Result<(), Error> 
     run_once(core, now).await.map(drop)
 }
 
-/// A look at one partition.
+/// One look at one partition.
 struct OverdueCheck<'c> {
     core: &'c Core,
     partition: Partition,
@@ -83,7 +85,7 @@ impl OverdueCheck<'_> {
     async fn look(&self, watched: &mut Watched) -> Result<(), Error> {
         let until = self.now.plus(-OVERDUE_MS);
         self.confirm(watched).await?;
-        // A clock that stepped back takes the walk along.
+        // If the clock steps back, so does the walk.
         let end = (until, i64::MAX);
         let beginning = (until.plus(-FOLLOW_FROM_MS), i64::MAX);
         let from = watched.followed.unwrap_or(beginning).min(end);
@@ -92,7 +94,7 @@ impl OverdueCheck<'_> {
         Ok(())
     }
 
-    /// Forgets what has fired, or is to fire at another time.
+    /// Forgets tasks that have fired, or that are due at another time now.
     async fn confirm(&self, watched: &mut Watched) -> Result<(), Error> {
         for (key, suspect) in watched.suspects.clone() {
             let just_it = OverdueLook {
@@ -115,7 +117,7 @@ impl OverdueCheck<'_> {
         Ok(())
     }
 
-    /// That it cannot be read hides no task: it is known by its partition, and its queue is asked for at the next look.
+    /// An unreadable queue hides no task: the partition identifies it, and the next look asks for the queue.
     async fn queue_of(&self, overdue: &Overdue) -> Option<QueueKey> {
         let read = self.core.store.read(&[overdue.place]).await;
         let read =
@@ -123,7 +125,7 @@ impl OverdueCheck<'_> {
         read.ok()?.pop()?.map(|task| task.ask.queue)
     }
 
-    /// Where it stopped; None: at the end.
+    /// Returns where the walk stopped; None: at the end.
     async fn walk(
         &self,
         watched: &mut Watched,
@@ -152,7 +154,8 @@ impl OverdueCheck<'_> {
         Ok(after)
     }
 
-    /// Ids of those that have fired, though the store has not been told: this engine knows it, or another one says so.
+    /// Ids of tasks that have fired although the store does not know: this engine knows it, or another one
+    /// says so.
     async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
         let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
             let table = self.core.live.lock();
@@ -163,7 +166,8 @@ impl OverdueCheck<'_> {
         fired
     }
 
-    /// Adds, of these, what waits in the line of another engine, and what a scan of its queue has still time to find.
+    /// Adds tasks that wait in another engine's line, and tasks that a scan of their queue still has time to
+    /// find.
     async fn add_waiting(&self, unknown: &[&Overdue], fired: &mut HashSet<i64>) -> Result<(), Error> {
         if unknown.is_empty() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Holds the limiter against the store, which knows what is in flight. Every second it looks at members whose lease should
-//! be over, every 30 s and after each change of settings at all of them, and at all leases; and it rebuilds a limiter that
-//! has lost its members. Frees nothing by time alone: only what the store says is not in flight, and not while the engine
-//! that was granted it may still commit its lease, nor of an attempt that an engine has handed over while its database is unavailable
-//! (`handed_over`). One engine does it for all.
+//! Compares the limiter with the store, which knows what is in flight. Every second it checks members whose
+//! lease should have ended; every 30 s, and after each change of settings, all members and all leases. It
+//! rebuilds a limiter that has lost its members. Time alone frees nothing: only what the store says is not in
+//! flight. It also keeps a slot while the engine that was granted it may still commit the lease, and while an
+//! engine has handed the attempt over without its database (`handed_over`). One engine does it for all.
 
 mod handed_over;
 pub(crate) mod state;
@@ -28,20 +28,21 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// An engine has `admit::SLOTS_GOOD` for a lease after its grant; the rest is for clocks that differ.
 const GRACE_MS: i64 = 10_000;
-/// Of who was in flight: no grant is out.
+/// For members that were in flight: no grant is pending.
 const NO_GRACE_MS: i64 = -1;
-/// A limiter that is not whole is rebuilt after this: what was granted before the loss is leased by then and so found in
-/// the store, or its engine asks the limiter before any executor has it (`pipeline::granted`).
+/// A limiter that is not whole is rebuilt after this. By then, a grant from before the loss is leased, and so
+/// found in the store; otherwise its engine asks the limiter before any executor gets the task
+/// (`pipeline::granted`).
 const REBUILD_AFTER_MS: i64 = 750;
 /// An engine's clock may be set by so much while the wait continues.
 const CLOCK_SET_MS: u64 = 500;
 const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() >= admit::SLOTS_UNASKED_MS + CLOCK_SET_MS);
-/// Pages of leases looked at in one run; the next run continues there.
+/// Pages of leases read in one run; the next run continues there.
 const LEASE_PAGES: usize = 20;
-/// Lanes of one queue looked at in one run; the next continues there.
+/// Lanes of one queue checked in one run; the next run continues there.
 const LANES_MAX: usize = 500;
 
-/// One limiter, and how far the looks at it have come.
+/// One limiter, and how far its checks have got.
 #[derive(Clone, Copy, Debug)]
 struct Looks<'c> {
     limiter: &'c Arc<dyn Limiter>,
@@ -57,11 +58,12 @@ impl Looks<'_> {
     }
 }
 
-/// Places freed, given and brought back. Each limiter by itself: one that is unavailable with Redis keeps no place in the store.
+/// Returns how many slots were freed, given and parked tasks brought back. Each limiter is checked
+/// separately: if Redis is unavailable, the limiter in the store is unaffected.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let (maintenance, leads) = (&core.maintenance, core.leads());
     if !leads {
-        // What it knew of a loss may be about an older one when it leads again.
+        // A known loss may be an old one by the time this engine leads again.
         maintenance.reconciler.is_found();
         maintenance.stored_reconciler.is_found();
     }
@@ -93,8 +95,8 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     result.map(|()| count)
 }
 
-/// Ends when the limiter is to be looked at ahead of the next run: it was seen not to be whole, or has been so for long enough to be
-/// rebuilt, or something is owed to it.
+/// Ends when the limiter must be checked before the next run: it was found incomplete, or has been so for
+/// long enough to be rebuilt, or this engine owes it a report.
 pub(crate) async fn when_asked(core: Arc<Core>) {
     let reconciler = &core.maintenance.reconciler;
     let rebuilds = async {
@@ -109,7 +111,7 @@ pub(crate) async fn when_asked(core: Arc<Core>) {
     }
 }
 
-/// The limiter that queues share is seen not to be whole: the engine that rebuilds it looks at once.
+/// The shared limiter was found incomplete: the engine that rebuilds it checks immediately.
 pub(crate) fn report_loss(core: &Core) {
     if core.leads() {
         core.maintenance.reconciler.ask();
@@ -136,7 +138,8 @@ pub(crate) fn takes_back_later(core: &Core, limiter: &Arc<dyn Limiter>, unused: 
     reconciler_of(core, limiter).owe(Vec::new(), unused);
 }
 
-/// Tells the limiter what this engine owes it. Returns how many places that freed. Crash: another engine's reconciler finds them later.
+/// Sends the limiter what this engine owes it. Returns how many slots that freed. Crash: another engine's
+/// reconciler finds them later.
 async fn pay(core: &Arc<Core>, looks: Looks<'_>) -> Result<usize, Error> {
     let owed = looks.reconciler.take_owed();
     let paid = pay_all(core, looks.limiter, &owed).await;
@@ -185,7 +188,7 @@ async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, 
     all.failed.map_or(Ok(all.count), Err)
 }
 
-/// How many places were freed or given; and what a part of the store failed with, whose places stay as they are.
+/// How many slots were freed or given. If a database failed, its error; its slots are unchanged.
 #[derive(Debug, Default)]
 struct ReconcileResult {
     count: usize,
@@ -202,14 +205,15 @@ impl ReconcileResult {
 /// Of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// What was granted before it may be leased only now.
+    /// Grants from before the loss may be leased only now.
     New,
     /// Longer ago than an engine has for a lease after its grant.
     Old,
 }
 
-/// No task is there that could be leased on a grant from before this was asked: a grant is for a task that waits, and a lease
-/// takes one that waits. One account, of one instant: tasks on their way from one database to another would be in neither.
+/// No task waits that could be leased by an older grant: a grant is for a waiting task, and a lease takes
+/// one. This needs one account of one instant: a task that is moving between two databases would be in
+/// neither.
 async fn nothing_waits(core: &Core) -> Result<bool, Error> {
     if core.store.parts() > 1 {
         return Ok(false);
@@ -218,16 +222,19 @@ async fn nothing_waits(core: &Core) -> Result<bool, Error> {
     Ok(books.tallies.iter().all(|tally| !tally.state.is_pending() || tally.tasks == 0))
 }
 
-/// Restores what is in flight, and then looks at all: what has come along from before the loss may be over. After a new loss
-/// only where nothing waits, as in a cluster that has just been made. The order of steps is what makes that safe:
+/// Restores what is in flight, then checks all members: some from before the loss may have ended. After a new
+/// loss only if no task waits, as in a new cluster. The order of steps makes that safe:
 ///
-/// 1. `begin_anew`: until `make_whole` nobody is granted anything, or that fails; so all grants there are were made before.
-/// 2. Nothing waits: no lease can follow any of those grants any more. What comes now is granted anew, by a whole limiter.
-/// 3. What is in flight is restored: what was leased before 2 is among it, or over.
+/// 1. `begin_anew`: until `make_whole`, no grant is made, or that fails; so all existing grants were made
+///    before.
+/// 2. No task waits: no lease can follow any of those grants. Later tasks are granted by a whole limiter.
+/// 3. Attempts in flight are restored: those leased before 2 are among them, or have ended.
 /// 4. `make_whole`.
-/// 5. What has ended since it was read, and gave up what it did not hold yet, holds nothing. Crash: the next look at all frees it.
+/// 5. An attempt that ended since it was read released a slot that it did not hold yet. It must hold none.
+///    Crash: the next full check frees it.
 async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) -> Result<usize, Error> {
-    // Before anything is written, or executors would look again and again at a limiter that is about to be whole.
+    // Before anything is written. Otherwise executors would repeatedly ask a limiter that is about to be
+    // whole.
     if loss == Loss::New && !nothing_waits(core).await? {
         return Ok(0);
     }
@@ -270,7 +277,8 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     Ok(restored.len())
 }
 
-/// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
+/// The slots that a task in flight should hold; None: it has no limits. `executor`: the scope of an executor
+/// with a bound.
 fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
     let until = task.lease.as_ref()?.until;
     let key = task.ask.demands.concurrency_key.as_deref();
@@ -285,7 +293,7 @@ fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, 
     })
 }
 
-/// What an attempt under way counts for.
+/// The scopes for which a running attempt counts.
 fn scopes_of(
     core: &Core,
     looks: Looks<'_>,
@@ -303,8 +311,8 @@ fn scopes_of(
     Some(limits.into_iter().map(|limit| limit.scope).chain(of_queue).chain(executor).collect())
 }
 
-/// Of these members, those that the store knows not to be in flight give up their places; the others are looked at
-/// again when their lease should be over.
+/// Members that the store knows not to be in flight release their slots. The others are checked again when
+/// their lease should have ended.
 async fn free_the_gone(
     core: &Arc<Core>,
     looks: Looks<'_>,
@@ -346,7 +354,7 @@ async fn free_those(
         // Its engine may be about to commit the lease.
         let is_fresh = !is_over && now.since(held.granted_at) <= grace_ms;
         let until = until.or_else(|| is_fresh.then(|| held.granted_at.plus(grace_ms)));
-        // Its executor has it, and the store has not learned of that yet.
+        // Its executor has it, and the store does not know that yet.
         let Member { id, fence } = held.member;
         let is_journalled = || core.maintenance.for_later.holds(id, fence);
         let until = until.or_else(|| is_journalled().then(|| now.plus(GRACE_MS)));
@@ -366,7 +374,7 @@ async fn free_those(
     Ok(freed.len())
 }
 
-/// Members without a lease are freed; then those leases are looked at that have no places.
+/// Frees members without a lease; then checks leases without slots.
 async fn look_at_members(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<ReconcileResult, Error> {
     let (mut all, mut skip) = (ReconcileResult::default(), 0);
     loop {
@@ -380,7 +388,7 @@ async fn look_at_members(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Res
     }
 }
 
-/// Leases without their places get them, some pages of them in one run.
+/// Gives slots to leases that have none, some pages in one run.
 async fn look_at_leases(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<ReconcileResult, Error> {
     let mut all = ReconcileResult::default();
     for _ in 0..LEASE_PAGES {
@@ -417,7 +425,7 @@ async fn give_places(
     let members: Vec<Member> = wanted.iter().map(|held| held.member).collect();
     let found = looks.limiter.find(&members).await?;
     let known: HashMap<Member, Held> = found.into_iter().map(|held| (held.member, held)).collect();
-    // What an executor holds is not a matter of settings: it stays as it was granted.
+    // An executor's own slot does not depend on settings: it stays as granted.
     let is_set = |scope: &&Scope| !matches!(scope, Scope::Executor(..));
     let is_right = |held: &Held| {
         let scopes =
@@ -430,19 +438,19 @@ async fn give_places(
         held.scopes.extend(its.filter(|scope| !is_set(scope)).cloned());
     }
     looks.limiter.restore(missing.clone()).await?;
-    // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
+    // An attempt that ended meanwhile released a slot that it did not hold yet: it must hold none.
     let ended = free_the_gone(core, looks, &missing, NO_GRACE_MS, now).await?;
     Ok(missing.len() - ended.count)
 }
 
-/// What is parked and could go: an answer that was lost must not keep it for longer than this takes.
+/// Brings back parked tasks that could start. A lost answer thus delays them at most until this check.
 async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
     let (mut back, mut result) = (0, Ok(()));
     let queues = core.live.lock().parked_queues();
     for queue in queues {
         match look_at_lanes_of(core, &queue).await {
             Ok(brought) => back += brought,
-            // The other queues have their turn all the same.
+            // The other queues have their turn nevertheless.
             Err(error) => result = Err(error),
         }
     }

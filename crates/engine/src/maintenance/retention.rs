@@ -1,12 +1,12 @@
-//! Ends retention: successes become stopped, other finished tasks are forgotten. In bounded batches. One engine does it
-//! for all, in each part of the store.
+//! Ends retention: succeeded tasks become stopped, other finished tasks are deleted. In bounded batches. In
+//! each database one engine does it for all.
 
 use crate::{core::Core, options::STEP_LIMIT, parts};
 use punctual_contract::Error;
 use punctual_domain::time::Millis;
 use std::sync::Arc;
 
-/// Batches in one run: what is left waits for the next, so that it never crowds out new work.
+/// Batches in one run; the rest waits for the next run, so that it never crowds out new work.
 const BATCHES: usize = 10;
 
 /// Tasks stopped or deleted.
@@ -23,7 +23,7 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         let retired = core.store.retire_in(part, now, stopped_until, STEP_LIMIT).await?;
         let count = retired.stopped + retired.deleted;
         touched += count;
-        // A batch may have found nothing only because it is bounded.
+        // A batch may be empty only because its search is bounded.
         if count == 0 && !retired.has_more {
             break;
         }

@@ -1,5 +1,5 @@
-//! What the services that repair remember from run to run. Losing any of it costs a look: each finds in the store what there is
-//! to repair.
+//! What the repairing services remember between runs. Losing any of it costs a look: each finds in the store
+//! what needs repair.
 
 use super::{
     compensate::state::Unsent, deletion::state::Deletions, leases::state::LeaseLooks,
@@ -21,6 +21,6 @@ pub(crate) struct Maintenance {
     pub(crate) deletions: Deletions,
     /// Outcomes whose database did not answer.
     pub(crate) for_later: ForLater,
-    /// Up to where objects were looked at that may be unused.
+    /// The key up to which unused objects were searched.
     pub(crate) unused_after: Mutex<String>,
 }

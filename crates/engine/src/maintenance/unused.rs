@@ -1,7 +1,8 @@
-//! Deletes objects that no row refers to: what a crash left behind, what was replaced, whose task is forgotten. Looks at
-//! objects that are older than a day, a page in each run and round and round, and asks the store for the task of each:
-//! an object of a task that is there, or archived, stays. One engine does it for all. Must never delete on an error, nor
-//! in a place that is not marked as this store's: there are the objects of tasks that this store has never seen.
+//! Deletes objects that no row refers to: left by a crash, replaced, or of a deleted task. Checks objects
+//! that are older than a day, a page in each run, in a cycle, and asks the store for each object's task. The
+//! object of an existing or archived task stays. One engine does it for all. Must never delete on an error,
+//! nor in a storage that is not marked as this store's: it has objects of tasks that this store has never
+//! seen.
 
 use crate::{
     core::Core,
@@ -14,11 +15,11 @@ use futures_util::{StreamExt as _, stream};
 use punctual_contract::Error;
 use punctual_domain::{task::Task, time::Millis};
 
-/// So long after its object was put, a row has been written or will never be.
+/// This long after an object was put, its row was written or never will be.
 const UNUSED_AFTER_MS: i64 = 86_400_000;
 /// Objects in one run.
 const PAGE: usize = 500;
-/// Looked up at the same time.
+/// Objects that are looked up at the same time.
 const AT_ONCE: usize = 4;
 
 /// Objects deleted.
@@ -43,7 +44,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     for answer in looked {
         match answer {
             Ok(answer) => unused.extend(answer),
-            // It stays until the next time round; a database that is unavailable keeps nobody else's.
+            // It stays until the next cycle; an unavailable database blocks no other's objects.
             Err(error) => result = Err(error),
         }
     }
@@ -55,7 +56,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     result.map(|()| unused.len())
 }
 
-/// None: its task is there, or archived, and refers to it.
+/// None: its task exists, or is archived, and refers to it.
 async fn unused_one(core: &Core, key: BlobKey) -> Result<Option<String>, Error> {
     let found = core.store.versions(&key.namespace, key.task_id, Some(key.task_version), 1).await?;
     let text = key.to_string();

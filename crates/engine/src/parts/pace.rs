@@ -1,17 +1,17 @@
-//! What a part of the store has been asked to lease and has not answered, and how long its answers usually take. A part
-//! that takes much longer than it usually does is doubted, long before it is said to fail: no caller waits for it who could
-//! have tasks of the others meanwhile. Only counts; must not ask anything itself.
+//! The unanswered lease requests to a database, and how long its answers usually take. A database that takes
+//! much longer than usual is doubted, long before it counts as failing: a caller that could get tasks of
+//! other databases does not wait for it. Only counts; must not ask anything itself.
 
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 
-/// So many times what its answers usually take is too long.
+/// An answer that takes this many times the usual time is too slow.
 const TIMES: u32 = 4;
-/// A part that is fast is not doubted sooner: each disk stands still for a moment now and then.
+/// A fast database is not doubted before this: any disk pauses now and then.
 const AT_LEAST: Duration = Duration::from_millis(25);
-/// Nor is one that is slow, or of which nothing is known, waited for longer.
+/// A slow or unknown database is not waited for longer than this.
 pub(super) const AT_MOST: Duration = Duration::from_millis(300);
-/// An answer counts for so much of what is usual.
+/// The weight of one answer in the usual time, as a divisor.
 const SHARE: u32 = 8;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Pace {
         self.usual.map_or(AT_MOST, |usual| (usual * TIMES).clamp(AT_LEAST, AT_MOST))
     }
 
-    /// What was asked since the last answer has taken too long.
+    /// The oldest request since the last answer has taken too long.
     pub(super) fn is_doubtful(&self, now: Instant) -> bool {
         let since = |pair: &&(Instant, u64)| self.answered_at.is_none_or(|at| pair.0 > at);
         let oldest = self.asked.iter().find(since);

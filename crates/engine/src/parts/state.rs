@@ -1,4 +1,5 @@
-//! What this engine knows of each database: whether it fails, who is at it, and how long its leases take. Asks none of them.
+//! What this engine knows about each database: whether it fails, which work runs on it, and how long its
+//! leases take. Asks none of them.
 
 use super::pace::{self, Pace};
 use hashbrown::HashMap;
@@ -7,9 +8,9 @@ use punctual_domain::place::Partition;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A part that takes longer to lease is said to fail, and until it answers a look nothing is asked of it.
+/// A database that takes longer for a lease counts as failing, and is asked nothing until it answers a check.
 pub(super) const LEASES_WITHIN: Duration = pace::AT_MOST;
-/// A part that failed is looked at again after this, twice as long each time.
+/// A failed database is checked again after this, with the time doubled after each check.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(2);
 
@@ -26,11 +27,11 @@ pub(super) struct DatabasesState {
     pub(super) pace: HashMap<usize, Pace>,
 }
 
-/// How it stands with a part, from well to worst.
+/// The condition of a database, from good to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
     None,
-    /// It takes much longer to lease than it usually does.
+    /// Its leases take much longer than usual.
     Slow,
     Fails,
 }
@@ -54,7 +55,7 @@ impl DatabasesState {
 }
 
 impl Parts {
-    /// It failed, or is silent: nothing more is handed over from it until it answers a look.
+    /// The database failed, or is silent: no more of its tasks are handed over until it answers a check.
     pub(crate) fn failed(&self, part: usize) {
         self.failed_at(part, Instant::now());
     }
@@ -74,7 +75,7 @@ impl Parts {
         self.0.lock().trouble(part, Instant::now())
     }
 
-    /// Of so many parts, those that are in more trouble than the one in least.
+    /// Of `count` databases, those in more trouble than the best one.
     pub(crate) fn doubtful(&self, count: usize) -> Vec<usize> {
         let (inner, now) = (self.0.lock(), Instant::now());
         let troubles: Vec<Trouble> = (0..count).map(|part| inner.trouble(part, now)).collect();
@@ -90,13 +91,13 @@ impl Parts {
         }
     }
 
-    /// How long a caller waits for leases of a part who could have something of the others meanwhile.
+    /// How long a caller waits for a database's leases if it could get tasks of others meanwhile.
     pub(crate) fn short_patience(&self, part: usize) -> Duration {
         self.0.lock().pace.get(&part).map_or(LEASES_WITHIN, Pace::patience)
     }
 
-    /// How long leases of a part may take before it is said to fail: longer where those that were made came too late, so
-    /// that a database that is only slow is not asked in vain again and again.
+    /// How long leases of a database may take before it counts as failing. The time grows when leases were
+    /// made too late, so that a merely slow database is not asked in vain repeatedly.
     pub(crate) fn patience(&self, part: usize) -> Duration {
         let late = self.0.lock().late.get(&part).copied().unwrap_or(0);
         LEASES_WITHIN * (1 << late.min(5))
@@ -112,7 +113,7 @@ impl Parts {
         }
     }
 
-    /// The parts that something waits for, or that fail, and are to be looked at; with a partition there if one is known.
+    /// Databases to check now: those that fail, or for which tasks wait; with a known partition, if any.
     pub(super) fn to_look_at(
         &self,
         now: Instant,
@@ -127,7 +128,7 @@ impl Parts {
     }
 }
 
-/// Leases that a part is asked for, until they are answered or given up.
+/// Lease requests to a database, until they are answered or abandoned.
 pub(super) struct Asked<'p> {
     pub(super) parts: &'p Parts,
     pub(super) part: usize,

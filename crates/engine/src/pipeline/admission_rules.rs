@@ -1,5 +1,5 @@
-//! What the tasks of one queue need to go: the limits and rates that they count for, by what is set and what is shared. Asks no
-//! limiter.
+//! What the tasks of one queue need to start: the limits and rates that apply to them, by settings and
+//! shares. Asks no limiter.
 
 use super::admit::state::is_limited;
 use crate::{
@@ -20,7 +20,7 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// What the tasks of one queue need to go.
+/// What the tasks of one queue need to start.
 #[derive(Debug)]
 pub(crate) struct AdmissionRules {
     pub(crate) queue: Arc<QueueKey>,
@@ -29,9 +29,9 @@ pub(crate) struct AdmissionRules {
     pub(crate) limits: Vec<Limit>,
     pub(crate) rates: Vec<Flowing>,
     pub(crate) is_limited: bool,
-    /// Others count for some of these limits too.
+    /// Other queues count for some of these limits too.
     pub(crate) is_shared: bool,
-    /// What of these limits is for this queue, while others want them.
+    /// This queue's shares of these limits, while other queues compete for them.
     pub(crate) shares: SharesOf,
 }
 
@@ -100,7 +100,7 @@ impl AdmissionRules {
     pub(crate) fn within(mut self, bound: Option<&Limit>) -> Self {
         if let Some(bound) = bound {
             if !self.is_limited {
-                // So that its queue hears when the place is free again.
+                // So that its queue is notified when the slot is free again.
                 self.limits.push(Limit { scope: Scope::Queue((*self.queue).clone()), most: u32::MAX });
             }
             self.limits.push(bound.clone());
@@ -109,7 +109,7 @@ impl AdmissionRules {
         self
     }
 
-    /// With what concerns only one task.
+    /// With the limits and rates of a single task.
     pub(crate) fn of_task(&self, attempt: u32, key: Option<&str>) -> (Vec<Limit>, Vec<Flowing>) {
         let (mut limits, mut rates) = (self.limits.clone(), self.rates.clone());
         if let Some(most) = self.settings.retries.concurrency.filter(|_| attempt > 0) {
@@ -123,7 +123,7 @@ impl AdmissionRules {
         (limits, rates)
     }
 
-    /// What is for a scope while others want some too, if that is what bounds it.
+    /// The share of a scope while others compete for it, if the share bounds it.
     pub(crate) fn share_of(&self, scope: &Scope) -> Option<&Share> {
         let share = match scope {
             Scope::Namespace(_) => &self.shares.namespace,
@@ -160,7 +160,7 @@ fn slowest(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
     one.into_iter().chain(other).reduce(slower)
 }
 
-/// Who a hand-over of this entry makes.
+/// The member that a hand-over of this entry would be.
 pub(crate) fn next_attempt(entry: &HotEntry) -> Member {
     Member { id: entry.place.id, fence: entry.fence + 1 }
 }

@@ -1,17 +1,20 @@
-//! Step 5, admission: which of the fired tasks go now; free where nothing is set. Its steps, and what a crash between leaves:
+//! Step 5, admission: which fired tasks start now; free for queues without limits. Its steps, and what a
+//! crash between them leaves:
 //!
-//! 1. `room`: how many could go. Nothing is changed.
-//! 2. Popped from the line by the chooser. Crash: the partition's next owner finds them in the store.
-//! 3. The limiter grants each a place in all of its scopes. Crash: members that no lease follows; the reconciler frees
-//!    them, or the next grant of the same attempt takes them up, since they name it. Answer lost: this engine's reconciler takes them
-//!    back as soon as the limiter answers.
-//! 4. What was not granted goes back, or is parked where its key or version keeps it. Crash: as 2.
-//! 5. Granted ones are leased (`hand_over`). Crash: as 3, or the lease ends and gives the place up.
-//! 6. The attempt ends in the store, and only then its place is given up, what was parked for it comes back, and who
-//!    waits is woken. Crash: the reconciler frees the place. A failure:
-//!    this engine's reconciler repeats it.
+//! 1. `room`: how many could start. Nothing is changed.
+//! 2. The chooser pops them from the line. Crash: the partition's next owner finds them in the store.
+//! 3. The limiter grants each a slot in all of its scopes. Crash: members without a lease; the reconciler
+//!    frees them, or the next grant of the same attempt takes them over, because both have the same name.
+//!    Answer lost: this engine's reconciler frees them as soon as the limiter answers.
+//! 4. Tasks that were not granted return to the line, or are parked if their key or version holds them back.
+//!    Crash: as 2.
+//! 5. Granted tasks are leased (`hand_over`). Crash: as 3, or the lease expires and releases the slot.
+//! 6. The attempt ends in the store. Only then its slot is released, tasks that were parked for it return,
+//!    and waiters are woken. Crash: the reconciler frees the slot. A failure: this engine's reconciler
+//!    repeats it.
 //!
-//! Never lets an attempt start without its places: while the limiter is unavailable or not whole, limited queues wait.
+//! Never lets an attempt start without its slots: while the limiter is unavailable or not whole, limited
+//! queues wait.
 
 pub(crate) use super::{
     freed::free,
@@ -44,19 +47,21 @@ pub(crate) mod state;
 
 /// A range of versions that tasks were parked for without this call's knowledge is noticed within this.
 const LANES_KNOWN_MS: i64 = 1_000;
-/// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
+/// The most version ranges of a queue's parked tasks that are checked at once; more are checked when these
+/// are gone.
 const LANES_MAX: usize = 100;
 
-/// Lanes of a queue in this engine's table, whose places other engines give up, too: how many are looked at when an executor asks, and
-/// how often.
+/// Lanes of a queue in this engine's table may open because other engines release slots. How many are checked
+/// when an executor asks, and how often.
 const LANES_LOOKED_AT: usize = 20;
 const LANES_LOOK_MS: i64 = 100;
 
-/// A lease that took longer to be made than this is given back: the reconciler frees what no lease follows, much later
+/// A lease that took longer than this is returned: the reconciler frees slots without a lease, but much later
 /// (`maintenance::reconcile`).
 const SLOTS_GOOD: Duration = Duration::from_secs(3);
-/// A lease that took longer than this may have lost its places: the reconciler rebuilds a limiter that has lost its members no
-/// sooner. So the limiter is asked, once the store has the lease (`granted::hold_their_places`).
+/// A lease that took longer than this may have lost its slots: the reconciler rebuilds a limiter that lost
+/// its members no sooner. So the limiter is asked, once the store has the lease
+/// (`granted::hold_their_places`).
 pub(crate) const SLOTS_UNASKED_MS: u64 = 250;
 const SLOTS_UNASKED: Duration = Duration::from_millis(SLOTS_UNASKED_MS);
 
@@ -70,18 +75,19 @@ fn count(core: &Core, queue: &QueueKey, answers: &[Verdict]) {
     }
 }
 
-/// By what is set: an executor that is full keeps no task from others.
+/// Blocked by a setting: an executor that is full does not block tasks for others.
 const fn is_blocked(answer: &Verdict) -> bool {
     matches!(answer, Verdict::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
 }
 
-/// Places of what is offered again while its leases are in doubt: the reconciler frees them after this.
+/// Slots of tasks that are offered again while their leases are in doubt: the reconciler frees them after
+/// this.
 const IN_DOUBT_MS: i64 = 10_000;
 
-/// The instant before a grant, on both clocks: an engine may stand still, and its clock be set.
+/// The instant before a grant, on both clocks: an engine may pause, and its clock may be set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since {
-    /// What the limiter was told.
+    /// The instant that the limiter was given.
     granted_at: Millis,
     at: Millis,
     instant: Instant,
@@ -93,17 +99,17 @@ impl Since {
         Self { granted_at: at, at, instant: Instant::now() }
     }
 
-    /// Another engine had the grant made, by its own clock, after it was asked for at `at`.
+    /// Another engine had the grant made, by its own clock, after it was requested at `at`.
     pub(crate) const fn elsewhere(granted_at: Millis, at: Millis, instant: Instant) -> Self {
         Self { granted_at, at, instant }
     }
 
-    /// What the limiter was told: by the clock of the engine that asked it.
+    /// The instant that the limiter was given, by the clock of the engine that asked it.
     pub(crate) const fn granted_at(self) -> Millis {
         self.granted_at
     }
 
-    /// The places may be freed, because no lease has followed for so long.
+    /// The slots may have been freed, because no lease followed for too long.
     pub(crate) fn is_long_ago(&self, now: Millis) -> bool {
         self.is_before(SLOTS_GOOD, now)
     }
@@ -118,25 +124,25 @@ impl Since {
     }
 }
 
-/// What all grants of one admission have in common.
+/// What all grants of one admission share.
 #[derive(Clone, Copy)]
 struct Grants {
-    /// When the limiter is to look at them.
+    /// When the limiter should check them.
     until: Millis,
     since: Since,
 }
 
-/// What may go now.
+/// The tasks that may start now.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
     pub(crate) entries: Vec<HotEntry>,
-    /// There may be more that may go.
+    /// More tasks may be able to start.
     pub(crate) more: bool,
-    /// Since when they have their places; None: they need none.
+    /// Since when they have their slots; None: they need none.
     pub(crate) since: Option<Since>,
 }
 
-/// At most `wanted`, each with its places. `only`: what its executor takes.
+/// At most `wanted` tasks, each with its slots. `only`: what its executor accepts.
 pub(crate) async fn admit(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -157,7 +163,7 @@ pub(crate) async fn admit(
     Ok(Admitted { entries, more, since: None })
 }
 
-/// Of what was popped, what may still start and the caller takes, at most `wanted`.
+/// Keeps the popped tasks that may still start and that the caller accepts, at most `wanted`.
 async fn keep_the_callers(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -215,7 +221,7 @@ async fn limited(
     let entries = keep_the_callers(core, request, only, terms, popped, limit).await?;
     let grants = Grants { until: now.plus(request.lease_ms), since: Since::now(core) };
     let granted = grant(core, terms, &look, entries, grants).await?;
-    // Where some were put aside their room is still there, for those behind them.
+    // If some were set aside, there is still room for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
 }
@@ -238,7 +244,8 @@ fn in_doubt(core: &Core, terms: &AdmissionRules, now: Millis) -> usize {
     })
 }
 
-/// Of each of these lanes what could go now. One that cannot be brought back keeps no other waiting; a later look does it.
+/// Brings back from each lane what could start now. If one lane fails, the others continue; a later check
+/// repeats it.
 async fn bring_back_all(core: &Core, terms: &AdmissionRules, lanes: Vec<ParkReason>, wanted: usize) {
     for lane in lanes {
         if let Err(error) = bring_back(core, terms, &lane, wanted).await {
@@ -247,8 +254,8 @@ async fn bring_back_all(core: &Core, terms: &AdmissionRules, lanes: Vec<ParkReas
     }
 }
 
-/// Lanes in this engine's table, of keys and of retries, in which a place may have become free without this engine hearing of it, some
-/// at a time: whoever gives up a place says so to the other engines, and a message may be lost.
+/// Lanes of keys and retries in this engine's table that may have opened unnoticed; a few at a time. Engines
+/// announce slots that they release, but a message may be lost.
 fn lanes_to_look_at(core: &Core, terms: &AdmissionRules) -> Vec<ParkReason> {
     if core.live.lock().line_counts(&terms.queue).parked == 0 {
         return Vec::new();
@@ -268,7 +275,7 @@ fn lanes_to_look_at(core: &Core, terms: &AdmissionRules) -> Vec<ParkReason> {
     })
 }
 
-/// Those that are granted. The others go back, or are parked.
+/// Returns the granted tasks. The others return to the line, or are parked.
 async fn grant(
     core: &Arc<Core>,
     terms: &AdmissionRules,
@@ -327,7 +334,7 @@ async fn grant(
     line::serve(core, &back);
     for (lane, entries) in lanes {
         line::park(core, &lane, &entries, terms.settings.retries);
-        // It may have become free between the answer and now, when nothing stood in the lane.
+        // The lane may have opened since the answer, while no task was parked in it.
         if let Err(error) = bring_back(core, terms, &lane, 1).await {
             tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
         }
@@ -335,7 +342,7 @@ async fn grant(
     Ok(Admitted { entries: granted, more, since: Some(since) })
 }
 
-/// Brings back from a lane what could go now, at most `limit`. How many.
+/// Brings back from a lane what could start now, at most `limit`. Returns how many.
 pub(crate) async fn bring_back(
     core: &Core,
     terms: &AdmissionRules,
@@ -348,7 +355,7 @@ pub(crate) async fn bring_back(
         ParkReason::Version(_) => return Ok(0),
         ParkReason::Kind(_) => return Ok(unpark(core, &terms.queue, lane, limit.min(kinds::BROUGHT_BACK))),
     };
-    // Only what keeps them in the lane: the limits of all tasks of the queue are looked at when they are popped.
+    // Only the limits of the lane: those of the whole queue are checked when the tasks are popped.
     let (own_limits, own_rates) = (terms.limits.len(), terms.rates.len());
     let (limits, rates) = (limits.get(own_limits..), rates.get(own_rates..));
     let limiter = core.limiter_of(&terms.queue);
@@ -380,13 +387,13 @@ fn keep_those_it_may_run(
                 lately.ranges.push(range);
             }
         });
-        // Somebody with such a version may wait here.
+        // An executor with such a version may wait here.
         core.wake_queue(&terms.queue);
     }
     good
 }
 
-/// What an executor can run is known while it asks.
+/// An executor's versions are known from its requests.
 fn note_version(core: &Core, request: &LeaseRequest) {
     let Some(version) = &request.version else { return };
     let now = core.now();
@@ -396,7 +403,7 @@ fn note_version(core: &Core, request: &LeaseRequest) {
     });
 }
 
-/// What was parked for a version like the caller's comes back into the order.
+/// Tasks that were parked for a version that the caller can run return to the order.
 fn bring_back_versions(core: &Core, request: &LeaseRequest) {
     let Some(version) = &request.version else { return };
     let now = core.now();

@@ -1,17 +1,18 @@
-//! Steps 5 and 6 ahead of their time: where executors wait, and nothing limits or orders them, the lease of what is about
-//! to fire is committed before its instant, many in one transaction. At the instant there is nothing left to ask the
-//! store for. The table decides what fires: what is leased ahead and was withdrawn is never handed over. Order of
-//! steps, and what a crash between two of them leaves:
+//! Steps 5 and 6, preleased: if executors wait, and no limit or order applies, leases are committed shortly
+//! before the tasks fire, many in one transaction. When a task fires, the store need not be asked. The table
+//! decides what fires: a withdrawn task is never handed over. Order of steps, and what a crash between two of
+//! them leaves:
 //!
-//! 1. The lease is committed in the engine's name (`Lease::ahead`), for a short time. Crash: it ends, the attempt is given
-//!    back, and the task is ready.
-//! 2. The table gives it at its instant. Crash: the same.
-//! 3. It is given to a caller that waits, or waits a moment for a caller. Crash: the same, or it is with an executor:
-//!    then it runs again, and the outcome of the first is refused.
-//! 4. The store is told who has it, and until when. Crash before: as 3. What is finished sooner needs no telling.
+//! 1. The lease is committed in the engine's name (`Lease::ahead`), for a short time. Crash: it expires, the
+//!    attempt is returned, and the task is ready.
+//! 2. The table fires the task when it is due. Crash: the same.
+//! 3. The task is given to a waiting caller, or waits briefly for one. Crash: the same, or an executor has
+//!    it: then it runs again, and the outcome of the first attempt is refused.
+//! 4. The store is told who has it, and until when. Crash before: as 3. An attempt that ends sooner is not
+//!    reported.
 //!
-//! Never hands over what has not fired, nor what was leased so long ago that an executor may have been promised
-//! that nothing starts any more.
+//! Never hands over an unfired task, nor one that was leased too long ago: meanwhile a caller may have been
+//! promised that no task starts any more.
 
 use crate::{
     arrivals::state::{GOOD_FOR, Preleased, QueueWaiters},
@@ -45,25 +46,25 @@ pub(crate) mod pace;
 mod remote_leases;
 pub(crate) mod wanted;
 
-/// How often what comes next is looked at: what falls due in so long is one transaction.
+/// How often due tasks are preleased: those that fall due in this time share a transaction.
 const TICK: Duration = Duration::from_millis(20);
-/// What is due sooner could fire before its lease is made: it goes the usual way.
+/// A task that is due sooner could fire before its lease is made: it is leased when it fires.
 const TOO_LATE_MS: i64 = 10;
-/// The lease in the engine's name continues for so long after the instant: long enough for the executor that has it to be written
-/// down, and soon enough over for the task of an engine that died.
+/// How long a lease in the engine's name lasts beyond the due time. It suffices to record the executor that
+/// has the task, and it soon frees the task of an engine that died.
 const LEASE_MS: i64 = 3_000;
-/// What has not fired so long after its instant will not.
+/// A task that has not fired this long after its due time will not fire.
 const UNFIRED_MS: i64 = 2_500;
-/// What has fired and found no caller waits here for so long for an executor to come back.
+/// How long a preleased task that fired without a caller waits here for an executor.
 const PRELEASED_MS: i64 = 20;
-/// No more of a queue is leased ahead for so long after one found no executor.
+/// After a preleased task found no executor, its queue gets no preleases for this long.
 const BACK_OFF_MS: i64 = 1_000;
-/// A hand-over that the outcome does not follow in so long is written down.
+/// A hand-over without an outcome within this time is reported to the store.
 const REPORTED_AFTER_MS: i64 = 200;
-/// Executors that asked so short a time ago are at work, and ask again.
+/// Executors that requested tasks within this time are at work, and will ask again.
 const ASKED_LATELY_MS: i64 = 1_000;
 
-/// Why a lease is given back that may have ended.
+/// The reason for returning a lease that may have ended.
 pub(crate) const TOO_LATE: &str = "too_late_for_its_lease";
 
 pub(crate) fn may_be_leased(core: &Core, entry: &HotEntry) -> bool {
@@ -74,7 +75,7 @@ fn is_leasable(entry: &HotEntry) -> bool {
     entry.demands().is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
-/// An executor asks for its tasks now, or has just asked and will again.
+/// An executor of the queue is waiting, or has just requested tasks and will do so again.
 pub(crate) fn is_worked_on(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> bool {
     core.arrivals.of(queue).is_asked_since(now.plus(-ASKED_LATELY_MS))
 }
@@ -89,7 +90,7 @@ fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
     waiters.room(now, would_overtake).max(core.options.ahead_room_min)
 }
 
-/// Looks every moment while there is something to look at. Leases made ahead.
+/// Runs while there is something to prelease. Returns the number of preleases.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     if core.options.ahead_ms == 0 {
         core.work.stopping.cancelled().await;
@@ -109,10 +110,10 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Leases what has come near, gives back what found no executor, tells the store who has what.
+/// Preleases candidates, returns leases that found no executor, and reports holders to the store.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let now = core.now();
-    // What comes next does not wait for these.
+    // New preleases do not wait for these.
     let old = core.live.lock().begin_reports(now.plus(-REPORTED_AFTER_MS));
     if !old.is_empty() {
         let its = Arc::clone(core);
@@ -123,8 +124,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         let its = Arc::clone(core);
         core.work.detach_claim(async move { give_back(&its, found_no_waiter, "nobody_waited").await });
     }
-    // Their instant has passed, and nothing has fired them. No executor had them, and that is said before their leases end: what
-    // ends in an engine's name is counted.
+    // These are past due, and did not fire. No executor had them, and that is recorded before their leases
+    // expire, because an expiry in the engine's name is counted.
     let (unfired, _) = core.live.lock().drop_leases(|entry| entry.due_at < now.plus(-UNFIRED_MS));
     if !unfired.is_empty() {
         let its = Arc::clone(core);
@@ -151,9 +152,9 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// As many of each queue as find an executor at their instant, by what is known now; the earliest. Where they are not equally
-/// urgent, or versions of tasks are among them, and not all of them find an executor who waits, none: which of them go is
-/// chosen among all that have fired.
+/// Chooses the earliest tasks of each queue, as many as will probably find an executor when they fire. If
+/// they differ in priority, or have versions, and not all of them find a waiting executor, none is chosen.
+/// They are selected among all fired tasks instead.
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     // After a start the journal may know more than the table.
     near.retain(|entry| !without_store::is_handed_over(core, entry));
@@ -181,9 +182,9 @@ fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     near
 }
 
-/// What comes near of one queue.
+/// Candidates of one queue.
 struct Candidates {
-    /// How many more may be leased ahead, and how many more find an executor who waits already.
+    /// How many more may be preleased, and how many more find an executor that already waits.
     room: usize,
     idle: usize,
     priority: Priority,
@@ -254,7 +255,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     let asked: Vec<i64> = made.iter().map(|lease| lease.place.id).collect();
     let made = long_payloads::fetch(core, made).await;
     if made.len() < asked.len() {
-        // What cannot be read has been marked, and is another's to bring back.
+        // A task whose payload cannot be read has been marked; another service retries it.
         let good: Vec<i64> = made.iter().map(|lease| lease.place.id).collect();
         let is_bad = |id: i64| asked.contains(&id) && !good.contains(&id);
         core.live.lock().drop_leases(|entry| is_bad(entry.place.id));
@@ -271,7 +272,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     deliver(core, ready).await;
 }
 
-/// No lease was made for these: what has fired meanwhile goes the usual way.
+/// These were not leased: those that fired meanwhile are leased in the ordinary way.
 async fn go_on_without(core: &Arc<Core>, entries: &[HotEntry]) {
     let fired = core.live.lock().not_granted(entries);
     fire::offer(core, fired);
@@ -319,8 +320,8 @@ pub(crate) fn offer_preleased(core: &Core, waiters: &Arc<QueueWaiters>, leased: 
     core.firing.ahead.something.notify_one();
 }
 
-/// An executor gets these now: the lease is its own from here on. But for those that lie behind a break of time: their
-/// leases may have ended, and are given back.
+/// An executor gets these now: from here on, the leases are its own. Leases from before a clock discontinuity
+/// may have ended; those are returned.
 pub(crate) fn handed_over(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -371,12 +372,12 @@ pub(crate) fn handed_over(
     leased
 }
 
-/// Of what was handed over, these did not reach their executor: there is nothing to tell of them.
+/// These did not reach their executor: their holder is not reported.
 pub(crate) fn was_not_handed_over(core: &Core, leased: &[Assignment]) {
     drop(core.live.lock().ended(leased.iter().map(|lease| (lease.place.id, lease.fence)), core.now()));
 }
 
-/// Tells the store who has what, each part by itself.
+/// Reports to the store which executors have which tasks, each database separately.
 async fn report_holders(core: &Arc<Core>, old: Vec<Beat>) {
     parts::apart(core, old, |beat| beat.place.partition, report_holders_in).await;
 }
@@ -391,7 +392,7 @@ async fn report_holders_in(core: Arc<Core>, old: Vec<Beat>) {
     }
 }
 
-/// What found no executor: its queue goes the usual way for a while.
+/// Takes preleased tasks that found no executor. Their queue is leased in the ordinary way for a while.
 fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
     let mut found_no_waiter = Vec::new();
     core.firing.ahead.shelves.lock().retain(|waiters| {
@@ -401,14 +402,14 @@ fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
     found_no_waiter
 }
 
-/// Nothing that was leased ahead is handed over.
+/// No preleased task is handed over from here on.
 pub(crate) async fn give_up(core: &Arc<Core>) {
     let (made, fired) = core.live.lock().drop_all_leases();
     core.live.lock().hold_back(&fired);
     give_back(core, made, "handed_back").await;
 }
 
-/// Nothing that was leased ahead is kept.
+/// Returns all preleases.
 pub(crate) async fn clear(core: &Arc<Core>) {
     give_up(core).await;
     give_back(core, clear_shelves(core, Millis::MAX), "handed_back").await;
@@ -418,14 +419,14 @@ pub(crate) async fn clear(core: &Arc<Core>) {
     }
 }
 
-/// Time was set back: nothing that was leased ahead of it is kept, and no executor has asked beyond the present.
+/// The clock was set back: preleases are returned, and requests in the future are forgotten.
 pub(crate) async fn begin_anew(core: &Arc<Core>) {
     clear(core).await;
     core.firing.ahead.begin_anew();
     core.arrivals.each(QueueWaiters::begin_anew);
 }
 
-/// Waits until nothing of what was leased before is handed over any more.
+/// Waits until no earlier prelease can be handed over.
 pub(crate) async fn until_none_is_good(core: &Core) {
     if core.options.ahead_ms > 0 {
         tokio::time::sleep(GOOD_FOR).await;

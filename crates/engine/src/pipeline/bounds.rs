@@ -1,7 +1,7 @@
-//! Executors that say how many tasks they hold at most, over all their queues and all engines. Each attempt that they are
-//! given is a member of the executor's scope in the limiter, as it is of a queue's that has a limit: one atomic step
-//! grants it, an outcome or the reconciler gives it up, and a limiter that lost its members is rebuilt from the leases.
-//! Executors that say nothing never come here, and pay nothing.
+//! Executors that declare how many tasks they hold at most, over all their queues and all engines. Each of
+//! their attempts is a member of the executor's scope in the limiter, like an attempt of a limited queue. One
+//! atomic step grants it, an outcome or the reconciler releases it, and a limiter that lost its members is
+//! rebuilt from the leases. Executors without a bound never get here, and pay nothing.
 
 pub(crate) mod state;
 
@@ -15,14 +15,14 @@ use std::sync::Arc;
 /// Executors of one page of the registry.
 const PAGE: usize = 1_000;
 
-/// Executors that have a bound, by what they said last; read from the registry, a namespace at a time.
+/// Executors with a bound, as last declared; read from the registry, a namespace at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Bounded {
     known: HashMap<Name, HashSet<String>>,
 }
 
 impl Bounded {
-    /// Reads what is needed to know of the executors of these tasks.
+    /// Reads the registry for the executors of these tasks.
     pub(crate) async fn read_for(&mut self, core: &Core, tasks: &[Task]) -> Result<(), BackendError> {
         let leased = tasks.iter().filter(|task| task.lease.is_some());
         self.read_namespaces(core, leased.map(|task| &task.ask.queue.namespace)).await
@@ -42,7 +42,7 @@ impl Bounded {
         Ok(())
     }
 
-    /// What the lease of a task counts for.
+    /// The executor scope for which the lease of a task counts.
     pub(crate) fn scope(&self, task: &Task) -> Option<Scope> {
         self.scope_of(&task.ask.queue.namespace, &task.lease.as_ref()?.executor)
     }
@@ -68,7 +68,7 @@ async fn read(core: &Core, namespace: &Name) -> Result<HashSet<String>, BackendE
 }
 
 impl Engine {
-    /// Attempts have ended for which an executor said how many it holds at most: their places are free.
+    /// Attempts of bounded executors have ended: their slots are released.
     ///
     /// # Errors
     /// Only of the engine as a whole.

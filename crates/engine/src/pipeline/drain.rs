@@ -1,12 +1,13 @@
-//! Step 3, drain: takes what is due within the look-ahead out of the hot set into the live table, and has the wheel wake at its
-//! instants. From then on the task is in the table and in the store, and nowhere else. Order of steps, and what a crash, or a lost
-//! answer, between two of them leaves:
+//! Step 3, drain: moves tasks that are due within the look-ahead from the hot set into the live table, and
+//! schedules their due times on the wheel. From then on a task is in the table and in the store, and nowhere
+//! else. Order of steps, and what a crash, or a lost answer, between two of them leaves:
 //!
-//! 1. Popped from the hot set. Crash: the next owner refills from the store. Answer lost: a gap, which `refill` closes at once.
+//! 1. Popped from the hot set. Crash: the next owner refills from the store. Answer lost: a gap, which
+//!    `refill` closes immediately.
 //! 2. In the table, and on the wheel. Crash: the same.
-//! 3. Tasks of push queues that may not be leased ahead of their instants are marked `dispatching` in the store. Crash: the next owner
-//!    finds the mark. Refused: the task was cancelled, changed or handed over, and leaves the table. Not answered, or not leased ahead
-//!    after all: it is marked when it fires.
+//! 3. Tasks of push queues that are not preleased are marked `dispatching` in the store. Crash: the next
+//!    owner finds the mark. Refused: the task was cancelled, changed or handed over, and is removed from the
+//!    table. Not answered, or not preleased after all: it is marked when it fires.
 //!
 //! Must not decide what fires: the table does.
 
@@ -27,21 +28,22 @@ use punctual_contract::{
 use punctual_domain::{place::Partition, state::State};
 use std::sync::Arc;
 
-/// With so many in the table that have not fired, the rest stays where it is, the oldest first: the engine is behind anyway.
+/// With this many unfired tasks in the table, later ones stay in the hot set: the engine is behind anyway.
 const WAITING_MAX: usize = 500_000;
-/// Entries in one call, of all partitions together: more would keep the hot set busy for so long that it seems silent.
+/// Entries in one call, of all partitions together: more would keep the hot set busy for so long that it
+/// seems silent.
 const DRAINED_MAX: usize = 10_000;
 /// Of one partition, at least.
 const DRAINED_MIN: usize = 50;
-/// What is drained so long after its instant is rare.
+/// Few tasks are drained this long after their due time.
 const LATE_MS: i64 = 10_000;
 
-/// Drains what has come within the look-ahead. Entries drained.
+/// Drains what is due within the look-ahead. Returns the number of entries.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     store_fallback::with_hot_set(core, drain(core, core.holdings.tenures())).await
 }
 
-/// The same in some partitions.
+/// The same for some partitions.
 pub(crate) async fn drain_in(core: &Arc<Core>, partitions: &[Partition]) -> Result<usize, Error> {
     let tenure = |partition: &Partition| core.holdings.tenure(*partition);
     drain(core, partitions.iter().filter_map(tenure).collect()).await
@@ -62,7 +64,7 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
                 }
                 Err(error) => {
                     if error.happened == Happened::Maybe {
-                        // What is older, and was popped, the look at what is overdue finds.
+                        // Older entries that were popped are found by the look at overdue tasks.
                         core.filling.gaps.note(tenure.partition, (core.now().plus(-LATE_MS), until));
                     }
                     result = Err(error);
@@ -80,7 +82,7 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
     result.map(|()| drained)
 }
 
-/// What became of entries that were to come into the table.
+/// The result of loading entries into the table.
 #[derive(Debug, Default)]
 pub(crate) struct TakenIn {
     /// How many are new here.
@@ -89,8 +91,9 @@ pub(crate) struct TakenIn {
     pub(crate) elsewhere: Vec<HotEntry>,
 }
 
-/// Puts entries into the table, and their instants on the wheel. What is overdue fires at once. What is left in the hot set of a
-/// queue that is scanned since goes: the store has it. So does what the journal has handed over, of which the table may not know yet.
+/// Loads entries into the table, and their due times into the wheel. Overdue tasks fire immediately. Entries
+/// of a queue that is scanned now are dropped: the store has them. So are tasks that the journal has handed
+/// over, which the table may not know yet.
 pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn {
     let (_, entries) = core.split_scanned(entries);
     let entries = without_store::keep_free(core, entries);
@@ -98,7 +101,8 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
         return TakenIn::default();
     }
     let may_lease = |entry: &HotEntry| ahead::may_be_leased(core, entry);
-    // A lease in the engine's name says as much as the mark. What is not leased ahead after all is marked as it fires.
+    // A lease in the engine's name serves as the mark. A task that is not preleased after all is marked when
+    // it fires.
     let is_claimed = |entry: &HotEntry| {
         needs_mark(core, entry) && !(may_lease(entry) && core.settings.is_plain(&entry.queue))
     };
@@ -112,7 +116,8 @@ pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn
     TakenIn { count: accepted.len(), elsewhere }
 }
 
-/// Has the store mark tasks of push queues. No caller waits for it: what fires before its answer continues with the answer.
+/// Asks the store to mark tasks of push queues. No caller waits for it: a task that fires before the answer
+/// continues with it.
 fn claim(core: &Arc<Core>, entries: Vec<HotEntry>) {
     for (_, some) in parts::split(core, entries, |entry| entry.place.partition) {
         let its = Arc::clone(core);
@@ -145,8 +150,9 @@ pub(crate) fn needs_mark(core: &Core, entry: &HotEntry) -> bool {
     matches!(entry.state, State::Scheduled | State::Retrying) && core.pushes(&entry.queue)
 }
 
-/// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same
-/// fence, was marked by a call whose answer was lost, or by a dead owner: it is taken over. Who has it says so of its state.
+/// Asks the store for marks. Returns the marked tasks, and those that must not fire. A mark with the same
+/// fence was made by a call whose answer was lost, or by a dead owner: it is taken over. Marked entries have
+/// the new state.
 pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEntry>, Vec<HotEntry>), Error> {
     let (mut won, refused) = ask(core, entries.to_vec(), &Change::Claim).await?;
     won.iter_mut().for_each(|entry| entry.state = State::Dispatching);
@@ -158,8 +164,8 @@ pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEn
     Ok((won, lost))
 }
 
-/// In bounded steps: what was held back while the store was unavailable may be all that came due meanwhile. A failure in one
-/// of them leaves marks of those before it, which are taken over when it is repeated.
+/// In bounded steps: after an outage of the store, all tasks that came due meanwhile may be marked at once.
+/// If one step fails, the marks of earlier steps remain, and are taken over when it is repeated.
 async fn ask(
     core: &Core,
     entries: Vec<HotEntry>,

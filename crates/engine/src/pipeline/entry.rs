@@ -1,4 +1,4 @@
-//! The entry of a task as its row says it: what the table and the hot set keep. Must not do I/O.
+//! Builds a task's entry for the table and the hot set from its row. Must not do I/O.
 
 use punctual_contract::{
     Ask,

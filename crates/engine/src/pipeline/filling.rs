@@ -1,5 +1,5 @@
-//! How far the hot set is filled: how much room it has, what is missing behind that, and what asks for more ahead of the next look.
-//! Fills nothing itself: that is `preload`'s, `refill`'s and `sharing::adopt`'s.
+//! How far the hot set is filled: its room, its known gaps, and requests for an early look. Fills nothing
+//! itself: `preload`, `refill` and `sharing::adopt` do.
 
 use super::{
     refill::state::{Gaps, OverdueLooks},
@@ -15,8 +15,8 @@ pub(crate) struct Filling {
     pub(crate) is_crowded: AtomicBool,
     pub(crate) gaps: Gaps,
     pub(crate) overdue: OverdueLooks,
-    /// Asks for a look at partitions just taken over.
+    /// Requests a scan of partitions that were just taken over.
     pub(crate) look_through: Notify,
-    /// What is new here has been looked through: the rest of its horizon is to be loaded.
+    /// New partitions were scanned: the rest of their horizon must be loaded.
     pub(crate) preload: Notify,
 }

@@ -1,6 +1,6 @@
-//! Step 4, fire: what the table says is due has fired, and a cancel that comes after is told so. No server is asked. What was leased
-//! ahead goes to executors, the rest to the waiters or into the lines of their queues. Must not fire what is not due on the engine's
-//! clock.
+//! Step 4, fire: takes due tasks from the table; from then on they have fired, and a later cancel is refused.
+//! No server is asked. Preleased tasks go to executors, the others to waiters or into the lines of their
+//! queues. Must not fire a task that is not due on the engine's clock.
 
 use crate::{
     core::Core,
@@ -18,14 +18,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// A round that lasts longer than this has a busy machine under it. If it fired many, there is a rest of so many times what it
-/// lasted longer, in which more falls due for the next: an offer of one costs as much as one of twenty.
+/// A round that lasts longer than this shows a busy machine. After a round with many tasks, the loop rests
+/// for a multiple of the excess, in which more tasks fall due: offering one task costs as much as offering
+/// twenty.
 const BUSY_FROM: Duration = Duration::from_millis(3);
 const MANY: usize = 32;
 const REST_TIMES: u32 = 4;
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// With nothing to fire, this is how often it is said that somebody would.
+/// Without due tasks, the loop reports at this interval that it is alive.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Fires as the wheel wakes, until the engine stops.
@@ -68,8 +69,8 @@ fn rest_after(round: Duration, fired: usize) -> Duration {
     (round.saturating_sub(BUSY_FROM) * REST_TIMES).min(REST_MAX)
 }
 
-/// Fires all that is due. Tasks fired. What fires together is offered together: which of it is first is not for their
-/// partitions to say.
+/// Fires all due tasks. Returns their number. Tasks that fire together are offered together, so that their
+/// order does not depend on their partitions.
 pub(crate) async fn fire_all(core: &Arc<Core>) -> usize {
     let mut count = 0;
     loop {
@@ -90,13 +91,13 @@ pub(crate) async fn fire_all(core: &Arc<Core>) -> usize {
     }
 }
 
-/// Goes on with what has fired: what still needs a mark has it first.
+/// Continues with fired tasks. Those that need a mark are marked first.
 pub(crate) fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> usize {
     let (to_mark, rest): (Vec<_>, Vec<_>) =
         fired.into_iter().partition(|entry| drain::needs_mark(core, entry));
     let (offered, marked) = (offer(core, rest), to_mark.len());
     for (_, some) in parts::split(core, to_mark, |entry| entry.place.partition) {
-        // No caller waits for them: their database may be silent, and what is marked is offered by itself.
+        // No caller waits for these: their database may be silent. Each is offered once it is marked.
         core.work.detach_claim(mark_late(Arc::clone(core), some));
     }
     offered + marked
@@ -114,7 +115,7 @@ async fn mark_late(core: Arc<Core>, entries: Vec<HotEntry>) {
     }
 }
 
-/// Gives fired tasks to who waits for them, and puts the rest into the lines of their queues. How many.
+/// Gives fired tasks to waiters, and puts the others into the lines of their queues. Returns how many.
 pub(crate) fn offer(core: &Core, entries: Vec<HotEntry>) -> usize {
     if entries.is_empty() {
         return 0;
@@ -141,7 +142,7 @@ fn by_queue(entries: Vec<HotEntry>) -> HashMap<Arc<QueueKey>, Vec<HotEntry>> {
     queues
 }
 
-/// Before it came here: the store knows it as ready, or as what could not be sent. It was counted then.
+/// The task had fired before: the store has it as ready, or as unsent. It was counted then.
 pub(crate) fn has_fired(entry: &HotEntry) -> bool {
     matches!(entry.state, State::DispatchFailed | State::Ready)
 }
@@ -156,18 +157,18 @@ fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
     new.map(|entry| entry.fired_at.since(entry.due_at)).collect()
 }
 
-/// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
-/// the rest.
+/// Gives fired tasks to executors that wait here, if no order and no limit applies. Returns the others.
 fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
     let is_plain = core.settings.is_plain(queue) && fired.iter().all(|entry| entry.demands().is_none());
-    // What is in the line goes before it, and so it waits there for executors that are busy.
+    // Tasks in the line precede these, so they wait there for busy executors.
     if !is_plain || core.live.lock().line_counts(queue).ready > 0 {
         return fired;
     }
     core.arrivals.of(queue).give(fired)
 }
 
-/// Serves what was fired before, here or by another engine, and is perhaps in nobody's hands. How many were in no line.
+/// Offers tasks that fired earlier, here or at another engine, and that perhaps no executor has. Returns how
+/// many were in no line.
 pub(crate) fn offer_again(core: &Core, entries: Vec<HotEntry>) -> usize {
     if entries.is_empty() {
         return 0;
@@ -187,7 +188,7 @@ pub(crate) fn offer_again(core: &Core, entries: Vec<HotEntry>) -> usize {
     missing
 }
 
-/// Tries again what fired while the store could not be reached.
+/// Tries again the tasks that fired while the store was unreachable.
 pub(crate) fn fire_again(core: &Arc<Core>) -> usize {
     let retry_queue = core.live.lock().take_held_back();
     go_on(core, retry_queue)

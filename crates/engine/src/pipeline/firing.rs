@@ -1,4 +1,4 @@
-//! What wakes at the instants of tasks, and how leases ahead of them keep pace. Fires nothing itself: that is `fire`'s and `ahead`'s.
+//! The timer for due tasks, and the pace of preleases. Fires nothing itself: `fire` and `ahead` do.
 
 use super::{ahead::pace::Ahead, timer::Timer};
 use punctual_domain::time::Millis;

@@ -15,18 +15,18 @@ use punctual_contract::{
 use punctual_domain::{limits::Scope, name::QueueKey};
 use std::sync::Arc;
 
-/// An attempt that has ended, and its queue, as far as the store has told it.
+/// An attempt that has ended, and its queue, if the store returned it.
 pub(crate) type EndedOf = (Member, Option<QueueKey>);
 
-/// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here, this engine's
-/// reconciler repeats; when the engine dies before that, another's finds it.
+/// These attempts have ended in the store: releases their slots and wakes the waiters. If it fails, this
+/// engine's reconciler repeats it; if the engine dies before that, another's finds it.
 pub(crate) async fn free(core: &Arc<Core>, ended: Vec<EndedOf>) {
     let is_bounded = core.limits.admissions.bounds.are_in_use();
     release(core, ended, is_bounded).await;
 }
 
-/// As `free`, where the lease tells of an executor's bound, and whoever took the outcome frees its place
-/// (`Engine::give_up_places`): so that the outcomes of all other executors cost nothing.
+/// As `free`, for leases that know the bound of their executor. The caller that accepted the outcome frees
+/// the executor's slot (`Engine::give_up_places`), so outcomes of other executors cost nothing.
 pub(crate) async fn free_what_is_set(core: &Arc<Core>, ended: Vec<EndedOf>) {
     release(core, ended, false).await;
 }
@@ -49,7 +49,8 @@ async fn release(core: &Arc<Core>, ended: Vec<EndedOf>, is_bounded: bool) {
     if !core.store_fallback.hides_limits() {
         return release_from(core, &core.limits.limiter, others).await;
     }
-    // The limiter may have them when it is back. Nothing is granted meanwhile, so they are no more than there are places.
+    // The limiter may still hold them when it returns. It grants nothing meanwhile, so they are at most as
+    // many as there are slots.
     let holds = |queue: &Option<QueueKey>| {
         let is_limited = |queue: &QueueKey| AdmissionRules::of(core, &Arc::new(queue.clone())).is_limited;
         is_bounded || queue.as_ref().is_none_or(is_limited)

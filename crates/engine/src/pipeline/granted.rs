@@ -59,10 +59,9 @@ fn grants_of<'e>(entries: impl Iterator<Item = &'e HotEntry>, since: Since) -> V
     entries.map(grant).collect()
 }
 
-/// No attempts came of these here, which are all of one queue. Their places are revoked, but for those that another
-/// attempt has: the same entry may have been admitted twice, and names the same attempt. What fails here, this engine's reconciler
-/// repeats.
-/// `since`: when they were granted; None: they have no places.
+/// No attempts came of these entries of one queue. Their slots are revoked, except those of a running
+/// attempt: the same entry may have been admitted twice, and both name the same attempt. If it fails, this
+/// engine's reconciler repeats it. `since`: when they were granted; None: they have no slots.
 pub(crate) async fn never_began(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -83,7 +82,7 @@ pub(crate) async fn never_began(
     }
 }
 
-/// What this engine was granted, and does not use. How many places were free by that.
+/// Revokes slots that this engine was granted and does not use. Returns how many were freed.
 pub(crate) async fn revoke(
     core: &Arc<Core>,
     limiter: &Arc<dyn Limiter>,

@@ -1,13 +1,14 @@
-//! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
-//! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
+//! Steps 5 and 6 for executors that pull: an executor asks, ready tasks are popped for it, the store makes
+//! the leases durable, and only then they are handed over. Order of steps, and what a crash between two of
+//! them leaves:
 //!
-//! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the
-//!    store still has them; the partition's owner offers them again (`refill`). Where nothing waits here, an engine that says that
-//!    something waits there is asked (`elsewhere`).
-//! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never learns of it; the lease runs out and
-//!    the task is tried again. The answer is lost and the engine lives: it gives the lease back (`unknown`).
-//!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
-//! 3. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
+//! 1. `admit` decides which tasks start now (its head lists its own steps), or fired tasks are given to
+//!    waiters. Crash: the store still has them, and the partition's owner offers them again (`refill`). If
+//!    nothing waits here, an engine that announced waiting tasks is asked (`remote_tasks`).
+//! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never learns of it; the lease expires
+//!    and the task is retried. Answer lost, and the engine lives: it returns the lease (`unknown`). Then
+//!    payloads outside the database are fetched (`long_payloads`); crash: the same.
+//! 3. The answer is sent. If the caller is gone, the tasks are returned immediately (`release`).
 
 mod caller;
 mod dispatch;
@@ -40,24 +41,24 @@ use tokio::{
     time::Instant,
 };
 
-/// Looks of one caller at a line, one after the other: what is behind them is for the next one.
+/// How many times one caller looks at a line in a row: the rest is left to the next caller.
 const ROUNDS_MAX: usize = 50;
-/// A database that refuses answers within this. One that is silent must not keep a caller beyond its time: it is asked for no
-/// other task then.
+/// A database that refuses answers within this. A silent one must not delay a caller beyond its time, so it
+/// is asked for no other task then.
 const REFUSED_WITHIN: Duration = Duration::from_millis(200);
 
-/// Why a lease is given back whose caller hung up.
+/// The reason for returning a lease whose caller hung up.
 const EXECUTOR_GONE: &str = "executor_gone";
 
-/// Where one looks again for all who wait for a queue, the others do after so many times its pause and up to twice that, in
+/// If one waiter polls for a queue, the others poll after this many of its pauses, and up to twice that, in
 /// case it hangs.
 const LOOK_RARELY: f64 = 40.0;
-/// The others, too, do not look at one instant: over this part of the time after which they do.
+/// The others do not poll at the same instant: they are spread over this fraction of their pause.
 const LOOK_SPREAD: f64 = 0.2;
 
-/// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it stood still for a while:
-/// the executor that called before that may have gone, and the executor that has not asks again. A caller that no executor serves loses nothing.
-/// `only`: what the executor takes.
+/// Waits for ready tasks, and leases at most `max`. An empty result: no task became ready, the engine is
+/// stopping, or it paused for a while. After a pause, the caller may be gone; a live caller asks again. A
+/// caller without an executor loses no task. `only`: what the executor accepts.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     request: LeaseRequest,
@@ -104,7 +105,7 @@ async fn wait_and_lease(
         let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
         let is_late = Instant::now() >= deadline;
         if is_late || !given.is_empty() || !is_known_empty(core, request, only) {
-            // What was given is handed over without a look.
+            // Given tasks are handed over without a look at the line.
             let was_given = !given.is_empty();
             let caller = LeaseCaller { late_leases: late.late_leases(), is_late, only: only.clone() };
             let asked = Instant::now();
@@ -119,8 +120,8 @@ async fn wait_and_lease(
         }
         let after = looks_again_after(core, request, only, &waiters, &mut poller);
         let wake_at = deadline.min(Instant::now() + after);
-        // What is given to the waiters has no place in the limiter, and is of any kind: one that needs places, or takes only
-        // some kinds, only learns of it.
+        // Given tasks have no slots in the limiter, and are of any kind. A caller that needs slots, or
+        // accepts only some kinds, is only notified.
         let mut waiter = if only.are_none() { waiters.sit(core, request.max) } else { waiters.no_seat(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
@@ -131,7 +132,7 @@ async fn wait_and_lease(
             () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         };
         if core.discontinuities() != discontinuities {
-            // It goes to the next one, and so does what woke this one.
+            // The next waiter gets these tasks, and the notification.
             waiters.pass_on(core, its);
             core.arrived(&request.queue, 1);
             return Ok(Vec::new());
@@ -149,7 +150,7 @@ async fn wait_and_lease(
     }
 }
 
-/// When a caller that has found nothing looks again, whether or not it is woken.
+/// When a caller that found nothing looks again, even if it is not woken.
 fn looks_again_after<'a>(
     core: &Core,
     request: &LeaseRequest,
@@ -166,7 +167,7 @@ fn looks_again_after<'a>(
     core.look_again().mul_f64(pauses * (1.0 + spread)).min(pause)
 }
 
-/// Nothing of the queue waits here, and no engine says that something waits there.
+/// No task of the queue waits here, and no engine announces any.
 fn is_known_empty(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
     is_simple(core, request, only)
         && line::is_empty(core, &request.queue)
@@ -181,12 +182,12 @@ async fn or_never(freed: Option<Notified<'_>>) {
     }
 }
 
-/// What one caller finds or does not find, any other would too.
+/// Any other caller would find the same tasks.
 fn is_simple(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
     only.are_none() && request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
-/// What is granted; or else what was leased ahead, since nothing in the line goes before it.
+/// Granted tasks; otherwise preleased ones, because no task in the line precedes them.
 async fn grant_or_take_leased(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -197,7 +198,7 @@ async fn grant_or_take_leased(
     let most = if caller.only.are_none() { request.max } else { 0 };
     let (is_late, doubts) = (caller.is_late, core.store_fallback.doubts());
     let granted = match admit_and_grant(core, request, given, caller).await {
-        // The limiter has failed, or the hot set that it is beside: the caller waits for either to come back.
+        // The limiter, or the hot set beside it, has failed: the caller waits for its return.
         Err(_) if !is_late && core.store_fallback.doubts() != doubts => Vec::new(),
         granted => granted?,
     };
@@ -207,7 +208,7 @@ async fn grant_or_take_leased(
     Ok(ahead::handed_over(core, request, waiters.take_leased(most, core.current_time())))
 }
 
-/// Runs to its end even if the caller goes; then gives back what it was granted.
+/// Runs to its end even if the caller hangs up; then returns the leases that it got.
 async fn admit_and_grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -234,7 +235,7 @@ async fn admit_and_grant(
     (&mut granted.answer).await.unwrap_or_else(panicked)
 }
 
-/// The caller's end. It may go when the answer is there, and has not been looked at.
+/// The caller's end. The caller may go away when the answer is there and unread.
 struct Granted {
     core: Arc<Core>,
     answer: oneshot::Receiver<Result<Vec<Assignment>, Error>>,
@@ -250,7 +251,7 @@ impl Drop for Granted {
     }
 }
 
-/// `given`: what fired while the caller waited. It has found the line empty, so this is all there is.
+/// `given`: tasks that fired while the caller waited. It found the line empty, so these are all there is.
 async fn grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -258,7 +259,7 @@ async fn grant(
     caller: &LeaseCaller,
 ) -> Result<Vec<Assignment>, Error> {
     if core.settings.is_deleting(&request.queue.namespace) {
-        // What was given goes with the namespace.
+        // The given tasks are deleted with the namespace.
         return Ok(Vec::new());
     }
     if !given.is_empty() {
@@ -283,7 +284,7 @@ async fn grant(
         }
         match dispatch(core, request, admitted.entries, admitted.since, caller).await {
             Ok(more) => leased.extend(more),
-            // What is leased already must be learned of.
+            // The caller must learn of tasks that are already leased.
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         }

@@ -1,20 +1,23 @@
-//! Which source tasks come from. While the hot set does not answer, or where there is none, as in an embedded engine, what a
-//! partition's owner fires comes from the store (`store_drain`).
+//! Chooses the source of tasks. While the hot set does not answer, or if there is none, as in an embedded
+//! engine, a partition's owner reads due tasks from the store (`store_drain`).
 //!
-//! A switch between the two sources needs no hand-over. A task that comes from both is accepted once: the table refuses the second
-//! copy by its fence, or the store refuses the second lease. Unavailable: each partition is read from the oldest task on, and engines look in the store for what others have fired.
-//! Available again: what passed the hot set by is loaded, and engines pass each other what they have fired. A crash in between leaves the store,
-//! which has all of it.
+//! A switch between the two sources needs no hand-over. A task that arrives from both is accepted once: the
+//! table refuses the second copy by its fence, or the store refuses the second lease. When the hot set
+//! becomes unavailable, each partition is read from its oldest task on, and engines read from the store what
+//! others have fired. When it is available again, the tasks that it missed are loaded, and engines pass fired
+//! tasks to each other. A crash in between loses nothing, because the store has everything.
 //!
-//! *When the hot set is believed to be unavailable.* It is looked at twice a second, and at once when a call failed or had no answer within
-//! 100 ms (`store_fallback::availability`). It is unavailable when a look fails on two connections, or has no answer after 0.5 s in which this
-//! engine ran. That look goes on, and a good answer ends the outage. A hot set that answers each look within 0.5 s is never
-//! unavailable. A false alarm costs one read of the store, ten seconds ahead, and a reload of what was inserted meanwhile. Nothing is
-//! lost by it or fires twice: the store decides each lease.
+//! *When the hot set is considered unavailable.* It is checked twice a second, and immediately when a call
+//! failed or had no answer within 100 ms (`store_fallback::availability`). It is unavailable when a check
+//! fails on two connections, or has no answer after 0.5 s in which this engine ran. That check continues, and
+//! a good answer ends the outage. A hot set that answers each check within 0.5 s is never unavailable. A
+//! false alarm costs one read of the store, ten seconds ahead, and a reload of meanwhile inserted tasks. It
+//! loses nothing and fires nothing twice: the store decides each lease.
 //!
-//! *Other engines.* One whom the hot set does not answer says so with its heartbeats, and cannot announce anything. Until it has
-//! it again, the others look in the store for what it has fired and not handed over, and for what it has inserted into their
-//! partitions. They also look when signals are lost unnoticed (`remote_tasks::is_deaf`).
+//! *Other engines.* An engine without the hot set says so in its heartbeats, and cannot announce anything.
+//! Until it has the hot set again, the others read from the store what it has fired and not handed over, and
+//! what it has inserted into their partitions. They also do so when signals are lost unnoticed
+//! (`remote_tasks::is_deaf`).
 
 use crate::{
     core::Core,
@@ -36,18 +39,18 @@ use punctual_domain::place::Partition;
 use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
-/// Between two looks at the hot set while it answers.
+/// Between two checks of the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// Between two looks at the store while it does not, or where there is none.
+/// Between two reads of the store while the hot set does not answer, or if there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
-/// A hot set that has not answered a look within so many store periods is unavailable, whatever it is doing: 0.5 s, counted in steps of time
-/// in which this engine ran, so that one that stood still believes nothing. A silent connection is replaced before that (in
-/// `punctual-hot`, after 0.25 s).
+/// A hot set that has not answered a check within this many store periods is unavailable, whatever it is
+/// doing: 0.5 s. The time counts in steps in which this engine ran, so a pause of the engine proves nothing.
+/// A silent connection is replaced earlier (by `punctual-hot`, after 0.25 s).
 const PATIENCE_STEPS: u32 = 5;
-/// A look has ended by then, or the next one begins.
+/// A check has ended by then, or the next one begins.
 const LOOK_LIMIT: Duration = Duration::from_millis(1_500);
 
-/// Ends when the hot set or the store is to be looked at ahead of the period.
+/// Ends when the hot set or the store must be checked before the period is over.
 pub(crate) async fn is_asked(core: Arc<Core>) {
     if is_store_due(&core) || core.holdings.some_lack_hot(&core.options.name) {
         sleep(STORE_PERIOD).await;
@@ -61,7 +64,7 @@ fn is_store_due(core: &Core) -> bool {
     core.store_fallback.is_away()
 }
 
-/// Sees to it that what is due comes into the table. Tasks fired without the hot set.
+/// Loads due tasks into the table. Returns how many fired without the hot set.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     match core.store_fallback.hot_set_keeps() {
         Keeps::Due => look_at_hot_set(core).await,
@@ -69,7 +72,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// Whether the hot set answers and has what was put into it.
+/// Whether the hot set answers and is complete.
 async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     core.store_fallback.availability.looks();
     let (tenures, hot) = (core.holdings.tenures(), &core.store_fallback.hot);
@@ -95,7 +98,7 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
                     mark_unavailable(core, &silent());
                 }
                 if is_store_due(core) {
-                    // A hot set that is unavailable and hangs keeps nothing from firing. A failure here is met again below.
+                    // A hot set that hangs does not delay firing. A failure here recurs below.
                     fired += fire_all(core).await.unwrap_or(0);
                 }
             }
@@ -113,7 +116,8 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// What engines do whom the hot set does not answer, while it answers this one; and what others have fired that are not learned of.
+/// Looks for inserts of engines without the hot set while this one has it, and for tasks fired by engines
+/// whose signals are missed.
 async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
     let some_lack_hot = core.holdings.some_lack_hot(&core.options.name);
     let inserted = if some_lack_hot { store_drain::look_back_everywhere(core).await } else { Ok(0) };
@@ -127,15 +131,16 @@ async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
 pub(crate) fn mark_unavailable(core: &Core, error: &Error) {
     if !core.store_fallback.availability.believe(true) {
         *core.store_fallback.since.lock() = Some(Since::Away(Instant::now()));
-        // What began when it was unavailable before may have read since then.
+        // A read that began during an earlier outage may still be running.
         core.store_fallback.watermarks.begin_anew();
-        // The others are to learn of it.
+        // The other engines must learn of it.
         core.sharing.look_at_ownership.notify_one();
         tracing::warn!(%error, "the hot set is unavailable: firing continues from the store");
     }
 }
 
-/// What it has lost, or what passed it by, is brought to it again. What other engines have fired is served here no more: they pass it.
+/// Reloads what the hot set has lost or missed. Tasks of other engines are dropped from the lines here: their
+/// owners pass them.
 fn mark_available(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     let was_away = core.store_fallback.availability.believe(false);
     let has_gaps = was_away && core.store_fallback.has_gaps();
@@ -167,8 +172,8 @@ fn mark_available(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholene
     }
 }
 
-/// What this engine owns is read ahead, fires and is served here; what others own is served here as far as it is asked for. None of
-/// it is left out because another failed.
+/// Reads ahead, fires and lines up tasks of this engine's partitions; tasks of other engines as far as
+/// executors request them. Each step runs even if another failed.
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     let drained = store_drain::run_once(core).await;
     let fired = fire::fire_all(core).await + fire::fire_again(core);

@@ -1,6 +1,6 @@
-//! Step 1, insert: tasks are stored first, and what is due soon goes straight to the hot set after the commit.
-//! Never acknowledges before the commit. Nothing rests on the load that follows it: the refill finds what a crash
-//! between the two left out.
+//! Step 1, insert: tasks are stored first, and tasks that are due soon are loaded into the table or the hot
+//! set after the commit. Never acknowledges before the commit. The load is not essential: after a crash
+//! between the two, the refill finds the tasks.
 
 use crate::{
     control,
@@ -13,14 +13,14 @@ use punctual_contract::{Error, Happened, hot::HotEntry, store::Inserted};
 use punctual_domain::{insert::Decision, place::Partition, task::NewTask, time::Millis};
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-/// What is due this soon is loaded whatever is known of the preloader, which may not have begun.
+/// Tasks due this soon are loaded wherever the preloader is, because it may not have begun.
 const SOON_MS: i64 = 10_000;
-/// What is due this soon brings what its hand-over needs, however short of room the hot set is.
+/// Entries due this soon carry their dispatch data, even if the hot set is nearly full.
 const ASK_MS: i64 = 10_000;
-/// What is due this soon in a partition of this engine comes into its table, and not into the hot set: whoever takes the partition
-/// over reads so far ahead (`preload::load_near`).
+/// Tasks that are due this soon in a partition of this engine are loaded into its table, not into the hot
+/// set. An engine that takes the partition over reads this far ahead (`preload::load_near`).
 pub(crate) const NEAR_MS: i64 = 10_000;
-/// How far the clocks of two engines may be apart without a task being loaded late.
+/// How far two engines' clocks may differ without a task being loaded late.
 const CLOCKS_APART_MS: i64 = 10_000;
 
 pub(crate) async fn insert(
@@ -34,7 +34,7 @@ pub(crate) async fn insert(
     Ok(refused.among(inserted))
 }
 
-/// None of them is with an executor of which the store has not heard.
+/// Inserts tasks of which no executor has an attempt that the store does not know.
 async fn insert_named(
     core: &Arc<Core>,
     mut tasks: Vec<NewTask>,
@@ -85,11 +85,11 @@ fn forget_replaced(core: &Core, replaced: &[HotEntry]) {
     changed::replaced(core, replaced);
 }
 
-/// Brings those that are due soon to where they fire from: into the table of this engine or into the hot set; the preloader
-/// brings the others in their time. A failure here is not the caller's: the task is kept, and a gap is noted.
+/// Loads tasks that are due soon into this engine's table or into the hot set; the preloader loads the others
+/// later. A failure here is not the caller's: the task is stored, and a gap is noted.
 pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     if let Err(error) = control::loaded(core).await {
-        // Nothing comes into the hot set before it is known which queues are scanned.
+        // Nothing is loaded into the hot set before it is known which queues are scanned.
         tracing::warn!(%error, "settings could not be read after a commit; its tasks are read from the store");
         core.filling.gaps.note_entries(entries.iter());
         entries
@@ -126,7 +126,7 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     }
 }
 
-/// Those that come into this engine's table, and the others.
+/// Splits off the tasks that are loaded into this engine's table.
 fn split_near(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
     if core.work.stopping.is_cancelled() {
         return (Vec::new(), entries);
@@ -137,8 +137,8 @@ fn split_near(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEnt
     entries.into_iter().partition(is_near)
 }
 
-/// Until when tasks of a partition are in the hot set, where it keeps what is due. Where another engine preloads, or may have begun to
-/// without this one knowing, it is the furthest that it may have come to: what lies behind its frontier must load itself.
+/// Up to which due time the hot set has a partition's tasks. If another engine preloads, or may have begun
+/// to, this is the furthest that it may have got. Tasks beyond its frontier must be loaded here.
 fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     let frontier = core.holdings.frontier(partition);
     let is_mine = core.holdings.tenure(partition).is_some();
@@ -149,8 +149,8 @@ fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     frontier.max(now.plus(core.filling.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
 }
 
-/// Loads what was read from the store, wherever it fires from. How many were not there yet.
-/// Those of queues that are scanned stay in the store.
+/// Loads rows read from the store to where they fire. Returns how many were not there yet. Tasks of scanned
+/// queues stay in the store.
 pub(crate) async fn load(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
     control::loaded(core).await?;
     let (_, entries) = core.split_scanned(entries);
@@ -172,7 +172,7 @@ async fn load_hot(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> Result<usize,
     Ok(loaded)
 }
 
-/// What a hand-over needs travels with the entry as far as the hot set has room for it; where it is left out, the row is read.
+/// An entry carries its dispatch data if the hot set has room for it; otherwise the row is read.
 fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
     if !core.filling.room.is_short() {
         return;
@@ -181,7 +181,7 @@ fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
     entries.iter_mut().filter(|entry| entry.due_at > until).for_each(HotEntry::leave_out_ask);
 }
 
-/// Tells the owners of what is due before their next look at the hot set.
+/// Notifies the owners of tasks that are due before their next look at the hot set.
 fn announce_soon(core: &Core, entries: &[HotEntry]) {
     let interval_ms = i64::try_from(core.options.claim_interval_ms).unwrap_or(i64::MAX);
     let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));

@@ -1,7 +1,7 @@
-//! Executors that take only tasks of some kinds. An entry says its kind. What was popped for such an executor and is of another kind is
-//! parked in the lane of that kind, out of the order, where whoever takes it finds it: an executor of that kind, one that takes
-//! any, or after seconds the reconciler, which brings some of it back in case it was parked at another engine. Decides
-//! nothing about a task; losing what is known here costs an interval.
+//! Executors that accept only tasks of some kinds. An entry names its kind. A task of another kind that was
+//! popped for such an executor is parked in the lane of its kind. An executor of that kind, or of any kind,
+//! finds it there. The reconciler brings some back after seconds, in case they were parked at another engine.
+//! Decides nothing about a task; losing this memory costs an interval.
 
 pub(crate) mod state;
 
@@ -17,12 +17,13 @@ use punctual_contract::{
 use punctual_domain::{name::Name, place::TaskRef};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Lanes of a queue that are looked at for that.
+/// The most lanes of a queue that are searched.
 const LANES_MAX: usize = 500;
-/// How much of one kind the reconciler brings back at once: if nobody takes it, it is parked again.
+/// How many tasks of one kind the reconciler brings back at once; if no executor takes them, they are parked
+/// again.
 pub(super) const BROUGHT_BACK: usize = 100;
 
-/// What was parked for somebody like the caller comes back into the order.
+/// Brings back tasks that were parked for executors like the caller.
 pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restrictions) {
     let (queue, all) = (&request.queue, &core.limits.admissions.kinds);
     if only.kinds.is_some() && all.begin_look(queue, core.now()) {
@@ -45,7 +46,7 @@ pub(super) fn bring_back(core: &Core, request: &LeaseRequest, only: &Restriction
     }
 }
 
-/// Of what was popped, what the caller takes, at most `wanted`. The rest is parked, or offered again.
+/// Keeps the popped tasks that the caller accepts, at most `wanted`. The others are parked, or offered again.
 pub(super) async fn keep(
     core: &Core,
     terms: &AdmissionRules,
@@ -60,7 +61,7 @@ pub(super) async fn keep(
     for entry in entries {
         match entry.kind().cloned() {
             Some(kind) if !kinds.contains(&kind) => others.entry(kind).or_default().push(entry),
-            // Of what is gone its lease decides.
+            // A deleted task is decided by its lease.
             _ if kept.len() < wanted => kept.push(entry),
             _ => back.push(entry),
         }
@@ -105,7 +106,7 @@ fn park(core: &Core, terms: &AdmissionRules, others: BTreeMap<Name, Vec<HotEntry
         core.limits.admissions.kinds.add(&terms.queue, &kind);
     }
     if are_some {
-        // An executor that takes them may wait here, or elsewhere.
+        // An executor that accepts them may wait here, or elsewhere.
         core.wake_queue(&terms.queue);
     }
 }

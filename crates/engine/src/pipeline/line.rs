@@ -1,5 +1,6 @@
-//! The line of each queue: what this engine has fired, or was passed, and no executor has taken. It is in the live table, in its
-//! order or beside it in a lane, and the executors that ask this engine are served from there. Asks neither the store nor the hot set.
+//! The line of each queue: tasks that this engine has fired or was passed, and that no executor has taken. It
+//! is in the live table: tasks in order, and parked ones in lanes. Executors that ask this engine are served
+//! from it. Asks neither the store nor the hot set.
 
 use crate::core::Core;
 use hashbrown::HashMap;
@@ -7,7 +8,7 @@ use punctual_contract::hot::{Admission, HotEntry, ParkReason};
 use punctual_domain::{chooser::Level, name::QueueKey, settings::Retries, state::State, time::Millis};
 use std::sync::Arc;
 
-/// What waits here for so long is not superseded by what is leased ahead of its time.
+/// A task that waits here for this long must not be superseded by a prelease.
 const SUPERSEDED_MS: i64 = 100;
 
 /// These have fired: each is where its queue wants it. How many were not served already.
@@ -26,7 +27,7 @@ pub(crate) fn serve(core: &Core, entries: &[HotEntry]) -> usize {
     core.live.lock().serve(entries, level)
 }
 
-/// Those of a queue that go next.
+/// The next tasks of a queue.
 pub(crate) fn admit(core: &Core, queue: &QueueKey, admission: Admission) -> Vec<HotEntry> {
     let (taken, has_room) = {
         let mut table = core.live.lock();
@@ -49,7 +50,7 @@ pub(crate) fn park(core: &Core, lane: &ParkReason, entries: &[HotEntry], retries
     core.live.lock().park(lane, entries, level);
 }
 
-/// At most so many of what was parked in a lane come back.
+/// Brings back at most `limit` tasks from a lane.
 pub(crate) fn unpark(core: &Core, queue: &QueueKey, lane: &ParkReason, limit: usize) -> usize {
     core.live.lock().unpark(queue, lane, limit)
 }
@@ -64,19 +65,19 @@ pub(crate) fn lanes(
     core.live.lock().lanes(queue, after, limit)
 }
 
-/// Of tasks that have come back, those that have fired. The others fire by the next scan of their queue.
+/// Lines up returned tasks that have fired. The next scan of their queue fires the others.
 pub(crate) fn serve_ready(core: &Core, mut entries: Vec<HotEntry>) {
     entries.retain(|entry| entry.state == State::Ready);
     serve(core, &entries);
     entries.iter().for_each(|entry| core.arrived(&entry.queue, 1));
 }
 
-/// Nothing of a queue waits for its order here.
+/// No task of a queue waits here.
 pub(crate) fn is_empty(core: &Core, queue: &QueueKey) -> bool {
     core.live.lock().line_counts(queue).all() == 0
 }
 
-/// What is leased ahead of its instant would overtake something that waits here, while nobody takes that.
+/// A prelease would overtake a task that waits here without an executor.
 pub(crate) fn would_be_superseded(core: &Core, queue: &QueueKey, now: Millis) -> bool {
     let before = now.plus(-SUPERSEDED_MS);
     core.live.lock().oldest_in(queue).is_some_and(|fired_at| fired_at < before)

@@ -1,5 +1,5 @@
-//! Step 8, outcome: what became of an attempt is decided by `domain::outcome`, written by a conditional update on
-//! (task, fence), and only then believed. At most one outcome is accepted per attempt: the fence sees to it.
+//! Step 8, outcome: `domain::outcome` decides an attempt's result, a conditional update on (task, fence)
+//! writes it, and only then it counts. The fence ensures that at most one outcome is accepted per attempt.
 
 use crate::{
     answer::Reported,
@@ -37,7 +37,7 @@ pub struct OutcomeReport {
     pub result: TaskResult,
 }
 
-/// A report, whose it is, and when it came: what follows from it counts from there.
+/// A report with its sender and the time at which it was received, from which retries are counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Filed {
     pub(crate) report: OutcomeReport,
@@ -45,8 +45,7 @@ pub(crate) struct Filed {
     pub(crate) at: Millis,
 }
 
-/// Answers in the order of the reports. A part of the store that fails keeps none of the others' outcomes from being
-/// written, nor from being answered.
+/// Answers in the order of the reports. A failing database delays neither writes nor answers of the others.
 pub(crate) async fn record_outcomes(core: &Arc<Core>, reports: Vec<Filed>) -> Vec<Result<Reported, Error>> {
     let partition = |filed: &Filed| filed.report.place.partition;
     parts::ask_each(core, "report outcomes", reports, partition, settle_in).await
@@ -65,9 +64,9 @@ async fn settle_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Reported>
     recorded
 }
 
-/// What this engine knows of attempts, by task and fence.
+/// This engine's knowledge of attempts, by task and fence.
 struct KnownAttempts {
-    /// When they fired, of which the store has only heard when they should.
+    /// When they fired; the store may only know when they were due.
     fired: HashMap<(i64, i64), Millis>,
     leases: HashMap<(i64, i64), LeaseFacts>,
 }
@@ -145,8 +144,9 @@ const fn keeps_result(event: Event) -> bool {
     matches!(event, Event::Succeed | Event::Retry | Event::Bury)
 }
 
-/// Of an error that is longer than a history line holds, the line has the beginning, and the attempt's result is all of it,
-/// unless it brought another. Answers the numbers of those whose result it is.
+/// Handles errors that are too long for a history line: the line gets the beginning, and the attempt's result
+/// the whole text, unless the report has a result of its own. Returns the numbers of the reports whose error
+/// became the result.
 fn keep_long_errors(reports: &mut [OutcomeReport]) -> Vec<usize> {
     let mut whole = Vec::new();
     for (nth, report) in
@@ -187,7 +187,8 @@ async fn put_whole_errors(
     }
 }
 
-/// Long results go outside of the store first; those of attempts that do not hold their tasks are not kept at all.
+/// Stores long results outside the database first; those of attempts that do not hold their tasks are
+/// dropped.
 async fn put_results(
     core: &Arc<Core>,
     reports: &mut [OutcomeReport],
@@ -248,7 +249,7 @@ fn step(
     Step { place: report.place, fence: Some(report.fence), change, note, fired_at: None, known: None }
 }
 
-/// The change that a verdict asks for. `queue`: None where it keeps what is finished as the engine was started to.
+/// The change for a verdict. `queue`: None if it keeps finished tasks by the engine's defaults.
 pub(crate) fn change_of(
     core: &Core,
     verdict: Verdict,
@@ -269,7 +270,7 @@ pub(crate) fn change_of(
     }
 }
 
-/// What is to run again goes into the hot set if it is due soon.
+/// Loads tasks that run again into the hot set if they are due soon.
 pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     if places.is_empty() {
         return;
@@ -301,8 +302,8 @@ impl Core {
         }
     }
 
-    /// The tasks of the reports that need a decision; successes need none, unless a queue keeps them in its own way, or
-    /// their result is long.
+    /// The tasks of the reports that need a decision. Successes need none, unless a queue has its own
+    /// retention for them, or their result is long.
     async fn read_for(&self, reports: &[OutcomeReport]) -> Result<Vec<Option<Task>>, Error> {
         let all = self.settings.keeps_successes();
         let is_long = |report: &OutcomeReport| {

@@ -1,7 +1,7 @@
-//! Step 2, preload: brings what falls due within the horizon from the store into the hot set, the nearest first.
-//! Never moves a row. Loading twice is harmless, so its windows overlap; loading too little is what it must not do:
-//! the frontier of a partition is raised *before* its scan, so that an insert that commits during the scan, behind
-//! its cursor, loads itself. When the hot set is short of room the horizon shrinks (`room`).
+//! Step 2, preload: copies tasks due within the horizon from the store into the hot set, the earliest first.
+//! Never moves a row. Loading a task twice is harmless, so windows overlap; a task must not be missed. So the
+//! frontier of a partition is raised *before* its scan: an insert that commits behind the cursor during the
+//! scan loads itself. When the hot set is nearly full, the horizon shrinks (`room`).
 
 use crate::{
     core::Core,
@@ -22,11 +22,11 @@ use std::{
 
 /// Windows overlap by this much: commit order is not time order.
 const OVERLAP_MS: i64 = 10_000;
-/// What is due this soon is loaded for every partition before any partition is loaded further.
+/// Tasks due this soon are loaded for every partition before any partition is loaded further.
 const NEAR_MS: i64 = intake::NEAR_MS;
 /// Partitions that are loaded at one time: while one is read, another is put in.
 const TOGETHER: usize = 3;
-/// A database that has not shown its part by then continues by itself, while what the others have is loaded further.
+/// Reads of a database that take longer continue by themselves, while the others' tasks are loaded further.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Entries loaded.
@@ -76,7 +76,7 @@ async fn extend_part(
     while let Some(answer) = extended.next().await {
         match answer {
             Ok(count) => loaded += count,
-            // Short of room or of answers: the other partitions have their turn all the same.
+            // No room or no answer: the other partitions have their turn nevertheless.
             Err(error) => result = Err(error),
         }
     }
@@ -139,7 +139,7 @@ async fn extend(
     stopped_at.map(|_| loaded)
 }
 
-/// Loads what is overdue or due very soon in a partition that was just taken over. Entries loaded.
+/// Loads tasks of a new partition that are overdue or due very soon. Returns the number of entries.
 pub(crate) async fn load_near(core: &Arc<Core>, partition: Partition, now: Millis) -> Result<usize, Error> {
     let (until, mut loaded) = (now.plus(NEAR_MS), 0);
     load_window(core, partition, (Millis::ZERO, until), PreloadWindow::Near, |_, count| {
@@ -151,7 +151,7 @@ pub(crate) async fn load_near(core: &Arc<Core>, partition: Partition, now: Milli
     Ok(loaded)
 }
 
-/// Loads what is due in a span of time of any partition. Entries loaded.
+/// Loads the tasks of a time span in any partition. Returns the number of entries.
 pub(crate) async fn load_span(
     core: &Arc<Core>,
     partition: Partition,
@@ -167,8 +167,8 @@ pub(crate) async fn load_span(
     Ok(loaded)
 }
 
-/// Shows each page, and how many of it were not in the hot set yet, to `goes_on`. Where that says no, answers the time
-/// up to which all were loaded.
+/// Passes each page to `goes_on`, with the number of entries that were new in the hot set. If it returns
+/// false, returns the time up to which all tasks were loaded.
 async fn load_window(
     core: &Arc<Core>,
     partition: Partition,

@@ -1,11 +1,15 @@
-//! Step 6 for queues whose executors subscribe: leases ready tasks in the bus's name and publishes them. Order of
-//! steps, and what a crash between two of them leaves:
+//! Step 6 for queues whose executors subscribe: leases ready tasks in the bus's name and publishes them.
+//! Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. The lease is committed (`dispatched`). Crash: nothing was sent; the lease runs out, and the task is tried again.
-//! 2. The message is published; one that is refused is published once more, at once. Crash: as 1, or it was sent.
-//! 3. What was refused twice is marked `dispatch_failed`, its attempt given back; a mark that fails is made once more, at
-//!    once. After that the lease is in doubt (`unknown`): it is given back, and the task is ready again. Crash: as 1.
-//! 4. The compensator brings back what is `dispatch_failed`. Crash: the partition's next owner finds it in the store.
+//! 1. The lease is committed (`dispatched`). Crash: nothing was sent; the lease expires, and the task is
+//!    retried.
+//! 2. The message is published; a refused one is published once more, immediately. Crash: as 1, or it was
+//!    sent.
+//! 3. A task that was refused twice is marked `dispatch_failed`, and its attempt is returned. A failed mark
+//!    is made once more, immediately. After that the lease is in doubt (`unknown`): it is returned, and the
+//!    task is ready again. Crash: as 1.
+//! 4. The compensator retries `dispatch_failed` tasks. Crash: the partition's next owner finds them in the
+//!    store.
 
 pub(crate) mod unsent;
 
@@ -26,13 +30,13 @@ use unsent::mark_failed;
 
 /// Messages in one publish.
 const BATCH: usize = 100;
-/// How long one look for ready tasks waits.
+/// How long one request for ready tasks waits.
 const WAIT_MS: u64 = 1_000;
-/// After a failed publish, so that a bus that is unavailable is not hammered; twice as long each time that nothing was taken.
+/// Pause after a failed publish, to spare an unavailable bus. Doubled each time that nothing was accepted.
 const BACK_OFF: Duration = Duration::from_millis(200);
 const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 
-/// What one look for ready tasks has brought.
+/// The result of one request for ready tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
     pub(crate) published: usize,
@@ -45,8 +49,8 @@ pub(crate) struct Pushed {
 pub(crate) struct Pushers(Mutex<HashMap<QueueKey, CancellationToken>>);
 
 impl Pushers {
-    /// Starts those that are missing and ends those that should not be: which they are can change at any time. How many
-    /// were started or ended. One that ends finishes what it has leased.
+    /// Starts missing pushers and ends superfluous ones: the push queues can change at any time. Returns how
+    /// many were started or ended. A pusher that ends finishes the tasks that it has leased.
     pub(crate) fn run_once(&self, core: &Arc<Core>) -> usize {
         let wanted = core.push_queues();
         let mut working = self.0.lock();
@@ -68,7 +72,7 @@ impl Pushers {
             changed += 1;
             let its = Arc::clone(core);
             core.work.detach(async move {
-                // However it ends, a panic included: it is started again if it is still wanted.
+                // However it ends, even by a panic, it is started again if it is still needed.
                 let _ended = ending.clone().drop_guard();
                 if let Err(error) = run(its, Arc::new(queue), &ending).await {
                     tracing::warn!(%error, "a pusher failed; it is started again");
@@ -79,7 +83,7 @@ impl Pushers {
     }
 }
 
-/// Pushes one queue until it is to end. Messages published.
+/// Pushes one queue until it must end. Returns the number of published messages.
 async fn run(core: Arc<Core>, queue: Arc<QueueKey>, ending: &CancellationToken) -> Result<usize, Error> {
     let (mut published, mut back_off) = (0, BACK_OFF);
     while !ending.is_cancelled() {
@@ -104,7 +108,8 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         // The bus is beside it: it may be another cluster's, whose executors would get these.
         return Ok(Pushed { published: 0, failed: 1 });
     }
-    // While the bus takes nothing and executors ask for tasks instead, one shows whether it is back; the others are theirs.
+    // While the bus accepts nothing and executors pull instead, a single task probes the bus; the others are
+    // left to those executors.
     let is_anothers = core.maintenance.unsent.is_failing(queue) && core.arrivals.waiting(queue) > 0;
     let request = LeaseRequest {
         queue: Arc::clone(queue),
@@ -112,7 +117,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         wait_ms,
         lease_ms: core.options.push_lease_ms,
         executor: "bus".to_owned(),
-        // Who subscribes says no version.
+        // Subscribers declare no version.
         version: None,
     };
     let leased = lease(core, request, Restrictions::default()).await?;
@@ -133,8 +138,8 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
     Ok(pushed)
 }
 
-/// Those that the bus did not take, or did not say that it took, with the error. A message that is there all the same
-/// is refused by its fence as soon as the task is handed over again.
+/// Returns the messages that the bus did not accept or confirm, with the error. A message that was delivered
+/// nevertheless is refused by its fence once the task is handed over again.
 async fn publish(core: &Core, messages: Vec<Assignment>) -> Vec<(Assignment, String)> {
     let results = core.bus.publish(messages.clone()).await;
     let failed: Vec<_> = messages

@@ -1,17 +1,18 @@
-//! The one repair: reads a range of a partition from the store into the live table, or, where another engine owns the partition
-//! or the instant is far, into the hot set. Whatever was lost on the way of a task is found here: the store has every task.
+//! The one repair: reads a range of a partition from the store into the live table. If another engine owns
+//! the partition, or the tasks are not due soon, it loads the hot set instead. A task that was lost anywhere
+//! on its path is found here: the store has every task.
 //!
-//! Three things ask for it:
-//! - a *gap*: a drain or a load whose answer was lost, or that could not be made. It is closed at once, and until then with every
-//!   run of the preloader (`preload`, `gaps`);
+//! Three causes start it:
+//! - a *gap*: a drain or a load whose answer was lost, or that failed. It is closed immediately, and
+//!   otherwise retried with every run of the preloader (`preload`, `gaps`);
 //! - a partition that was just taken over, or whose hot set was lost (`sharing::adopt`);
-//! - once a second, what is *overdue*: what is not here fires, or is served again. So is what was passed to another engine, which
-//!   did not hand it over.
+//! - once a second, *overdue* tasks: those that are not here fire, or are lined up again. So are tasks that
+//!   were passed to another engine that did not hand them over.
 //!
-//! Changes no row. Bounded: a look at what is overdue reads so many rows of a partition, and the next one continues there. Where
-//! there are more than that, a backlog waits for its turn: then each look reads what became overdue since the last one, and a few
-//! of the others, so that a backlog costs little however long it is. When one of those is missing, all are looked at from the
-//! oldest on, until none is.
+//! Changes no row. Bounded: a look at overdue tasks reads a limited number of rows of a partition, and the
+//! next look continues there. If there are more, they are a backlog. Then each look reads the tasks that
+//! became overdue since the last one, and a few of the others, so that a long backlog costs little. If one of
+//! those is missing, all are read from the oldest on, until none is missing.
 
 pub(crate) mod state;
 
@@ -31,16 +32,17 @@ use punctual_domain::{place::Partition, state::State, time::Millis};
 use state::{Key, recent};
 use std::sync::Arc;
 
-/// Rows looked at in one partition in one look, of those that were not looked at before.
+/// Rows that one look reads in one partition, of those not read before.
 const LOOK_LIMIT: usize = 500;
 /// And of those that were.
 const AGAIN_LIMIT: usize = 50;
 /// Looks of one run.
 const LOOKS_MAX: usize = 20;
-/// What was offered so short a time ago may be in the hands of an engine that is about to lease it.
+/// A task that was offered this recently may be about to be leased by another engine.
 const IN_HANDS_MS: i64 = 3_000;
 
-/// Closes the gaps. Entries loaded; each part of the store by itself. What fails is tried again with the next run.
+/// Closes the gaps, each database separately. Returns the number of entries loaded. Failed gaps are retried
+/// in the next run.
 pub(crate) async fn gaps(core: &Arc<Core>) -> Result<usize, Error> {
     if core.filling.gaps.are_none() {
         return Ok(0);
@@ -67,7 +69,8 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
     result.map(|()| loaded)
 }
 
-/// Looks until hardly anything is missing, so that a long backlog comes as fast as it is read. Tasks that were missing.
+/// Looks until hardly any task is missing, so that a long backlog is loaded as fast as it is read. Returns
+/// the number of missing tasks.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     let mut all = 0;
     for _ in 0..LOOKS_MAX {
@@ -82,9 +85,9 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     Ok(all)
 }
 
-/// Looks at what is overdue. Tasks that were missing.
+/// Looks at overdue tasks. Returns how many were missing.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    // None of them is left out because another failed.
+    // Each step runs even if another failed.
     expire::look_at_served(core).await;
     fire::fire_again(core);
     let closed = gaps(core).await;
@@ -93,7 +96,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     found
 }
 
-/// Closes gaps and offers what was held back, as soon as there is such, until the engine stops.
+/// Closes gaps and offers held-back tasks as soon as there are any, until the engine stops.
 pub(crate) async fn when_asked(core: Arc<Core>) -> Result<usize, Error> {
     let mut found = 0;
     loop {
@@ -131,7 +134,7 @@ async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     result.map(|()| found)
 }
 
-/// Adds to `found` what was missing, also when a later look fails.
+/// Adds the missing tasks to `found`, even if a later look fails.
 async fn overdue_of(
     core: &Arc<Core>,
     partition: Partition,
@@ -147,7 +150,7 @@ async fn overdue_of(
     let missing = looked.bring_back(core, before).await?;
     *found += missing;
     let looks_again = at.looked(next, missing > 0, until);
-    // Also when the second look fails.
+    // Remembered even if the second look fails.
     core.filling.overdue.remember(partition, at);
     if looks_again {
         let again = Scan { partition, until: recent(until).0, after: at.again, limit: AGAIN_LIMIT };
@@ -161,17 +164,18 @@ async fn overdue_of(
     Ok(())
 }
 
-/// What one look at a range has read.
+/// The result of one look at a range.
 struct RangeRead {
     rows: Vec<HotEntry>,
-    /// Where the next look continues, if there is more.
+    /// Where the next look continues, if there are more rows.
     next: Option<Key>,
     /// By id and fence, those that the table did not know before they were read.
     unknown: HashSet<(i64, i64)>,
 }
 
-/// The table forgets a task that was marked as ready since its row was read, and the old row says that the task has yet to fire. So
-/// only rows that were read after the table was asked show that a task is missing: what it did not know then is not marked here.
+/// The table forgets a task once it is marked ready, while a row read earlier still shows it as unfired. So
+/// only rows that were read after the table was asked prove that a task is missing: a task unknown at that
+/// time is not marked here.
 async fn look(core: &Core, scan: Scan) -> Result<RangeRead, Error> {
     let mut rows = core.read_waiting(scan.clone()).await?;
     let next = (rows.len() == scan.limit).then(|| rows.last().map(HotEntry::key)).flatten();
@@ -197,8 +201,8 @@ impl RangeRead {
     }
 }
 
-/// Of what is overdue: what this engine does not know fires, and what was given or passed before an instant is served
-/// again. How many were missing. `may_be_missing`: its row is no older than what the table says.
+/// Fires overdue tasks that this engine does not know, and lines up those that were given or passed before an
+/// instant. Returns how many were missing. `may_be_missing`: the row is no older than the table's answer.
 pub(super) async fn bring_back(
     core: &Arc<Core>,
     page: Vec<HotEntry>,
@@ -212,7 +216,7 @@ pub(super) async fn bring_back(
         let table = core.live.lock();
         for entry in page {
             match table.overdue(&entry) {
-                // One that was leased ahead of its instant, and given back, is ready and not due.
+                // It was preleased and returned, so it is ready although it is not yet due.
                 Overdue::Unknown if entry.state == State::Ready && entry.due_at <= now => offered.push(entry),
                 Overdue::Unknown if may_be_missing(&entry) => unknown.push(entry),
                 Overdue::Offered(fired) if fired.fired_at <= before => offered.push(fired),

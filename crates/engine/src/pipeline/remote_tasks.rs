@@ -1,19 +1,23 @@
-//! Executors that ask here, and tasks that wait at another engine. Who owns a task's partition has it in its line, and passes it on
-//! when it is asked. Order of steps, and what a crash, a hang or a lost message between two of them leaves:
+//! Executors that ask here, for tasks that wait at another engine. The owner of a task's partition has the
+//! task in its line, and passes it on when asked. Order of steps, and what a crash, a hang or a lost message
+//! between two of them leaves:
 //!
-//! 1. *Said.* The owner says that tasks of a queue wait for which it has no executor (`Ready`): when they fire, and each second. Lost:
-//!    the next second.
-//! 2. *Asked.* An engine whose executors wait, and whose own line is empty, sends a demand to one engine that said so. Lost, or no
-//!    answer within `ANSWERS_WITHIN`: that engine is not asked again until it says so again.
-//! 3. *Admitted.* The owner chooses for it as for its own executors: the order, the lanes, the limiter. Crash: the next owner finds the
-//!    tasks in the store; places that no lease follows are freed by the reconciler.
-//! 4. *Passed.* The tasks go out in one message, and stand in the owner's table as passed for `PASSED_MS`, so that nothing there continues
-//!    with them. Lost, or the other engine dies: after that the owner's refill finds them in the store, as they were.
-//! 5. *Leased* by the engine that asked, in the store, which makes one lease of each task. An answer that comes too late for its caller
-//!    is served to others here; its places are given back first.
+//! 1. *Announced.* The owner announces that tasks of a queue wait without an executor (`Ready`): when they
+//!    fire, and each second. Lost: repeated in the next second.
+//! 2. *Requested.* An engine with waiting executors and an empty line sends a demand to one engine that
+//!    announced tasks. Lost, or no answer within `ANSWERS_WITHIN`: that engine is not asked again until its
+//!    next announcement.
+//! 3. *Admitted.* The owner chooses as for its own executors: order, lanes, limiter. Crash: the next owner
+//!    finds the tasks in the store; the reconciler frees slots without a lease.
+//! 4. *Passed.* The tasks are sent in one message, and are in the owner's table as passed for `PASSED_MS`, so
+//!    that nothing there continues with them. Lost, or the other engine dies: after that the owner's refill
+//!    finds them in the store, unchanged.
+//! 5. *Leased* by the requesting engine, in the store, which makes one lease per task. If the answer is too
+//!    late for its caller, the tasks are offered to others here, after their slots were released.
 //!
-//! Each engine says each second that it hears demands. Where one lives that is not learned of (no Redis, Redis away, a connection that is
-//! silent), its tasks are looked for in the store (`store_fallback::others`). Must not lease anything.
+//! Each engine announces each second that it receives demands. If a live engine is not heard (no Redis, an
+//! unavailable Redis, a silent connection), its tasks are read from the store (`store_fallback::others`).
+//! Must not lease anything.
 
 use crate::{
     control,
@@ -40,12 +44,13 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
-/// Between two times that it is said what waits here.
+/// Between two announcements of waiting tasks.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// Tasks in one answer: a message of a megabyte at most.
 const PLACES_MAX: usize = 1_000;
 
-/// What other engines pass of a queue, at most `wanted`: of the first that has some. Never fails: who gets nothing waits on.
+/// Requests at most `wanted` tasks of a queue from the first engine that has some. Never fails: a caller that
+/// gets none waits on.
 pub(crate) async fn ask(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -98,7 +103,7 @@ async fn ask_one(
     });
     let answer = answer.await.ok().transpose()?.flatten();
     let passed = answer.or_else(|| {
-        // It came at the last instant.
+        // The answer arrived at the last instant.
         asked.answer.close();
         asked.answer.try_recv().ok()
     });
@@ -108,7 +113,7 @@ async fn ask_one(
     Ok(Admitted { entries, more: has_more, since })
 }
 
-/// Another engine asks for tasks that wait here.
+/// Another engine requests tasks that wait here.
 pub(crate) fn handle_demand(core: &Arc<Core>, demand: Demand) {
     if core.work.stopping.is_cancelled() {
         return;
@@ -172,7 +177,7 @@ pub(crate) fn handle_passed(core: &Arc<Core>, passed: Passed) {
     core.work.detach(async move { serve_late(&its_core, late).await });
 }
 
-/// Its caller has gone on. Others may have it, if any ask; or else it is found at its owner.
+/// Its caller has continued. The tasks are offered to others if any ask; otherwise their owner finds them.
 async fn serve_late(core: &Arc<Core>, late: Passed) {
     let queue = Arc::new(late.queue);
     let since = late.granted_at.map(|granted_at| Since::elsewhere(granted_at, core.now(), Instant::now()));
@@ -183,7 +188,7 @@ async fn serve_late(core: &Arc<Core>, late: Passed) {
     }
 }
 
-/// Attempts have ended at another engine: so many tasks of the queue, or of one lane of it, may go.
+/// Attempts have ended at another engine: `places` tasks of the queue, or of one lane of it, may start.
 pub(crate) fn freed(core: &Core, queue: QueueKey, lane: Option<&ParkReason>, places: usize) {
     if let Some(lane) = lane {
         line::unpark(core, &queue, lane, places);
@@ -194,14 +199,15 @@ pub(crate) fn freed(core: &Core, queue: QueueKey, lane: Option<&ParkReason>, pla
     }
 }
 
-/// An engine lives that is not learned of: what it has fired is looked for in the store.
+/// A live engine is not heard: its fired tasks are read from the store.
 pub(crate) fn is_deaf(core: &Core) -> bool {
     let elsewhere = &core.sharing.elsewhere;
     let is_missed = |live: &Live| live.engine != core.options.name && elsewhere.is_deaf_to(&live.engine);
     core.holdings.live().iter().any(is_missed)
 }
 
-/// Says what waits here, and forgets what was passed or said long ago. Queues of which something waits.
+/// Announces waiting tasks, and forgets old announcements and passed tasks. Returns the number of queues with
+/// waiting tasks.
 pub(crate) fn run_once(core: &Core) -> usize {
     let elsewhere = &core.sharing.elsewhere;
     elsewhere.forget();

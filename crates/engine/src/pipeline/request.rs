@@ -1,4 +1,4 @@
-//! What an executor asks for, and what it takes. Pure: leases nothing, and knows no engine.
+//! A request for tasks, and what its executor accepts. Pure: leases nothing, and knows no engine.
 
 use punctual_contract::{hot::HotEntry, limiter::Limit};
 use punctual_domain::{
@@ -16,11 +16,11 @@ pub struct LeaseRequest {
     pub wait_ms: u64,
     pub lease_ms: i64,
     pub executor: String,
-    /// Of its handlers. None: it gets only tasks that demand none.
+    /// The version of its handlers. None: it gets only tasks that demand none.
     pub version: Option<String>,
 }
 
-/// What keeps an executor from taking any task of a queue: nothing, mostly.
+/// Restrictions that keep an executor from accepting any task of a queue; usually none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restrictions {
     /// How much it holds at the most.
@@ -34,10 +34,10 @@ impl Restrictions {
     }
 }
 
-/// What an executor says that it takes.
+/// What an executor declares to accept.
 #[derive(Clone, Debug, Default)]
 pub struct Only {
-    /// At most so many are in its hands at one time: of all queues of the namespace, leased at whichever engines.
+    /// The most tasks that it holds at a time: of all queues of the namespace, leased at any engine.
     pub concurrency: Option<u32>,
     /// None: tasks of any kind.
     pub kinds: Option<BTreeSet<Name>>,

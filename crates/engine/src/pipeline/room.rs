@@ -1,5 +1,5 @@
-//! How much room the hot set has, and so how far ahead it is filled. Near its bound only what is due soon goes in, and
-//! the rest waits in the store, which has room. Throws nothing out: what is in fires from there.
+//! How much room the hot set has, and so how far ahead it is filled. When it is nearly full, only tasks due
+//! soon are loaded; the rest waits in the store. Removes nothing: tasks in the hot set fire from there.
 
 pub(crate) mod state;
 
@@ -7,8 +7,8 @@ use crate::{core::Core, options::STEP_LIMIT};
 use punctual_contract::Error;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Looks how full it is now. Where room is short, what lies further ahead than the horizon reaches may be missing from
-/// now on: it is preloaded again when there is room. What is there already stays.
+/// Reads how full the hot set is. If room is short, tasks beyond the shortened horizon may be missing from
+/// now on: they are preloaded again when there is room. Loaded entries stay.
 pub(crate) async fn look(core: &Core) -> Result<(), Error> {
     core.filling.room.loaded.store(0, Relaxed);
     if core.filling.room.learn(core.hot.fullness().await?) {
@@ -18,8 +18,8 @@ pub(crate) async fn look(core: &Core) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many entries were put in: looks each time that a thousand were, so that many inserts do not fill it between two
-/// looks of the preloader.
+/// Counts loaded entries, and checks the room after every thousand, so that many inserts do not fill the hot
+/// set between two runs of the preloader.
 pub(crate) async fn loaded(core: &Core, count: usize) {
     if core.filling.room.loaded.fetch_add(count, Relaxed) + count >= STEP_LIMIT
         && let Err(error) = look(core).await

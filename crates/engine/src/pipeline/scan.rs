@@ -1,26 +1,30 @@
-//! Durable scan: due tasks of a queue whose `source` is the store are read from the database at an interval, in time order, and no
-//! other way. Nothing of such a queue is in Redis: not its tasks, not its limits (`Shared::stored_limiter`). It is
-//! the source of `store_drain` at another cadence, for one queue at a time, and marked before it is served.
+//! Durable scan: due tasks of a queue whose `source` is the store are read from the database at an interval,
+//! in time order, and in no other way. Redis holds neither the tasks of such a queue nor its limits
+//! (`Shared::stored_limiter`). The scan reads like `store_drain`, at another interval and for one queue at a
+//! time, and marks tasks before they are lined up.
 //!
 //! Order of steps of one task, and what a crash, a hang or a cut between two of them leaves:
 //!
 //! 1. A page of a partition is read. Crash: nothing is changed; the next scan, here or at the partition's next owner, reads it again.
-//! 2. It is moved to `ready`, in a transaction of its own that names its state and fence. Refused: it was cancelled, changed or
-//!    replaced since it was read. Answer lost: the next scan finds it as `scheduled` or `ready`. A failure is counted, and the scan
-//!    continues with the next task.
-//! 3. Executors of this engine are served with it from the live table. Crash: it is `ready`; each engine where executors ask for the
-//!    queue looks for that once a second, in all partitions.
-//! 4. The limiter in the store grants a place, of `scan_concurrency` over all engines. Crash: the reconciler frees it.
-//! 5. It is leased, in a transaction of its own that looks at its row and names state and fence (`hand_over`). Refused: another
-//!    engine was first. Crash: the lease ends. A task whose lease fails is served again a moment later; those behind it continue.
+//! 2. It is moved to `ready`, in a transaction of its own that names its state and fence. Refused: it was
+//!    cancelled, changed or replaced since the read. Answer lost: the next scan finds it as `scheduled` or
+//!    `ready`. A failure is counted, and the scan continues with the next task.
+//! 3. It is added to the line in the live table, for executors of this engine. Crash: it is `ready`; each
+//!    engine whose executors request the queue looks for such tasks once a second, in all partitions.
+//! 4. The limiter in the store grants a slot, of `scan_concurrency` over all engines. Crash: the reconciler
+//!    frees it.
+//! 5. It is leased, in a transaction of its own that reads its row and names state and fence (`hand_over`).
+//!    Refused: another engine was first. Crash: the lease expires. A task whose lease fails is offered again
+//!    shortly afterwards; later tasks continue.
 //!
-//! A queue that is scanned from now on: what Redis still has of it is dropped when its owner drains it; a task that
-//! an executor leases twice is refused by its fence. A queue that is scanned no more: what is
-//! served stays so, and partitions are looked through as if they had just been taken over; once more a second later,
-//! for what engines have inserted that did not know it yet.
+//! When a queue becomes scanned: entries in Redis are dropped when their owner drains them, and a second
+//! lease of a task is refused by its fence. When a queue is no longer scanned: its line stays, and partitions
+//! are scanned as if they had just been taken over. That is repeated a second later, for inserts of engines
+//! that did not know the change yet.
 //!
-//! Instants of scans are multiples of the interval, shifted by the queue's name: each engine scans what it owns at the same
-//! instants, so that a partition that changes its owner is scanned no later. Must not touch the hot set.
+//! Scans begin at multiples of the interval, shifted by the queue's name. All engines scan their partitions
+//! at the same instants, so a partition that changes its owner is not scanned later. Must not touch the hot
+//! set.
 
 mod ready;
 pub(crate) mod state;
@@ -45,24 +49,24 @@ use state::{Key, Round, ScanCounts};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Between two looks whether a queue is to be scanned.
+/// Between two checks whether a queue is due for a scan.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
-/// Between two looks for what is ready, where executors ask for a queue that is scanned.
+/// Between two looks for ready tasks of scanned queues that executors request.
 pub(crate) const READY_PERIOD: Duration = Duration::from_secs(1);
-/// What takes longer has failed, as far as the scan knows.
+/// A read that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After so long the scan of one queue gives way to those of others; it continues with the next look.
+/// After this long, the scan of one queue yields to others; it continues in the next run.
 const SLICE: Duration = Duration::from_millis(500);
-/// a manual scan answers after so long, also where there is more.
+/// A manual scan answers after this long, even if more tasks are left.
 const MANUAL_WITHIN: Duration = Duration::from_secs(20);
 const SCAN: &str = "scan the queue";
-/// What to do about a database that is silent.
+/// The advice about a silent database.
 const NO_ANSWER: &str = "no database has answered in time, so it is unknown whether tasks were made ready. `punctual doctor` says which one \
                          hangs; scan again when it answers. Until then the engine continues its periodic scans";
 /// All engines know that a queue is scanned no more after this.
 const SETTINGS_KNOWN_MS: i64 = 1_000;
 
-/// Scans the queues whose time has come, in the partitions of this engine. Tasks made ready.
+/// Scans the queues that are due, in this engine's partitions. Returns how many tasks were made ready.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let back = core.store_fallback.scans.no_more(&core.settings.known());
     if !back.is_empty() {
@@ -100,7 +104,7 @@ async fn scan_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     Ok(made_ready)
 }
 
-/// A part of a scan. Whether that was its end.
+/// One step of a scan. Returns whether the scan has ended.
 async fn step(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -109,7 +113,7 @@ async fn step(
     round: &mut Round,
 ) -> bool {
     let (mut found, bound) = look(core, queue, settings.scan_batch(), partitions, round).await;
-    // What is due beyond the bound has its turn when all partitions are read so far.
+    // Tasks that are due beyond the bound wait until all partitions are read that far.
     found.retain(|entry| bound.is_none_or(|bound| entry.key() <= bound));
     found.sort_unstable_by_key(HotEntry::key);
     let began = Instant::now();
@@ -129,7 +133,7 @@ async fn step(
     bound.is_none()
 }
 
-/// Reads what comes next in each partition, and answers up to where all of them are read; None: to their end.
+/// Reads the next tasks of each partition. Returns up to where all partitions are read; None: to their end.
 async fn look(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -163,8 +167,8 @@ async fn look(
     (found, bound)
 }
 
-/// The next tasks of a queue in one partition, a batch at least if there are so many; and up to where it is read. None: to its end.
-/// An error that is none: there was no answer.
+/// The next tasks of a queue in one partition, at least a batch if there are that many; and up to where it is
+/// read. None: to its end. An error of None: there was no answer.
 async fn look_at(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -207,8 +211,8 @@ async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: 
     }
 }
 
-/// Looks in all partitions for what is ready in queues that are scanned and that executors ask for here: made ready by another
-/// engine or manually, or given back. Tasks that are served now and were not.
+/// Looks in all partitions for ready tasks of scanned queues that executors request here. Another engine or a
+/// caller made them ready, or they were returned. Returns how many were newly lined up.
 pub(crate) async fn serve_ready(core: &Arc<Core>) -> Result<usize, Error> {
     let wanted = wanted(core);
     if wanted.values().all(|left| *left == 0) {
@@ -243,7 +247,7 @@ async fn serve_part(core: Arc<Core>, part: usize, wanted: Arc<Wanted>) -> Result
     result.map(|()| served)
 }
 
-/// These queues are scanned no more: their tasks go by the hot set again.
+/// These queues are no longer scanned: their tasks use the hot set again.
 fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
     let served = core.live.lock().serve_no_more(|queue| back.iter().any(|other| **other == *queue), |_| true);
     look_through(core);
@@ -262,7 +266,7 @@ fn look_through(core: &Core) {
     core.filling.look_through.notify_one();
 }
 
-/// What a scan that was started manually has found.
+/// The result of a manual scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ManualScanResult {
     /// Due tasks that no executor has.
@@ -272,7 +276,7 @@ pub struct ManualScanResult {
     /// Of these, how many could not be written.
     pub failed: usize,
     pub took: Duration,
-    /// All of it was looked at, and could be read.
+    /// Everything was read.
     pub is_complete: bool,
 }
 
@@ -286,11 +290,12 @@ impl Engine {
     /// Scans a queue now, in all partitions, whichever engine owns them. None: the queue is not scanned.
     ///
     /// # Errors
-    /// When it cannot be known what is set for the queue, and when no database has answered in time. What fails otherwise is part of
-    /// the answer.
+    /// When the queue's settings cannot be read, or no database has answered in time. Other failures are part
+    /// of the answer.
     pub async fn scan_queue(&self, queue: QueueKey) -> Result<Option<ManualScanResult>, crate::Error> {
         let until = Instant::now() + MANUAL_WITHIN;
-        // One at a time: each reads all partitions. Who goes meanwhile starts none.
+        // One at a time, because each reads all partitions. If a caller hangs up while it waits, its scan is
+        // not started.
         let turn = Arc::clone(&self.core.store_fallback.scans.manual).acquire_owned();
         let Ok(turn) = timeout_at(until, turn).await else {
             return Err(Error::did_not_happen(
@@ -334,10 +339,10 @@ async fn scan_all_manually(
     Ok(ManualScanResult { took: began.elapsed(), ..all })
 }
 
-/// What a manual scan has found in one part of the store.
+/// The result of a manual scan in one database.
 struct ManualScan {
     report: ScanCounts,
-    /// All of it was looked at, and could be read.
+    /// Everything was read.
     is_complete: bool,
     /// It has not answered in time.
     is_silent: bool,
@@ -349,7 +354,7 @@ async fn scan_manually(core: &Arc<Core>, queue: &QueueKey, part: usize, until: I
         core.partitions().filter(|partition| parts::is_in(core, part, *partition)).collect();
     let mut round = Round::new(core.now());
     loop {
-        // What is under way when the time is over is found by the next scan, as after a crash.
+        // The next scan finds a step that was interrupted at the end of the time, as after a crash.
         let Ok(is_over) = timeout_at(until, step(core, queue, &settings, &partitions, &mut round)).await
         else {
             return ManualScan { report: round.report, is_complete: false, is_silent: true };

@@ -1,4 +1,4 @@
-//! What limits hold, for whoever looks. Decides nothing.
+//! What limits hold, for metrics and displays. Decides nothing.
 
 use super::admission_rules::AdmissionRules;
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
@@ -11,10 +11,11 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Queues whose slots are counted for whoever looks at metrics.
+/// The most queues whose slots are counted for metrics.
 const SLOTS_SHOWN: usize = 200;
 
-/// Attempts that are looked at for what keys, retries and executors hold, and how many at a time.
+/// The most attempts that are read to count slots of keys, retries and executors, and how many are read at a
+/// time.
 const MEMBERS_SHOWN: usize = 10_000;
 const MEMBERS_AT_ONCE: usize = 1_000;
 /// Namespaces whose executors are informed of.
@@ -33,7 +34,7 @@ pub struct Slots {
 /// The slots of a limit that queues share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedSlots {
-    /// None: of everything.
+    /// None: the installation.
     pub namespace: Option<Name>,
     pub held: usize,
     pub most: u32,
@@ -59,7 +60,7 @@ pub struct KeySlots {
     pub saturated: usize,
 }
 
-/// Of the executors of one namespace that have said how many tasks they hold at most, and hold some.
+/// The executors of one namespace that declared a bound and hold tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorSlots {
     pub namespace: Name,
@@ -70,7 +71,7 @@ pub struct ExecutorSlots {
 }
 
 impl Engine {
-    /// What keys, retries and executors hold of their limits.
+    /// How much of their limits keys, retries and executors use.
     ///
     /// # Errors
     /// A failing limiter or store.
@@ -79,7 +80,7 @@ impl Engine {
     }
 }
 
-/// Of the first ten thousand attempts that hold anything. Asks nothing where no such limit is set.
+/// Counts the first ten thousand attempts that hold slots. Asks nothing if no such limit is set.
 async fn many_slots(core: &Core) -> Result<ManySlots, Error> {
     let known = core.settings.known();
     let mut limited: Vec<(&QueueKey, &QueueSettings)> = known

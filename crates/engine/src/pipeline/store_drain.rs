@@ -1,22 +1,26 @@
-//! Step 3 where no hot set gives what is due: the owner of a partition drains it from the store. So does an embedded engine, always;
-//! one without any Redis; and one whose Redis is unavailable. Order of steps, and what a crash, a hang or a cut between two of them leaves:
+//! Step 3 if no hot set delivers due tasks: the owner of a partition drains it from the store. So does an
+//! embedded engine, always; one without Redis; and one whose Redis is unavailable. Order of steps, and what a
+//! crash, a hang or a cut between two of them leaves:
 //!
-//! 1. *Read ahead.* Rows of the partition behind its watermark are read, until `READ_AHEAD_MS` ahead; with a new tenure, and when the hot
-//!    set has just gone away, from the oldest on. Changes no row. Crash, or no answer: the watermark is where it stood. What this
-//!    engine inserts or changes within its reach it puts into the table itself (`intake`), a crash before that leaves it to the
-//!    next tenure, and a lost answer of the store to the refill's look at what is overdue.
-//! 2. *Taken in.* What the table does not know comes into it, and its instant on the wheel; what it knows with this fence is
-//!    refused, whichever source had it before. Crash: the next owner reads it again. Only then does the watermark move.
-//! 3. *Looked back.* What another engine has inserted or changed behind the watermark nobody can announce: each run reads what is due
-//!    now once more. What it misses, because it was committed long after it was due, the refill's look at what is overdue finds. An
-//!    engine that shares its store with none has nothing to look for.
-//! 4. *Fired* at its instant by the wheel, as with a hot set (`fire`): the table decides between that and a cancel at this engine,
-//!    and the store's conditional update between it and everything else. Crash: `scheduled`, for the next owner to fire.
-//! 5. *Served* to executors of this engine from the table (`line`), in its order or, when a limit, a version or a kind lets
-//!    it go, from its lane beside it. Crash: the same.
-//! 6. *Marked* as `ready`, where it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines live: these read it in
-//!    the store, and serve their executors with it (`store_fallback::others`). Crash: each of them has it. Whoever leases it first has
-//!    it; the others are refused by its fence.
+//! 1. *Read ahead.* Rows of the partition after its watermark are read, up to `READ_AHEAD_MS` ahead. With a
+//!    new tenure, and when the hot set has just become unavailable, reading begins at the oldest row. Changes
+//!    no row. Crash, or no answer: the watermark is unchanged. This engine itself loads its inserts and
+//!    changes within that reach (`intake`); after a crash the next tenure reads them, and after a lost answer
+//!    of the store the refill's look at overdue tasks finds them.
+//! 2. *Taken in.* Tasks that the table does not know are loaded, and their due times are put on the wheel. A
+//!    known fence is refused, whichever source had it first. Crash: the next owner reads it again. Only then
+//!    the watermark moves.
+//! 3. *Looked back.* Inserts and changes of other engines behind the watermark cannot be announced: each run
+//!    reads due tasks once more. A task that was committed long after it was due is found by the refill's
+//!    look at overdue tasks. An engine that does not share its store skips this.
+//! 4. *Fired* by the wheel when due, as with a hot set (`fire`). The table decides between firing and a
+//!    cancel at this engine; the store's conditional update decides everything else. Crash: `scheduled`, for
+//!    the next owner to fire.
+//! 5. *Lined up* for executors of this engine in the table (`line`): in order, or in a lane until a limit, a
+//!    version or a kind lets it start. Crash: the same.
+//! 6. *Marked* as `ready`, if it is not handed over within `mark_ready::FOR_OTHERS_MS` and other engines
+//!    live. They read it in the store, and offer it to their executors (`store_fallback::others`). Crash:
+//!    each of them has it. The engine that leases it first gets it; the others are refused by its fence.
 //!
 //! Must not decide what fires, and moves no row itself.
 
@@ -36,31 +40,32 @@ use punctual_domain::time::Millis;
 use state::{Key, Watermark};
 use std::sync::Arc;
 
-/// So far ahead it is read: a little less far than what is inserted here comes into the table at once, because an insert may look at
-/// the clock a moment before a read that is done first, and time may be set back a little.
+/// How far ahead rows are read. Slightly less than inserts here are loaded directly: an insert may read the
+/// clock shortly before a read that finishes first, and the clock may be set back slightly.
 const READ_AHEAD_MS: i64 = intake::NEAR_MS - 1_000;
 /// Once less than this is left.
 const READ_AHEAD_LEFT_MS: i64 = READ_AHEAD_MS / 2;
-/// A new tenure reads a little less far, each partition of it by another number of these: their next reads do not fall together.
+/// A new tenure reads slightly less far, each partition by another multiple of this, so that their next reads
+/// do not coincide.
 const APART_MS: i64 = 500;
 const APART_MAX: i64 = (READ_AHEAD_MS - READ_AHEAD_LEFT_MS) / APART_MS;
-/// The look back begins so long before the present, and ends so long after it: several periods.
+/// The look back begins this long before the present, and ends `SOON_MS` after it: several periods.
 const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
 /// Pages of one partition in one run; the next continues there.
 const PAGES: usize = 10;
-/// With so many in the table that have not fired, only what is about to fire is read.
+/// With this many unfired tasks in the table, only tasks that are about to fire are read.
 const WAITING_MAX: usize = 500_000;
 
 /// Entries that are new in the table.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    // Nothing comes into the table before it is known which queues are scanned.
+    // Nothing is loaded into the table before it is known which queues are scanned.
     control::loaded(core).await?;
     parts::each(core, "from_store", parts::PATIENCE, drain_part).await
 }
 
-/// What others insert and change in this engine's partitions and cannot announce, while the hot set has what is due. Entries that are
-/// new in the table.
+/// Looks for unannounced inserts and changes of other engines in this engine's partitions, while the hot set
+/// delivers due tasks. Returns how many entries are new in the table.
 pub(crate) async fn look_back_everywhere(core: &Arc<Core>) -> Result<usize, Error> {
     control::loaded(core).await?;
     parts::each(core, "look_back", parts::PATIENCE, look_back_part).await
@@ -92,7 +97,7 @@ async fn drain_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     result.map(|()| drained)
 }
 
-/// What is due soonest comes first.
+/// The tasks that are due first are read first.
 async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<(), Error> {
     let marks = &core.store_fallback.watermarks;
     let mut mark = marks.of(tenure);
@@ -121,8 +126,8 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
     Ok(())
 }
 
-/// How far ahead is read now. None: there is enough before the watermark. With too many in the table, what is about to fire comes all the
-/// same: it leaves the table when it has.
+/// How far ahead to read now. None: enough is read before the watermark. Even with too many tasks in the
+/// table, tasks about to fire are read: they leave the table when they fire.
 fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
     let (reach_ms, left_ms) = match waiting {
         WAITING_MAX.. => (SOON_MS, SOON_MS),
@@ -132,11 +137,11 @@ fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Op
     (!is_far).then_some(reach_ms)
 }
 
-/// Once more what is due now, as far as it lies behind the watermark.
+/// Reads due tasks once more, as far as they are behind the watermark.
 async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Result<usize, Error> {
     let (now, mut found) = (core.now(), 0);
     let until = now.plus(SOON_MS);
-    // However long ago the last look was, nothing lies between the two; the refill has what is older.
+    // The looks leave no gap, however long ago the last one was; the refill finds older tasks.
     let begin =
         mark.looked_until.map_or(now, |looked_until| looked_until.clamp(now.plus(-READ_AHEAD_MS), now));
     for _ in 0..PAGES {
@@ -153,8 +158,9 @@ async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Re
     Ok(found)
 }
 
-/// The same of a page whose tasks the table has known before. A task of it that was leased since it was read, and has ended, the table
-/// knows no more: what is overdue and unknown is read once more after that, and is taken only if it still waits.
+/// The same for a page whose tasks the table knew before. If one of them was leased after the read and has
+/// ended, the table has forgotten it. So overdue unknown tasks are read once more, and loaded only if they
+/// still wait.
 async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>), Error> {
     let (now, mut rows) = (core.now(), core.read_waiting(page.clone()).await?);
     let next = next_of(&rows);
@@ -171,7 +177,8 @@ async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>)
     Ok((take(core, rows, Millis::ZERO).await?, next))
 }
 
-/// How many of a page are new here, or were offered before an instant; and after which key there may be more. None: that is the end.
+/// How many tasks of a page are new here, or were offered before an instant; and the key after which there
+/// may be more. None: the end.
 async fn take_page(core: &Arc<Core>, page: Scan, before: Millis) -> Result<(usize, Option<Key>), Error> {
     let rows = core.read_waiting(page).await?;
     let next = next_of(&rows);

@@ -1,5 +1,6 @@
-//! What comes from the store where the hot set does not answer or there is none: the source is said here (`state`), and what other
-//! engines have fired and not handed over is looked for in the store (`others`), page by page (`scanned`). Must not fire anything.
+//! Tasks from the store, when the hot set does not answer or there is none. `state` chooses the source;
+//! `others` reads from the store what other engines have fired and not handed over, page by page (`scanned`).
+//! Must not fire anything.
 
 mod availability;
 pub(crate) mod others;
@@ -11,8 +12,8 @@ use crate::core::Core;
 use punctual_contract::{Error, hot::HotEntry};
 use state::DueSource;
 
-/// What fills the hot set or drains it, and has nothing to do while tasks come from the store: what a hot set that is unavailable misses is
-/// brought to it when it is back.
+/// Runs work that fills or drains the hot set; it has nothing to do while tasks are read from the store.
+/// After an outage, the hot set is reloaded with the tasks that it missed.
 pub(crate) async fn with_hot_set(
     core: &Core,
     work: impl Future<Output = Result<usize, Error>>,

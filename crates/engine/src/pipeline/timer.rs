@@ -1,6 +1,6 @@
-//! Step 4, the wheel on a thread of its own: it sleeps until the next deadline, to a fraction of a millisecond, and says that
-//! something is due. It never says so early. What is due the live table knows: should the wheel lose an instant, the refill's
-//! second finds it.
+//! Step 4, the wheel on a thread of its own: it sleeps until the next due time, to a fraction of a
+//! millisecond, and signals that a task is due. It never signals early. The live table knows which tasks are
+//! due: if the wheel loses an instant, the refill finds the task within a second.
 
 use crate::{meters::ServiceMeters, sharing::self_check::state::LivenessTick};
 use parking_lot::{Condvar, Mutex};
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Longest sleep: a wall clock that jumped is noticed after this at the latest.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// After a panic, so that one that comes again and again does not take a processor.
+/// Pause after a panic, so that repeated panics do not take a processor.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(crate) struct Timer {
@@ -58,7 +58,7 @@ impl Timer {
         let mut inner = self.inner.lock();
         let (mut earliest, mut last) = (i64::MAX, None);
         for instant in instants {
-            // Tasks of one instant come one after the other.
+            // Tasks of one instant are adjacent.
             if last.replace(instant) != Some(instant) {
                 inner.wheel.insert(instant.0, ());
                 earliest = earliest.min(instant.0);
@@ -73,15 +73,15 @@ impl Timer {
         self.inner.lock().wheel.len()
     }
 
-    /// Whether an instant has come.
+    /// Whether any task is due.
     pub(crate) fn expired(&self, now: Millis) -> bool {
         let mut due = Vec::new();
         self.inner.lock().wheel.advance(now.0, &mut due);
         !due.is_empty()
     }
 
-    /// The thread's whole life: a panic is counted, and the wheel begins anew, empty. What was on it is found in the
-    /// table, a second later at most.
+    /// The thread's whole life: a panic is counted, and the wheel restarts empty. Its tasks are found in the
+    /// table, at most a second later.
     fn keep_running(&self, clock: &dyn Clock, due: &UnboundedSender<()>, meters: &ServiceMeters) {
         let mut has_panicked = false;
         let life = |begins_anew| {
@@ -137,7 +137,7 @@ impl Timer {
         meters: Arc<ServiceMeters>,
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let timer = Arc::clone(self);
-        // A thread that never comes to run is missed as well.
+        // A thread that never runs is noticed as well.
         timer.tick.beat();
         std::thread::Builder::new()
             .name("punctual-wheel".into())

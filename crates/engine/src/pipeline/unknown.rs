@@ -1,7 +1,7 @@
-//! Leases of which the executor they were for has not heard: this engine asked for them and the answer was lost, or they were
-//! made and could not be given back (`live::doubt` has them). If they were made they are given back, so that no attempt is spent that
-//! no executor had. Losing what is known of them costs such an attempt, when its lease ends. Must not touch a lease that another call
-//! has made of the same entry.
+//! Leases that never reached their executor: the answer to this engine was lost, or they were made and could
+//! not be returned (`live::doubt` has them). If they were made, they are returned, so that no attempt is
+//! spent without an executor. Losing this memory costs such an attempt, when its lease expires. Must not
+//! touch a lease that another call has made of the same entry.
 
 use crate::{
     core::Core, live::DoubtfulLease, options::STEP_LIMIT, parts, pipeline::hand_over::release::release,
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why such a lease is given back.
+/// The reason for returning such a lease.
 pub(crate) const ANSWER_LOST: &str = "answer_lost";
 
-/// Gives back those that were made. Leases given back.
+/// Returns the leases that were made, and their number.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let (mut released, mut result) = (0, Ok(()));
     let due = core.live.lock().doubts_due(now, STEP_LIMIT);
@@ -39,9 +39,10 @@ async fn sort_out(core: &Arc<Core>, some: Vec<DoubtfulLease>, tasks: Vec<Option<
     for (lease, task) in some.into_iter().zip(tasks) {
         match task {
             Some(task) if lease.is_of(&task) => made.push(lease),
-            // It may still be made: it is looked at again. As long as the store says nothing, nobody knows.
+            // It may still be made, so it is looked at again. While the store does not answer, the result is
+            // unknown.
             Some(task) if task.fence < lease.fence && !lease.is_over(now) => {}
-            // Another's, or at its end.
+            // Another call's lease, or an ended one.
             _ => resolved.push(lease),
         }
     }

@@ -1,5 +1,5 @@
-//! Token buckets of this engine: how fast a namespace, or everybody together, may insert. Knows no engine: a caller that asks says
-//! what is set, who shares it, and what time it is.
+//! Token buckets of this engine: how fast a namespace, or the installation, may insert. Knows no engine: the
+//! caller passes the settings, the number of engines, and the time.
 
 use crate::settings::LoadedSettings;
 use hashbrown::HashMap;
@@ -11,7 +11,7 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// Why a task is not taken now.
+/// Why a task is refused now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooFast {
     pub scope: Scope,
@@ -23,7 +23,7 @@ pub struct TooFast {
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(Mutex<HashMap<Option<Name>, Bucket>>);
 
-/// Of a rate that so many engines share.
+/// This engine's share of a rate.
 fn share(rate: Rate, engines: u32) -> Flow {
     let engines = engines.max(1);
     let period_ms = rate.period_ms.saturating_mul(i64::from(engines));
@@ -31,7 +31,7 @@ fn share(rate: Rate, engines: u32) -> Flow {
 }
 
 impl Quotas {
-    /// One task of the namespace, or why not. It takes from all of its rates, or from none.
+    /// Takes one task of the namespace, or returns why not. It takes from all of its rates, or from none.
     pub(super) fn take(
         &self,
         known: &LoadedSettings,

@@ -1,19 +1,19 @@
-//! What the last look at the writers of each database found. Asks none of them.
+//! The result of the last check of each database's writers. Asks none of them.
 
 use crate::sharing::self_check::state::LivenessTick;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Writers that have not answered for so long do not write.
+/// Writers that have not answered for this long count as failed.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
-/// What the last look at the writers found, by the part of the store.
+/// The result of the last check of the writers, by database.
 #[derive(Debug, Default)]
 pub(crate) struct Writers(pub(super) Mutex<Vec<ComponentStatus>>);
 
 #[derive(Debug, Default)]
 pub(super) struct ComponentStatus {
-    /// Of a look that went well. Until the first one was asked for, nothing is missed.
+    /// The last successful check. Until the first one was requested, none counts as missing.
     pub(super) written: LivenessTick,
     pub(super) failure: Option<String>,
 }

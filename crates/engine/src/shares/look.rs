@@ -1,5 +1,6 @@
-//! The service: tells what this engine has seen, hears what the others have, counts who holds what, and divides. Reads the hot
-//! set and the limiter; what fails is tried at the next look, and shares that are too old count no more.
+//! The service: reports this engine's demands, reads those of the others, counts the slots that are held, and
+//! divides. Reads the hot set and the limiter; failures are retried at the next look, and outdated shares do
+//! not count.
 
 use super::{
     memory::Memory,
@@ -21,11 +22,12 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How often members are looked through for queues that no engine speaks of, as after a restart; and how many of them.
+/// How often members are searched for queues that no engine reports, as after a restart; and how many
+/// members.
 const SEARCH_EVERY_MS: i64 = 10_000;
 const SEARCHED_MAX: usize = 1_000;
 
-/// What is known of one queue before it is divided.
+/// The demand of one queue before it is divided.
 #[derive(Debug, Default)]
 struct QueueDemand {
     is_reported_on: bool,
@@ -36,7 +38,7 @@ struct QueueDemand {
     starts_per_ks: u64,
 }
 
-/// Looks who wants what, and says what each may have. How many namespaces and queues share something.
+/// Reads the demands, and computes the shares. Returns how many namespaces and queues share a limit.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let known = core.settings.known();
     let is_needed =
@@ -53,13 +55,13 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     let count = divided.namespaces.len();
     let before = std::mem::replace(&mut *core.limits.shares.divided.write(), Arc::new(divided));
     if !before.is_as_good_as(&core.limits.shares.divided.read()) {
-        // Somebody may have more than before.
+        // Some queue may get more than before.
         core.arrivals.wake_each();
     }
     Ok(count)
 }
 
-/// All queues that count for a shared limit and have something, or had it lately.
+/// All queues that count for a shared limit and hold or recently held slots, or want some.
 async fn gather(
     core: &Core,
     known: &LoadedSettings,
@@ -115,7 +117,7 @@ fn wanted(known: &LoadedSettings, queue: &QueueKey, found: &QueueDemand) -> Shar
     let set = known.queues.get(queue);
     let is_going = known.namespaces.get(&queue.namespace).is_some_and(|set| set.deletion.is_some());
     let may_start = !is_going && set.is_none_or(|set| set.pause.is_none());
-    // Tasks that no executor asks for want nothing; nor do executors that find none.
+    // Tasks without executors create no demand; neither do executors without tasks.
     let waiting = if may_start { found.ready } else { 0 };
     let is_short_of_starts = found.short_of_starts && waiting > 0;
     ShareDemand {
@@ -159,7 +161,7 @@ fn divide(
     let mut queues: BTreeMap<Name, Vec<(Name, ShareDemand)>> = BTreeMap::new();
     let mut starts: HashMap<Name, u64> = HashMap::new();
     for (queue, found) in &mut found {
-        // It holds its first slots, and the engine that gave them has not told of it yet: it may well want more.
+        // It holds its first slots, and the granting engine has not reported it yet: it may well want more.
         found.short_of_slots |= found.held > 0 && !found.is_reported_on && memory.is_new(queue);
         (found.short_of_slots, found.short_of_starts) =
             memory.short(queue, (found.short_of_slots, found.short_of_starts), now);
@@ -229,7 +231,7 @@ fn slowest(rates: [Option<Rate>; 3]) -> Option<Rate> {
 }
 
 impl Divided {
-    /// Nobody has more, or less, than before.
+    /// No share has changed.
     fn is_as_good_as(&self, other: &Self) -> bool {
         self.everything.gives_as(&other.everything)
             && self.namespaces.len() == other.namespaces.len()

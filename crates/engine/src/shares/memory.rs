@@ -1,5 +1,5 @@
-//! What the service of the shares remembers from look to look: who lately had how much, so that it is kept for them, and who
-//! has had how much in all, so that what cannot be divided goes round. Losing it costs some seconds of fairness.
+//! The shares service's memory between looks: recent maxima, which stay reserved, and totals, so that an
+//! indivisible rest is passed round. Losing it costs some seconds of fairness.
 
 use super::pool::{Pool, ShareDemand};
 use hashbrown::{HashMap, HashSet};
@@ -10,11 +10,11 @@ use punctual_domain::{
 };
 use std::collections::BTreeSet;
 
-/// What somebody had at the most is kept for it for so long, and up to twice as long.
+/// A recent maximum stays reserved for this long, and up to twice as long.
 const LATELY_MS: i64 = 5_000;
 /// Executors that were sent away ask again within this (`Core::look_again`), as long as they want something.
 const SHORT_MS: i64 = 2_000;
-/// Longer between two looks counts as so much: the engine was stopped.
+/// A longer time between two looks counts as this much: the engine was stopped.
 const LOOK_MAX_MS: i64 = 5_000;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Memory {
     queues: HashMap<QueueKey, RecentUse>,
     turns: Turns<Name>,
     turns_in: HashMap<Name, Turns<Name>>,
-    /// When all members were last looked at for queues that nobody speaks of.
+    /// When all members were last searched for queues that no engine reports.
     pub(super) searched_at: Option<Millis>,
 }
 
@@ -56,7 +56,7 @@ impl Most {
     }
 }
 
-/// With half as much more: what is looked at now and then is less than the most that there ever was.
+/// With half as much more: occasional samples miss the true maximum.
 fn and_a_little(most: u64, least: u64) -> u64 {
     if most == 0 { 0 } else { most.saturating_add((most / 2).max(least)) }
 }
@@ -78,24 +78,24 @@ impl ShareDemand {
 }
 
 impl Memory {
-    /// Queues that lately had something.
+    /// Queues that recently held or wanted something.
     pub(super) fn queues(&self) -> impl Iterator<Item = &QueueKey> {
         self.queues.keys()
     }
 
-    /// Since the last look, ms.
+    /// The time since the last look, ms.
     pub(super) fn begin(&mut self, now: Millis) -> u64 {
         let before = self.looked_at.replace(now);
         let since_ms = before.map_or(0, |at| now.since(at)).clamp(0, LOOK_MAX_MS);
         u64::try_from(since_ms).unwrap_or(0)
     }
 
-    /// Queues that had nothing lately.
+    /// Queues without recent demand.
     pub(super) fn is_new(&self, queue: &QueueKey) -> bool {
         !self.queues.contains_key(queue)
     }
 
-    /// Whether executors of a queue are, or lately were, sent away for want of slots, and of starts.
+    /// Whether executors of a queue are, or recently were, refused for lack of slots, and of starts.
     pub(super) fn short(&mut self, queue: &QueueKey, seen: (bool, bool), now: Millis) -> (bool, bool) {
         let lately = self.queues.entry(queue.clone()).or_default();
         let stays = |at: &mut Option<Millis>, is_now: bool| {
@@ -127,7 +127,7 @@ impl Memory {
         self.namespaces.entry(name.clone()).or_default().note(wanted, starts_per_ks, now);
     }
 
-    /// Whoever has, and had lately, nothing is forgotten. Those that are left.
+    /// Drops those without present or recent demand. Returns the others.
     pub(super) fn keep<T: Clone>(wanted: Vec<(T, ShareDemand)>) -> Vec<(T, ShareDemand)> {
         wanted.into_iter().filter(|pair| pair.1.is_something()).collect()
     }
@@ -138,7 +138,7 @@ impl Memory {
         self.queues.retain(|queue, _| queues.contains(queue));
     }
 
-    /// What the namespaces, or the queues of one, have had so far, of those who want slots now.
+    /// How much the namespaces, or the queues of one, have had so far, of those that want slots now.
     pub(super) fn served(
         &mut self,
         of: Option<&Name>,

@@ -7,20 +7,21 @@ use punctual_domain::{
     shares::{self, Claim},
 };
 
-/// What a namespace has of the limits of everything.
+/// A namespace's share of the installation's limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceShare {
     pub namespace: Name,
     pub weight: u32,
     /// Attempts in flight.
     pub held: usize,
-    /// How many there may be at the most. None: it is alone, or the slots of everything are not limited.
+    /// The most slots that it may hold. None: no other namespace wants any, or the installation's slots are
+    /// unlimited.
     pub slots: Option<u32>,
     /// The same of starts.
     pub starts: Option<Rate>,
 }
 
-/// A limit on slots or starts, or both, and those who want some of it.
+/// A limit on slots or starts, or both, and the parts of those that want some of it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Pool {
     slots: Option<u32>,
@@ -33,31 +34,31 @@ pub(super) struct Pool {
 pub(super) struct SharePart {
     weight: u32,
     held: u64,
-    /// Slots that fall to it now. It may take more as long as nobody wants them.
+    /// Its slots by the division. It may take more while no other wants them.
     falls_to_it: u64,
     share: Share,
 }
 
-/// What somebody may have at the most. None: there is no shared limit, or nobody else wants anything.
+/// The most that a namespace or queue may have. None: no shared limit exists, or no other wants any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) slots: Option<u32>,
     pub(crate) starts: Option<Rate>,
-    /// By this weight, among so many in all.
+    /// By this weight, of this total.
     pub(crate) weight: u32,
     pub(crate) weights: u64,
 }
 
-/// Who wants some of it, and how much.
+/// The demand of a namespace or queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShareDemand {
     pub(super) weight: u32,
     pub(super) held: u64,
     /// Now, at one time.
     pub(super) slots: u64,
-    /// What it lately had at one time, and a little more: kept for it as far as its weight goes.
+    /// Its recent maximum, and a little more: reserved for it as far as its weight allows.
     pub(super) slots_lately: u64,
-    /// In a thousand seconds. None: as many as there are.
+    /// Per thousand seconds. None: as many as there are.
     pub(super) starts_per_ks: Option<u64>,
     pub(super) starts_lately: u64,
     /// It has set itself.
@@ -65,8 +66,8 @@ pub(super) struct ShareDemand {
     pub(super) starts_most: Option<Rate>,
 }
 
-/// Rates are shared in parts of a start: so many of a start in one of its periods. Always the same of one rate, so that what
-/// is in a bucket stays there when its share changes.
+/// Rates are divided into fractions of a start: this many per start in one period. The number is constant for
+/// a rate, so that a bucket keeps its content when the share changes.
 fn parts_of_a_start(rate: Rate) -> u64 {
     const FINE: u64 = 1_000;
     const LIMIT_MAX: u64 = 1_000_000;
@@ -92,7 +93,7 @@ fn per_ks(rate: Rate) -> u64 {
     u64::from(rate.limit).saturating_mul(1_000_000) / period_ms
 }
 
-/// The part of a rate that so many units are; never nothing, so that no caller waits for ever.
+/// The part of a rate for this many units; never zero, so that no caller waits forever.
 fn part_of(rate: Rate, units: u64) -> Rate {
     let fine = parts_of_a_start(rate);
     let all = units_in(rate).max(1);
@@ -111,13 +112,13 @@ pub(crate) fn slower(one: Rate, other: Rate) -> Rate {
     Rate { burst: one.burst.min(other.burst), ..slower }
 }
 
-/// What is wanted now, and no less than what it lately had as long as that is its own.
+/// The present demand, or the recent one as far as it is within the own share.
 fn wants(now: u64, lately: u64, own: u64) -> u64 {
     now.max(lately.min(own))
 }
 
 impl Pool {
-    /// `served`: what those had so far who want slots now, in their order.
+    /// `served`: how much those that want slots now have had so far, in their order.
     pub(super) fn divide(
         slots: Option<u32>,
         starts: Option<Rate>,
@@ -161,7 +162,7 @@ impl Pool {
         Self { slots, starts, weights, parts: wanted.iter().enumerate().map(part).collect() }
     }
 
-    /// Somebody who was not counted may take what a newcomer may.
+    /// One that was not counted may take as much as a newcomer.
     pub(super) fn share_of(&self, name: &Name, weight: impl FnOnce() -> u32) -> Share {
         if self.parts.is_empty() {
             return Share::default();
@@ -179,7 +180,7 @@ impl Pool {
         }
     }
 
-    /// What a part may have of it.
+    /// A part's share.
     pub(super) fn share(&self, name: &Name) -> Option<&Share> {
         self.parts.get(name).map(|part| &part.share)
     }
@@ -190,7 +191,7 @@ impl Pool {
             && self.parts.iter().all(|(name, part)| other.share(name).is_some_and(|its| *its == part.share))
     }
 
-    /// What each has had since it was divided: what it holds, and what stands free for it.
+    /// How much each has had since the division: the slots that it holds, and those reserved for it.
     pub(super) fn had<'a>(
         &'a self,
         wanted: &'a [(Name, ShareDemand)],

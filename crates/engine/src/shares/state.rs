@@ -1,5 +1,5 @@
-//! What this engine has seen of queues that share limits, and who may have what as of the last look. Asks neither the limiter
-//! nor the hot set.
+//! This engine's observations of queues that share limits, and the shares as of the last look. Asks neither
+//! the limiter nor the hot set.
 
 use super::{
     memory::Memory,
@@ -17,15 +17,15 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
 
-/// Between two looks, however often somebody is deferred.
+/// Between two looks, however often tasks are deferred.
 const PAUSE: Duration = Duration::from_millis(250);
 /// A rate is not reckoned from less.
 const SOON_MS: i64 = 200;
 /// Nor from more.
 const LONG_MS: u64 = 10_000;
-/// Shares that were found longer ago than this hold nobody back: there is only the limit itself.
+/// Older shares than this restrict no queue: only the limit itself applies.
 pub(super) const GOOD_FOR_MS: i64 = 3_000;
-/// Queues that are told of, and that shares are made for. Others may take what a newcomer may.
+/// The most queues that are reported and divided. Others may take as much as a newcomer.
 pub(super) const QUEUES_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]
@@ -38,13 +38,13 @@ pub(crate) struct Shares {
     pub(super) looked_at: Mutex<Option<Instant>>,
 }
 
-/// What this engine has seen since it last told the others.
+/// This engine's observations since its last report.
 #[derive(Debug, Default)]
 struct Seeing {
     queues: HashMap<Arc<QueueKey>, Shortage>,
     /// Starts are counted since then.
     since: Millis,
-    /// What was reckoned from those before.
+    /// The rates computed from earlier observations.
     starts_per_ks: HashMap<Arc<QueueKey>, u64>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Shortage {
     pub(super) starts: u64,
 }
 
-/// Who may have what, as of one look.
+/// The shares as of one look.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Divided {
     pub(super) at: Millis,
@@ -65,7 +65,7 @@ pub(super) struct Divided {
     pub(super) namespaces: HashMap<Name, Pool>,
 }
 
-/// What is left of shared limits for a queue.
+/// A queue's share of shared limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SharesOf {
     pub(crate) namespace: Share,
@@ -73,7 +73,7 @@ pub(crate) struct SharesOf {
 }
 
 impl LoadedSettings {
-    /// Somebody else counts for a limit that tasks of this namespace count for, or may.
+    /// Other queues or namespaces count, or may count, for a limit of this namespace.
     pub(crate) fn shares_limits(&self, namespace: &Name) -> bool {
         self.everything.limits_starts()
             || self.namespaces.get(namespace).is_some_and(ScopeSettings::limits_starts)
@@ -93,13 +93,13 @@ impl LoadedSettings {
 }
 
 impl Seeing {
-    /// How fast attempts started, once that can be said.
+    /// Computes how fast attempts started, once enough time has passed.
     fn reckon(&mut self, now: Millis) {
         let for_ms = now.since(self.since);
         if (0..SOON_MS).contains(&for_ms) {
             return;
         }
-        // Time went back, or the engine was stopped: what was counted is of no known time.
+        // The clock was set back, or the engine was stopped: the time of these counts is unknown.
         let for_ms = u64::try_from(for_ms).ok().filter(|number| *number <= LONG_MS);
         self.since = now;
         self.starts_per_ks = HashMap::new();
@@ -114,7 +114,7 @@ impl Seeing {
 }
 
 impl Shares {
-    /// What a queue may have at the most, where it is kept to a share.
+    /// The most that a queue may have, if it is restricted to a share.
     pub(crate) fn of(&self, known: &LoadedSettings, queue: &QueueKey, now: Millis) -> SharesOf {
         let divided = Arc::clone(&self.divided.read());
         if !(0..=GOOD_FOR_MS).contains(&now.since(divided.at)) {
@@ -137,7 +137,7 @@ impl Shares {
         }
     }
 
-    /// What was seen since this was last asked.
+    /// The observations since the last call.
     pub(super) fn take_seen(&self, now: Millis) -> Vec<Demand> {
         let mut seeing = self.seeing.lock();
         seeing.reckon(now);
@@ -154,7 +154,7 @@ impl Shares {
         demands
     }
 
-    /// Until somebody is deferred and it is time for another look.
+    /// Waits until tasks are deferred and the next look is due.
     pub(crate) async fn wanted(&self) {
         self.deferred.notified().await;
         let looked_at = *self.looked_at.lock();

@@ -1,6 +1,6 @@
-//! Takes over a partition: its last owner may have died at any point. Refills it from the store: all that is overdue, and what is
-//! due so soon that it may have been in the last owner's table. Can be done again from the beginning at any time; until it is
-//! through, the partition's other services work all the same.
+//! Takes over a partition, whose last owner may have died at any point. Refills it from the store: all
+//! overdue tasks, and those due so soon that the last owner may have had them in its table. Can be repeated
+//! from the beginning at any time; until it ends, the partition's other services work nevertheless.
 
 use crate::{
     core::Core,
@@ -12,9 +12,9 @@ use futures_util::{StreamExt as _, stream};
 use punctual_contract::{Error, hot::Wholeness, ownership::Tenure};
 use std::sync::Arc;
 
-/// Partitions looked through side by side.
+/// Partitions that are taken over concurrently.
 const AT_ONCE: usize = 8;
-/// Partitions looked through. One that fails does not stop the others; it is looked at again.
+/// Returns the number of partitions taken over. A failing one does not stop the others, and is tried again.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     store_fallback::with_hot_set(core, parts::each(core, "adopt", parts::PATIENCE, run_in)).await
 }
@@ -37,14 +37,14 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     results.into_iter().sum()
 }
 
-/// False: the hot set gives nothing to this term.
+/// False: the hot set refuses this term.
 async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
-    // What is lost from now on is noticed.
+    // Later losses are noticed.
     if let [Wholeness::NewerTerm(newest)] = *core.hot.is_whole(&[tenure]).await? {
         terms::superseded(core, tenure, newest);
         return Ok(false);
     }
-    // From now on the last owner drains nothing: what it has in its table is in the store.
+    // From now on the last owner drains nothing: the tasks in its table are in the store.
     drain::drain_in(core, &[tenure.partition]).await?;
     preload::load_near(core, tenure.partition, core.now()).await?;
     fire::fire_all(core).await;

@@ -1,6 +1,6 @@
-//! Ownership and signals of an engine that is the only one on its store. It holds every partition from its start to its end, gets
-//! no signals and sends none. Remembers only that it has left. Must not be used where a second engine could work on the store: it
-//! grants every partition to every caller.
+//! Ownership and signals of an engine that is alone on its store. It holds every partition from its start to
+//! its end, and neither sends nor receives signals. Remembers only that it has left. Must not be used if a
+//! second engine could use the store: it grants every partition to every caller.
 
 use async_trait::async_trait;
 use punctual_contract::{
@@ -66,7 +66,7 @@ impl Ownership for Alone {
         Ok(None)
     }
 
-    /// No lease of its own ever ends.
+    /// Its lease never ends.
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         let count = if self.has_left.load(SeqCst) { 0 } else { self.partitions };
         let owner = |partition| Owner {
@@ -88,7 +88,7 @@ impl Signals for Alone {
         pending().await
     }
 
-    /// Whatever comes, this engine has seen come.
+    /// This engine sees every event itself.
     fn look_after(&self) -> Duration {
         Duration::from_secs(1)
     }

@@ -1,6 +1,6 @@
-//! Tells the other engines what they would otherwise find only at their next look. What is to be said is gathered:
-//! one line a partition, one a queue, and a pause between two announcements, so that ten thousand tasks a second
-//! cost no more than a few hundred signals. Promises nothing; nothing waits for it.
+//! Announces to the other engines what they would otherwise find only at their next look. Announcements are
+//! gathered: one per partition, one per queue, with a pause between, so that ten thousand tasks a second cost
+//! only a few hundred signals. Promises nothing; nothing waits for it.
 
 pub(crate) mod state;
 
@@ -10,17 +10,18 @@ use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// Between two announcements: what comes meanwhile goes together. The first one waits for nothing.
+/// Between two announcements: signals are gathered meanwhile. The first one is sent immediately.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// "Due" at this time, which no task is, says that the partition was given up: the engine that should own it looks at once.
+/// A task "due" at this impossible time means that the partition was given up: its new owner looks
+/// immediately.
 pub(crate) const GIVEN_UP: Millis = Millis::ZERO;
 
-/// An engine that is not dead answers within this. The message bus may take as long for an answer: the caller, and who is asked, waits for
-/// nothing longer.
+/// A live engine answers within this. The message bus may take as long for an answer. Neither the caller nor
+/// the receiver waits longer for anything.
 pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_millis(150);
 
-/// What `send` does, in its errors.
+/// The name of this operation in errors.
 const TELL: &str = "tell another engine";
 
 /// Announces until the engine stops.
@@ -37,7 +38,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// Signals announced. What could not be is not tried again: the engine that should have heard it looks at an interval.
+/// Returns the number of announced signals. Failed ones are not retried: their receivers look at an interval.
 pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     let signals = core.sharing.announcer.gathered(&core.options.name);
     let count = signals.len();
@@ -47,8 +48,8 @@ pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Tells one engine something that is not gathered with other signals. An error says whether it may have been sent; an engine that
-/// does not listen has not heard it.
+/// Sends one engine a signal that is not gathered with others. An error says whether it may have been sent;
+/// an engine that does not listen has not received it.
 pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
     let sent = timeout(ANSWERS_WITHIN, core.shared.signals.announce(vec![signal])).await;
     let silent = |_| Error::may_have_happened(TELL, "no answer");

@@ -1,9 +1,10 @@
-//! Which databases this engine's writers reach. One that only this engine cannot reach keeps no partition here: it says so
-//! with its heartbeats, and those of that database go to engines that reach it. Where no engine reaches it everybody keeps
-//! what they have. Only asks the writers and remembers what they answered; what follows is `own`'s.
+//! Which databases this engine's writers reach. If only this engine cannot reach one, it says so in its
+//! heartbeats, and partitions of that database move to engines that reach it. If no engine reaches it, all
+//! keep their partitions. Only checks the writers and remembers the results; `own` acts on them.
 //!
-//! Time, for a database that is gone from one instant on: asked after half a second at most; said a second after the
-//! question; acted upon three seconds after it. By then every other engine that has lost it too has asked and said so.
+//! Time for a database that fails at one instant: checked after half a second at most; reported a second
+//! after that check; acted upon three seconds after it. By then every other engine that lost it too has
+//! checked and reported it.
 
 pub(crate) mod state;
 
@@ -15,9 +16,11 @@ use tokio::time::Instant;
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 
-/// Asks the writers of each database that has answered, and waits for none. How many were asked.
+/// Checks the writers of each database that has answered, without waiting for any. Returns the number of
+/// checks.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    // Who is alone keeps everything, and who has one database and not that has no heartbeat either.
+    // An engine that is alone keeps everything. An engine whose only database is unavailable has no heartbeat
+    // either.
     if core.store.parts() == 1 || !core.holdings.has_others() {
         return Ok(0);
     }

@@ -1,5 +1,5 @@
-//! What this engine holds: by partition the term by which it works there, and how far the hot set has been filled.
-//! Believes what it was told last; that it is out of date costs lateness, never a task.
+//! This engine's holdings: by partition the term of its tenure, and how far the hot set has been filled.
+//! Trusts the last answer; if that is outdated, tasks may be late, but none is lost.
 
 use parking_lot::Mutex;
 use punctual_contract::ownership::{Live, Tenure};
@@ -12,11 +12,11 @@ pub(crate) struct Holdings {
     sole: bool,
     partitions: Vec<Holding>,
     held: AtomicUsize,
-    /// No other engine lives, as far as was last heard.
+    /// No other engine is alive, as of the last heartbeats.
     is_only: AtomicBool,
-    /// Those that live, as far as was last heard; none: nothing was heard yet.
+    /// The live engines, as of the last heartbeats; empty: none were received yet.
     live: Mutex<Vec<Live>>,
-    /// Others have them, and what is here of them is not yet put away.
+    /// Partitions that were lost and whose tasks are not yet removed here.
     lost: Mutex<Vec<Partition>>,
 }
 
@@ -28,11 +28,11 @@ struct Holding {
 #[derive(Debug)]
 struct HoldingsState {
     term: Option<i64>,
-    /// Taken over, and not looked through yet.
+    /// Taken over, and not scanned yet.
     is_new: bool,
     /// Everything due at or before this is in the hot set, or on its way there.
     frontier: Millis,
-    /// How often the frontier was begun anew: what began before may not move it.
+    /// How often the frontier was reset: a load that began earlier may not move it.
     beginnings: u64,
 }
 
@@ -74,7 +74,7 @@ impl Holdings {
         (0..).map(Partition).zip(&self.partitions)
     }
 
-    /// The right by which this engine drains what is due; None: it has none.
+    /// The tenure by which this engine drains due tasks; None: it has none.
     pub(crate) fn tenure(&self, partition: Partition) -> Option<Tenure> {
         self.at(partition).inner.lock().term.map(|term| Tenure { partition, term })
     }
@@ -98,7 +98,7 @@ impl Holdings {
         self.live.lock().clone()
     }
 
-    /// It is not renewed, and nothing is drained there, from now on. False: it was given up before.
+    /// From now on the tenure is not renewed, and nothing is drained there. False: it was given up before.
     pub(crate) fn is_lost(&self, tenure: Tenure) -> bool {
         if self.tenure(tenure.partition) != Some(tenure) {
             return false;
@@ -108,19 +108,19 @@ impl Holdings {
         true
     }
 
-    /// Of the engines beside this one, as far as was last heard, the hot set does not answer some.
+    /// Some live engine besides this one reports that it lacks the hot set.
     pub(crate) fn some_lack_hot(&self, own: &str) -> bool {
         self.live.lock().iter().any(|live| live.engine != own && !live.has_hot)
     }
 
-    /// Those that were not gained again meanwhile: what is here of these is worked on.
+    /// Lost partitions that were not regained meanwhile; the caller must remove their tasks.
     pub(crate) fn take_lost(&self) -> Vec<Partition> {
         let mut lost = std::mem::take(&mut *self.lost.lock());
         lost.retain(|partition| self.tenure(*partition).is_none());
         lost
     }
 
-    /// Other engines live, as far as was last heard.
+    /// Other engines are alive, as of the last heartbeats.
     pub(crate) fn has_others(&self) -> bool {
         !self.is_only.load(SeqCst)
     }
@@ -129,7 +129,7 @@ impl Holdings {
         self.held.load(SeqCst)
     }
 
-    /// What was known of the partition is forgotten: others have worked there.
+    /// Forgets earlier knowledge of the partition: another engine may have worked there.
     pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.replace(term).is_none() {
@@ -146,7 +146,7 @@ impl Holdings {
         (inner.is_new, inner.frontier, inner.beginnings) = (false, NOWHERE, inner.beginnings + 1);
     }
 
-    /// Taken over, and not looked through yet.
+    /// Taken over, and not scanned yet.
     pub(crate) fn new_ones(&self) -> Vec<Tenure> {
         let new = self.all().filter(|(_, holding)| holding.inner.lock().is_new);
         new.filter_map(|(partition, _)| self.tenure(partition)).collect()
@@ -163,7 +163,7 @@ impl Holdings {
         self.at(partition).inner.lock().frontier
     }
 
-    /// None: it has been reached, or the partition is not held.
+    /// None: the frontier is already there, or the partition is not held.
     pub(crate) fn raise_frontier(&self, partition: Partition, until: Millis) -> Option<Raised> {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.is_none() || until <= inner.frontier {
@@ -173,7 +173,7 @@ impl Holdings {
         Some(Raised { from, beginnings: inner.beginnings })
     }
 
-    /// What is due after `to` may be missing from the hot set.
+    /// Tasks due after `to` may be missing from the hot set.
     pub(crate) fn cap_frontier(&self, partition: Partition, to: Millis) {
         let mut inner = self.at(partition).inner.lock();
         if inner.frontier > to {
@@ -181,8 +181,8 @@ impl Holdings {
         }
     }
 
-    /// The hot set has lost the partition, or was passed by: it is looked through as if it had just been taken over.
-    /// False: that is still to be done anyway, or it is held no more.
+    /// The hot set has lost the partition, or missed tasks: it is scanned as if it had just been taken over.
+    /// False: that is still to be done anyway, or the partition is no longer held.
     pub(crate) fn begin_anew(&self, tenure: Tenure) -> bool {
         let mut inner = self.at(tenure.partition).inner.lock();
         let begins = inner.term == Some(tenure.term) && !inner.is_new;

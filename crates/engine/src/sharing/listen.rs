@@ -1,5 +1,5 @@
-//! Hears what other engines announce. Never does the work itself: it has partitions drained, and says to who waits
-//! for a queue that there is something. What was missed is found at the next look, so a lost signal costs an interval.
+//! Receives other engines' announcements. Never does the work itself: it starts drains, and wakes the waiters
+//! of a queue. Missed signals are found at the next look, so a lost one costs an interval.
 
 pub(crate) mod state;
 
@@ -16,7 +16,7 @@ use punctual_contract::{
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// After signals could not be heard.
+/// Pause after a failure to receive signals.
 const DEAF: Duration = Duration::from_millis(500);
 
 /// Listens until the engine stops.
@@ -24,7 +24,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     run_until(&core, &core.work.stopping).await
 }
 
-/// Listens until it is told to end: between two announcements, never while it heeds one.
+/// Listens until `end` is cancelled: it stops between two announcements, never while it handles one.
 pub(crate) async fn run_until(core: &Arc<Core>, end: &CancellationToken) -> Result<usize, Error> {
     let others = &core.shared.signals;
     let mut heard = 0;
@@ -41,7 +41,7 @@ pub(crate) async fn run_until(core: &Arc<Core>, end: &CancellationToken) -> Resu
             }
             Err(error) => {
                 look_at_everything(core).await;
-                // The engine that has nothing to hear looks at an interval, and need not hurry to be told so again.
+                // An engine without signals looks at an interval, so it need not retry sooner.
                 tokio::select! {
                     () = end.cancelled() => {}
                     () = tokio::time::sleep(DEAF) => {}
@@ -52,7 +52,7 @@ pub(crate) async fn run_until(core: &Arc<Core>, end: &CancellationToken) -> Resu
     }
 }
 
-/// Heeds what there is to be heard, for an engine whose clock is moved manually. Signals heard.
+/// Handles pending signals, for an engine whose clock is moved manually. Returns their number.
 pub(crate) async fn run_once(core: &Arc<Core>) -> usize {
     let others = &core.shared.signals;
     let mut heard = 0;
@@ -106,7 +106,7 @@ fn handle_signal(core: &Arc<Core>, signal: Signal) {
 /// The owner of their partitions has passed these to this engine before their time.
 fn take_in(core: &Arc<Core>, passed: Passed) {
     if core.work.stopping.is_cancelled() {
-        // They go to where their owner finds them.
+        // They are stored where their owner finds them.
         let stopping = Arc::clone(core);
         core.work.detach_claim(async move { intake::admit(&stopping, passed.entries).await });
     } else {

@@ -1,8 +1,8 @@
-//! Shares the partitions among the live engines: says that this one is alive, renews what it holds, gives up what
-//! should be another's, takes what should be its own and is free. The first two are a service of their own, which waits
-//! for nothing but the ownership back end: a partition that takes long to be given up ends no lease of another.
-//! Correctness never rests on it: while the ownership back end is unavailable, everybody continues with what they have, and the
-//! hot set and the store refuse who is out of date.
+//! Divides the partitions among the live engines: sends this engine's heartbeat, renews its tenures, gives up
+//! partitions that another engine should have, and takes free ones that it should have. Heartbeat and renewal
+//! are a service of their own that waits only for the ownership back end, so a slow release of one partition
+//! ends no lease of another. Correctness never depends on it: while the ownership back end is unavailable,
+//! all engines keep their partitions, and the hot set and the store refuse outdated engines.
 
 use crate::{
     core::Core,
@@ -26,28 +26,29 @@ use punctual_contract::{
 use punctual_domain::place::{Partition, TaskRef};
 use std::{sync::Arc, time::Duration};
 
-/// An engine that has not been learned of for this long is dead, and what it held is free: with the period, and the time
-/// that taking over needs, this makes the three seconds within which its tasks fire again.
+/// An engine without a heartbeat for this long is dead, and its partitions are free. With the period, and the
+/// time of a takeover, its tasks fire again within three seconds.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Four tries to renew in one lease.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// And so long for what was claimed there: the next owner takes over what is not handed back.
+/// How long claims have to be returned: the next owner takes over the rest.
 const HANDED_BACK_WITHIN: Duration = Duration::from_secs(1);
-/// Partitions given up side by side.
+/// Partitions given up concurrently.
 const AT_ONCE: usize = 8;
-/// What is not given back by then, because something that holds it stands still, is free when its lease ends.
+/// A partition that is not released by then, because something blocks it, is free when its lease ends.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// Both parts, one after the other. Partitions gained.
+/// Both parts, one after the other. Returns the number of partitions gained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     stay_alive(core).await?;
     rebalance(core).await
 }
 
-/// A heartbeat, and the leases of what is held. Partitions lost: the other part stops working on them.
+/// Sends a heartbeat, and renews the held leases. Returns the number of lost partitions: the other part stops
+/// working on them.
 pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     if self_check::unhealthy(core).is_some() || step_aside::is_aside(core) {
-        // The other part gives up what is held.
+        // The other part gives up all partitions.
         core.sharing.rebalance.notify_one();
         return Ok(0);
     }
@@ -60,11 +61,13 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     lost
 }
 
-/// Moves partitions to whose they should be, as of the last heartbeat. Partitions gained.
+/// Moves partitions to the engines that should have them, as of the last heartbeats. Returns the number
+/// gained.
 pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     let me = core.options.name.as_str();
     if core.holdings.live().is_empty() {
-        // Not even of itself: it has given no heartbeat yet, or no other engine will ever take over what it has.
+        // Not even this engine is listed. It has sent no heartbeat yet; or no other engine can ever take over
+        // its partitions.
         return Ok(0);
     }
     if let Some(why) = self_check::unhealthy(core) {
@@ -74,7 +77,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         return stand_aside(core, Unhealthy::ClockDoubtful).await;
     }
     for partition in core.holdings.take_lost() {
-        // The engine that has it now takes over what was claimed: nothing is to be written.
+        // The new owner takes over the claims: nothing is written.
         drop_partition(core, partition).await;
     }
     let lost = terms::raise(core).await?;
@@ -86,7 +89,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         let of_part = candidates.get(part_of(partition)).map_or(&[][..], Vec::as_slice);
         preferred(of_part, partition).is_none_or(|preferred| preferred == me)
     };
-    // What counts is what the others have heard: until the next heartbeat that is what was said with the last.
+    // The other engines decide by this engine's last heartbeat, so its content counts until the next one.
     let said = live.iter().find(|live| live.engine == me);
     let said_hot = said.is_none_or(|live| live.has_hot);
     let is_recorded = match core.store_fallback.has_hot() {
@@ -112,8 +115,8 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     acquire(core, &wanted).await
 }
 
-/// Gives up everything, and is not among the live until it is fit again, so that others take it over. Nothing is
-/// renewed meanwhile: what cannot be given back ends by itself.
+/// Gives up everything, and leaves the live engines until this engine is healthy again, so that others take
+/// over. Nothing is renewed meanwhile: leases that cannot be released expire.
 async fn stand_aside(core: &Arc<Core>, why: Unhealthy) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
@@ -124,7 +127,7 @@ async fn stand_aside(core: &Arc<Core>, why: Unhealthy) -> Result<usize, Error> {
         partitions = held.len(),
         "this engine is unhealthy: its partitions are released"
     );
-    // First: the engine that hears that a partition is free must not think that it should be this engine's.
+    // First: an engine that learns of a free partition must not consider this engine its next owner.
     core.shared.ownership.leave(&core.options.name).await?;
     core.meters.terms_lost(held.len());
     if tokio::time::timeout(GIVEN_BACK_WITHIN, give_up(core, &held)).await.is_err() {
@@ -140,7 +143,7 @@ async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let renewed = core.shared.ownership.renew(&core.options.name, &held, LEASE).await?;
     let lost = held.iter().zip(renewed).filter(|(_, flag)| !flag).map(|pair| pair.0);
-    // What was given up meanwhile is not lost.
+    // Partitions that were given up meanwhile are not lost.
     let lost = lost.filter(|tenure| core.holdings.is_lost(**tenure)).count();
     if lost > 0 {
         tracing::warn!(partitions = lost, "partitions were lost to other engines, or their lease ended");
@@ -149,7 +152,7 @@ async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(lost)
 }
 
-/// They were never given back: the engine that has them now takes over what was claimed, and nothing is to be written.
+/// They were never released: their new owner takes over the claims, and nothing is written.
 async fn lose(core: &Arc<Core>, lost: Vec<Tenure>) {
     core.meters.terms_lost(lost.len());
     for tenure in lost {
@@ -165,7 +168,7 @@ async fn acquire(core: &Core, wanted: &[Partition]) -> Result<usize, Error> {
     let tenures = core.shared.ownership.acquire(&core.options.name, wanted, LEASE).await?;
     let gained: Vec<Tenure> = tenures.into_iter().flatten().collect();
     for tenure in &gained {
-        // First: what is read by the new term is not refused.
+        // First, so that rows read under the new term are not refused.
         core.live.lock().open(tenure.partition);
         core.holdings.gain(*tenure);
     }
@@ -176,25 +179,26 @@ async fn acquire(core: &Core, wanted: &[Partition]) -> Result<usize, Error> {
     Ok(gained.len())
 }
 
-/// Stops working on a partition. Answers what was claimed there and has not fired.
+/// Stops working on a partition. Returns its unfired claims.
 async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef, i64)> {
     core.holdings.lose(partition);
     let closed = core.live.lock().close(partition);
     core.live.lock().hold_back(&closed.fired);
-    // What waits here for executors its next owner finds in the store.
+    // The next owner finds the tasks that wait here in the store.
     let is_there = |entry: &HotEntry| entry.place.partition == partition;
     drop(core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), is_there));
     give_back(core, closed.leased, "handed_back").await;
     closed.claimed
 }
 
-/// Gives partitions up, each as soon as it is handed back: until another has it, no engine fires there.
+/// Gives partitions up, each as soon as its claims are returned: until another engine has it, no task fires
+/// there.
 async fn give_up(core: &Arc<Core>, held: &[Tenure]) {
     stream::iter(held).for_each_concurrent(AT_ONCE, |tenure| give_up_one(core, *tenure)).await;
 }
 
-/// Hands back what was claimed and has not fired, then ends the lease, then says so. Whatever of it fails, the lease
-/// ends by itself, and the next owner takes the claims over.
+/// Returns unfired claims, then ends the lease, then announces it. If any of it fails, the lease expires, and
+/// the next owner takes the claims over.
 async fn give_up_one(core: &Arc<Core>, held: Tenure) {
     hand_back(core, held.partition).await;
     if let Err(error) = core.shared.ownership.release(&core.options.name, &[held]).await {
@@ -203,7 +207,7 @@ async fn give_up_one(core: &Arc<Core>, held: Tenure) {
     core.sharing.announcer.due(held.partition, announce::GIVEN_UP);
 }
 
-/// Stops working on a partition. What was claimed there and has not fired waits again, as if no engine had claimed it.
+/// Stops working on a partition. Its unfired claims wait again, as if they had not been claimed.
 async fn hand_back(core: &Arc<Core>, partition: Partition) {
     let claimed = drop_partition(core, partition).await;
     let count = claimed.len();
@@ -216,7 +220,7 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
     if core.sharing.reachability.of(core.store.part_of(partition)) != Reached::Yes {
-        // Nothing can be written: the next owner takes them over as they are.
+        // Nothing can be written: the next owner takes the claims over as they are.
         return Ok(());
     }
     for chunk in claimed.chunks(STEP_LIMIT) {
@@ -233,9 +237,9 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
     Ok(())
 }
 
-/// The engine stops: everything is free at once, and the others know it.
+/// The engine stops: its partitions are free immediately, and the others know it.
 pub(crate) async fn leave(core: &Arc<Core>) {
-    // First: the engine that hears that a partition is free must not think that it should be this engine's.
+    // First: an engine that learns of a free partition must not consider this engine its next owner.
     if let Err(error) = core.shared.ownership.leave(&core.options.name).await {
         tracing::warn!(%error, "the others find out by themselves that this engine is gone");
     }

@@ -1,5 +1,5 @@
-//! Which engines hear demands, and say that tasks of a queue wait there for executors; and the demands that this engine has sent and that are not
-//! answered. Keeps no task, and asks no engine.
+//! Engines that receive demands, and the queues for which they announced waiting tasks; and this engine's
+//! unanswered demands. Keeps no task, and asks no engine.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -12,16 +12,16 @@ use std::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
-/// What an engine has said is believed for so long: it says so each second, as long as it is so.
+/// An announcement is trusted for this long: it is repeated each second while it holds.
 const BELIEVED_FOR: Duration = Duration::from_millis(2_500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
-    /// By queue and engine, when that engine last said so.
+    /// By queue and engine, the time of the last announcement.
     ready: Mutex<HashMap<QueueKey, HashMap<String, Instant>>>,
-    /// By queue and engine, how many more tasks its executors take.
+    /// By queue and engine, how many more tasks its executors accept.
     wanted: Mutex<HashMap<QueueKey, HashMap<String, PlacesWanted>>>,
-    /// By engine, when it last said that it hears demands.
+    /// By engine, when it last announced that it receives demands.
     heard: Mutex<HashMap<String, Instant>>,
     /// By number.
     demands: Mutex<HashMap<u64, oneshot::Sender<Passed>>>,
@@ -34,7 +34,7 @@ struct PlacesWanted {
     said_at: Instant,
 }
 
-/// A demand that waits for its answer; dropped, it waits no more.
+/// A demand that waits for its answer, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     all: &'a Elsewhere,
@@ -53,7 +53,7 @@ impl Elsewhere {
         self.heard.lock().insert(engine, Instant::now());
     }
 
-    /// It has not been learned of lately: it does not pass its tasks, or does not hear the caller.
+    /// Not heard recently: it does not pass its tasks, or does not receive demands.
     pub(crate) fn is_deaf_to(&self, engine: &str) -> bool {
         !self.heard.lock().get(engine).is_some_and(is_believed)
     }
@@ -66,7 +66,7 @@ impl Elsewhere {
         }
     }
 
-    /// Executors at an engine take so many tasks of the queue, as of now.
+    /// Executors at an engine accept this many tasks of the queue, as of now.
     pub(crate) fn wants(&self, engine: String, queue: QueueKey, places: usize) {
         let wanted = PlacesWanted { places, said_at: Instant::now() };
         self.wanted.lock().entry(queue).or_default().insert(engine, wanted);
@@ -76,8 +76,8 @@ impl Elsewhere {
         !self.wanted.lock().is_empty()
     }
 
-    /// Engines that take so many tasks of the queue between them, and how many each: who takes most first. They take as many fewer
-    /// until they say so again.
+    /// Engines that together accept this many tasks of the queue, and how many each; the one that accepts
+    /// most first. Their numbers are reduced until their next announcement.
     pub(crate) fn share_out(&self, queue: &QueueKey, count: usize) -> Vec<(String, usize)> {
         let mut wanted = self.wanted.lock();
         let Some(engines) = wanted.get_mut(queue) else { return Vec::new() };
@@ -96,7 +96,7 @@ impl Elsewhere {
         shares
     }
 
-    /// It has nothing of the queue any more, or does not answer.
+    /// The engine has no more tasks of the queue, or does not answer.
     pub(crate) fn has_none(&self, engine: &str, queue: &QueueKey) {
         let mut ready = self.ready.lock();
         let Some(engines) = ready.get_mut(queue) else { return };
@@ -124,7 +124,7 @@ impl Elsewhere {
         names
     }
 
-    /// What was said too long ago is forgotten.
+    /// Forgets old announcements.
     pub(crate) fn forget(&self) {
         self.ready.lock().retain(|_, engines| engines.values().any(is_believed));
         self.wanted.lock().retain(|_, engines| engines.values().any(|wanted| is_believed(&wanted.said_at)));
@@ -138,7 +138,7 @@ impl Elsewhere {
         Asked { all: self, number, answer }
     }
 
-    /// To the caller that asked. What no caller waits for comes back.
+    /// Delivers an answer to its caller. An answer without a caller is returned.
     pub(crate) fn answer(&self, passed: Passed) -> Option<Passed> {
         let asked = self.demands.lock().remove(&passed.number);
         match asked {

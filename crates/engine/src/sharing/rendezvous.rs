@@ -1,6 +1,6 @@
-//! Who should own which partition: rendezvous hashing over the live engines. Every engine computes the same answer
-//! from the same names, without asking anyone; one that comes or goes moves only the partitions that it gets or had.
-//! Pure. Decides nothing: who owns a partition is what the ownership back end says.
+//! Which engine should own which partition: rendezvous hashing over the live engines. Every engine computes
+//! the same answer from the same names, without asking another. An engine that joins or leaves moves only its
+//! own partitions. Pure. Decides nothing: the ownership back end decides who owns a partition.
 
 use punctual_contract::ownership::Live;
 use punctual_domain::place::Partition;
@@ -10,11 +10,11 @@ pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
     live.iter().map(String::as_str).max_by_key(|engine| (score(engine, partition), *engine))
 }
 
-/// Those who can own partitions of a database: who reaches it, and of these, whom the hot set answers. Where no engine does it is
-/// all the same: everybody continues with what they have.
+/// Engines that can own partitions of a database: those that reach it, and of these, those that have the hot
+/// set. If no engine qualifies, the criterion is ignored: all keep their partitions.
 pub(crate) fn candidates(live: &[Live], part: usize) -> Vec<String> {
     let lacks = |live: &&Live| live.without.as_ref().is_some_and(|without| without.contains(&part));
-    // Who does not say whether it reaches it does not hear either that another one does not.
+    // An engine that does not report reachability ignores such reports of others too.
     let reaches = |live: &&Live| live.without.is_some() && !lacks(live);
     let mut able: Vec<&Live> = live.iter().collect();
     if live.iter().any(|live| lacks(&live)) && live.iter().any(|live| reaches(&live)) {

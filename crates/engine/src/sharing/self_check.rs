@@ -1,5 +1,5 @@
-//! Whether this engine is fit to own partitions: the one place where every reason against it is asked. Only asks;
-//! what follows is `own`'s. Must never wait for anything: it is asked at every heartbeat.
+//! Whether this engine is fit to own partitions: the only place that checks every reason against it. Only
+//! checks; `own` acts on the result. Must never wait for anything, because it runs at every heartbeat.
 
 pub(crate) mod state;
 
@@ -9,15 +9,16 @@ use std::time::Duration;
 
 /// The wheel's thread sleeps for a tenth of a second at most.
 const WHEEL_STUCK_AFTER: Duration = Duration::from_secs(3);
-/// A round of takes waits for back ends, each of which has a limit; beyond this the round does not end at all.
+/// A round of takes waits for back ends, each with a time limit; a round that takes longer than this never
+/// ends.
 const FIRING_STUCK_AFTER: Duration = Duration::from_secs(40);
 
-/// Why this engine should own nothing now.
+/// Why this engine should own no partition now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unhealthy {
     WheelStuck,
     FiringStuck,
-    /// Only where another engine takes the partitions: `step_aside` asks.
+    /// Only if another engine takes the partitions: `step_aside` checks that.
     ClockDoubtful,
 }
 

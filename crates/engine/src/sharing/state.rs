@@ -1,5 +1,6 @@
-//! What this engine knows of sharing the store with others, beside what it holds (`holdings`): what it is to tell them, what they
-//! asked for, and why it should hold less. Decides nothing: the rules are in the modules of its fields.
+//! What this engine knows about sharing the store, besides its holdings (`holdings`): pending announcements,
+//! requests of other engines, and reasons to hold less. Decides nothing: the rules are in the modules of its
+//! fields.
 
 use super::{
     announce::state::Announcer, database_reachability::state::Reachability, listen::state::Asked,
@@ -9,12 +10,12 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    /// What the other engines are to learn of, and what they asked for.
+    /// Pending announcements, and requests of other engines.
     pub(crate) announcer: Announcer,
     pub(crate) asked: Asked,
-    /// Where tasks wait for executors, and what other engines were asked for.
+    /// Announcements of waiting tasks, and this engine's own demands.
     pub(crate) elsewhere: Elsewhere,
-    /// Asks for a look ahead of the period: at who owns what, and at who should.
+    /// Requests an early look at who owns which partition, and who should.
     pub(crate) look_at_ownership: Notify,
     pub(crate) rebalance: Notify,
     pub(crate) aside: OwnershipPause,

@@ -1,6 +1,6 @@
-//! An engine whose wall clock disagrees with the others gives its partitions to engines whose clocks do not: the time
-//! that it goes by is good, but rests on one witness less. Where no engine takes them it continues: an engine that is alone,
-//! or whose neighbours are in the same trouble, still fires better than none. Must not decide what time it is.
+//! An engine whose wall clock disagrees with the others gives its partitions to engines whose clocks agree:
+//! its time is good, but rests on one witness less. If no engine takes them, it continues: an engine that is
+//! alone, or whose neighbours have the same trouble, is better than none. Must not decide what time it is.
 
 pub(crate) mod state;
 
@@ -9,10 +9,10 @@ use punctual_contract::Error;
 use state::Stage;
 use std::time::Duration;
 
-/// Looks after which no engine has taken what was given up: some five seconds.
+/// Looks in which no engine has taken the released partitions: about five seconds.
 const LOOKS_MAX: u32 = 10;
 
-/// Whether this engine should own nothing now.
+/// Whether this engine should own no partition now.
 pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     let stage = *core.sharing.aside.0.lock();
     let next = match stage {
@@ -34,7 +34,7 @@ pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     Ok(matches!(next, Stage::Aside(_)))
 }
 
-/// As of the last look: it gives no heartbeat.
+/// As of the last look: it sends no heartbeat.
 pub(crate) fn is_aside(core: &Core) -> bool {
     matches!(*core.sharing.aside.0.lock(), Stage::Aside(_))
 }

@@ -1,17 +1,18 @@
-//! AdmissionRules that have fallen behind: the hot set has seen newer ones than the ownership back end gives. Either this engine is
-//! out of date, or that back end has gone back in time (restored, or failed over with a loss), and then nothing would be
-//! drained in its partitions for ever. Who is right is not decided here: the engine that still holds the partition by this tenure
-//! *there* is given a term above all that the hot set has seen; to anybody else it is lost.
+//! Superseded tenures: the hot set has seen newer terms than the ownership back end gives. Either this engine
+//! is outdated, or that back end was set back (restored, or failed over with a loss), and then its partitions
+//! would never be drained again. This module does not decide which. An engine that still holds the partition
+//! by this tenure *in the back end* gets a term above all that the hot set has seen; for any other engine the
+//! tenure is lost.
 //!
 //! Order of steps, and what an end between two of them leaves:
-//! 1. The hot set says the newest term that it has seen. Nothing has changed.
-//! 2. The back end raises the term, in one statement that is bound to engine, old term and a lease that has not ended. So a
-//!    zombie raises nothing, and whatever owner comes later gets a higher term still. End here: the hot set does not know
-//!    the new term; this engine, or the next owner, works by it from its next look on.
-//! 3. The hot set forgets what it has of the partition: it is of a time that the store has lost, and newer fences there would
-//!    keep out what is true now. End here: as after a loss of the hot set.
-//! 4. The engine works on under the new term, and looks through the partition as if it had just been taken over. Its first
-//!    drain tells the hot set the new term, and from then on the engine that works by an older one drains nothing.
+//! 1. The hot set returns the newest term that it has seen. Nothing has changed.
+//! 2. The back end raises the term, in one statement that is bound to engine, old term and an unexpired
+//!    lease. So an outdated engine raises nothing, and any later owner gets a still higher term. Crash here:
+//!    the hot set does not know the new term; this engine, or the next owner, uses it from its next look on.
+//! 3. The hot set drops its data of the partition: it dates from a time that the store has lost, and newer
+//!    fences there would keep out current entries. Crash here: as after a loss of the hot set.
+//! 4. The engine continues under the new term, and scans the partition as if it had just been taken over. Its
+//!    first drain tells the hot set the new term; from then on an engine with an older one drains nothing.
 //!
 //! Must not raise a term that the back end has not confirmed.
 
@@ -21,13 +22,13 @@ use crate::core::Core;
 use punctual_contract::{Error, ownership::Tenure};
 use std::sync::Arc;
 
-/// The hot set refuses this tenure: the engine that shares the partitions looks at it at once.
+/// The hot set refuses this tenure: the service that divides the partitions looks at it immediately.
 pub(crate) fn superseded(core: &Core, tenure: Tenure, newest: i64) {
     core.sharing.superseded.0.lock().insert(tenure.partition, (tenure, newest));
     core.sharing.look_at_ownership.notify_one();
 }
 
-/// Gives what was superseded, and is still held, a newer term. Answers what is lost.
+/// Gives superseded tenures that are still held a newer term. Returns the lost ones.
 pub(crate) async fn raise(core: &Arc<Core>) -> Result<Vec<Tenure>, Error> {
     let found: Vec<(Tenure, i64)> = core.sharing.superseded.0.lock().values().copied().collect();
     let is_held = |pair: &(Tenure, i64)| core.holdings.tenure(pair.0.partition) == Some(pair.0);

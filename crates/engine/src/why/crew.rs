@@ -1,5 +1,5 @@
-//! Who could take a task that waits for an executor, as far as executors have said who they are. Decides nothing: one
-//! that gives no name may take it all the same, and one that is named here may be busy.
+//! Which executors could take a waiting task, as far as they have declared themselves. Decides nothing: an
+//! unnamed executor may take it nevertheless, and a named one may be busy.
 
 use crate::core::Core;
 use punctual_contract::Error;
@@ -9,11 +9,11 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// Executors of a namespace that are looked at.
+/// Executors of a namespace that are read.
 const LOOKED_AT: usize = 500;
 const NAMED: usize = 3;
 
-/// What is in the way, as one word, and a sentence.
+/// The obstacle, as one word, and a sentence.
 pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'static str, String), Error> {
     let (queue, kind) = (&task.ask.queue, task.ask.kind.as_str());
     let known = core.store.executors(&queue.namespace, "", LOOKED_AT).await?;

@@ -1,4 +1,4 @@
-//! Whether values are equal, in which order they are, and whether one is in the other. Each item that is looked at is a step.
+//! Equality and order of values, and membership. Each item that is examined is a step.
 
 use super::{Evaluator, no_overload};
 use crate::{
@@ -55,7 +55,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// None: a number that is none is in no order.
+    /// None: NaN has no order.
     pub(super) fn order(
         &mut self,
         node: &ExpressionNode,

@@ -25,7 +25,7 @@ pub(crate) const NAMES: [&str; 12] = [
 const TYPES: [&str; 10] =
     ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
-/// What the name of a type means where no variable has it.
+/// The meaning of a type's name if no variable has it.
 pub(crate) fn type_named(name: &str) -> Option<&'static str> {
     TYPES.into_iter().find(|kind| *kind == name)
 }
@@ -132,7 +132,7 @@ pub(crate) fn unknown(function: &str) -> String {
     format!("there is no function {function:?}; there are {}", NAMES.join(", "))
 }
 
-/// Of a few letters.
+/// Only for values with short texts.
 fn text_of(value: &Value) -> String {
     match value {
         Value::Int(number) => number.to_string(),
@@ -151,7 +151,7 @@ fn read_number(function: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// None: it is beyond what there is of the type.
+/// None: it is out of the type's range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only what fits is converted")]
 fn of_number(function: &str, of: &Value) -> Option<Value> {
     // The first numbers that do not fit, both of which are doubles to the last digit.

@@ -1,5 +1,5 @@
-//! `matches`: regular expressions (RE2's, as CEL wants them), by an automaton that takes time in proportion to the text and to its own
-//! states, both of which are counted. Nothing is tried twice, whatever the pattern.
+//! `matches`: regular expressions (RE2's, as CEL requires), by an automaton whose time is proportional to the
+//! text and to its own states, both of which are counted. No pattern causes backtracking.
 
 use super::{Evaluator, count};
 use crate::{error::Mistake, tree::ExpressionNode};
@@ -18,7 +18,7 @@ const PATTERN_MAX: usize = 256;
 const AUTOMATON_MAX_BYTES: usize = 64 << 10;
 /// Groups within each other.
 const NEST_MAX: u32 = 32;
-/// Steps that a pattern costs before it is used: some hundred microseconds.
+/// The cost of compiling a pattern: some hundred microseconds.
 const PATTERN_STEPS: u64 = 1_000;
 /// States times bytes that are one step.
 const STATES_PER_STEP: u64 = 64;
@@ -77,7 +77,7 @@ fn compiled(pattern: &Arc<str>) -> Result<Pattern, String> {
     Ok(Pattern { text: Arc::clone(pattern), automaton, cache })
 }
 
-/// What the automaton's error says is in its cause.
+/// The useful part of the automaton's error is in its cause.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

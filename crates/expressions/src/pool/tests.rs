@@ -1,4 +1,5 @@
-//! What waits is bounded, lanes take turns, and no thread is lost: not to a panic, not to a caller who is gone, not to the clock.
+//! Waiting work is bounded, lanes take turns, and no thread is lost to a panic, to a caller that is gone, or
+//! to a slow task.
 
 use super::*;
 use crate::budget::{Bound, Budget};

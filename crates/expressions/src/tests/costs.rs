@@ -1,4 +1,5 @@
-//! What expressions cost, to the step and to the byte, with one item and with ten thousand; and that nothing costs more than it may.
+//! The cost of expressions, exact to the step and to the byte, with one item and with ten thousand; and that
+//! nothing exceeds its limit.
 
 use super::*;
 use crate::evaluate::count;
@@ -97,7 +98,7 @@ fn a_long_text_joined_again_and_again_is_refused_before_it_is_made() {
     assert!(bytes <= EVALUATION_BYTES, "{bytes}");
     let problem = value.unwrap_err().to_string();
     assert!(problem.contains("expression.budget: it makes more than 1048576 bytes"), "{problem}");
-    // Where each is made and let go again, as well.
+    // Also if each is made and dropped again.
     let (_, bytes, value) = cost("items.all(i, size(t + t) > 0)", &variables);
     assert!(bytes <= EVALUATION_BYTES && value.unwrap_err().is_over_budget());
 }
@@ -120,7 +121,7 @@ fn what_stands_in_the_payload_counts_its_bytes_too() {
 fn payloads_of_one_request_share_a_budget() {
     let own: Vec<Variables> = (0..1_001_u32).map(|nth| vec![("index", nth.into())]).collect();
     let all = filled_each(&payload("all.all(x, x >= 0) ? index : 0"), &items(5_000), &own);
-    // 10,001 steps, and one for what is chosen.
+    // 10,001 steps, and one for the selected value.
     let first_refused = all.iter().position(Result::is_err);
     assert_eq!(first_refused.map(count), Some(REQUEST_STEPS / 10_002));
     let problem = all.last().unwrap().as_ref().unwrap_err();

@@ -1,4 +1,4 @@
-//! The same expressions by another implementation of CEL: the same values, and the same that have none.
+//! The same expressions in another implementation of CEL: the same values, and the same errors.
 
 use super::*;
 use cel::{Context, Program};
@@ -11,7 +11,7 @@ fn input() -> serde_json::Value {
     })
 }
 
-/// Whole numbers of JSON are signed, as far as they go.
+/// Whole numbers of JSON are signed, as far as they fit.
 fn signed(value: &serde_json::Value) -> cel::Value {
     match value {
         serde_json::Value::Number(number) if number.is_i64() => cel::Value::Int(number.as_i64().unwrap()),

@@ -104,7 +104,7 @@ fn spends_at_most_its_budget(text: &str) {
     let mut again = Budget::new(REQUEST_STEPS, REQUEST_BYTES);
     assert_eq!(expression.value(&variables, &[], &mut again).is_ok(), first.is_ok());
     assert_eq!((again.spent_steps(), again.spent_bytes()), (steps, bytes), "{text}");
-    // With exactly so much it has the same value, and with less it has none.
+    // With exactly this budget it has the same value, with less it has none.
     if first.is_ok() && steps > 0 {
         let with = |steps| expression.value(&variables, &[], &mut Budget::new(steps, REQUEST_BYTES));
         assert!(with(steps).is_ok() && with(steps - 1).is_err(), "{text}");

@@ -1,6 +1,6 @@
-//! Entries as bytes: a format byte, what scripts compare in fixed places, and the rest as MessagePack. Small, because
-//! millions of them are kept: arrays, not maps, which the format byte allows. A format is never changed, only
-//! followed by another; what cannot be read is forgotten and loaded again.
+//! Entries as bytes: a format byte, the fields that scripts compare at fixed positions, and the rest as
+//! MessagePack. Compact, because millions of them are kept: arrays, not maps, which the format byte allows. A
+//! format is never changed, only followed by another; an unreadable entry is dropped and loaded again.
 
 use punctual_contract::{
     Ask,
@@ -16,10 +16,10 @@ use punctual_domain::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Of a body whose names are short, without what was asked for.
+/// The size of a body with short names and without dispatch data.
 const BODY_BYTES: usize = 128;
 
-/// A first attempt that demands nothing, of a release that kept neither the kind nor what was asked for.
+/// A first attempt without demands, of a release that stored neither the kind nor the dispatch data.
 const PLAIN: u8 = 1;
 /// The same with `Demanded`.
 const WITH_DEMANDS: u8 = 2;
@@ -66,7 +66,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// What `WITH_DEMANDS` has besides.
+/// The additional fields of `WITH_DEMANDS`.
 #[derive(Default, Serialize, Deserialize)]
 struct Demanded {
     attempt: u32,
@@ -82,7 +82,7 @@ struct More<'a> {
     ask: Option<WireAsked<'a>>,
 }
 
-/// What was asked for, as it travels.
+/// The dispatch data, as encoded.
 #[derive(Serialize, Deserialize)]
 struct WireAsked<'a> {
     content: u8,
@@ -135,7 +135,7 @@ impl WireAsked<'_> {
     }
 }
 
-/// What a partition keeps under an entry's id.
+/// The value that a partition stores under an entry's id.
 pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
     let mut body = Vec::with_capacity(BODY_BYTES + entry.ask().map_or(0, |ask| ask.bytes()));
     body.push(WITH_MORE);
@@ -174,7 +174,7 @@ fn write(bytes: &mut Vec<u8>, value: &impl Serialize) {
     rmp_serde::encode::write(bytes, value).expect("numbers and names are written to memory");
 }
 
-/// Reads many; entries of one queue and kind that stand side by side share these names.
+/// Reads many entries; adjacent entries of one queue and kind share these names.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     queue: Option<Arc<QueueKey>>,

@@ -1,6 +1,6 @@
-//! Questions to the Redis of an address for whoever looks whether it is fit, each on connections of its own. Answers facts;
-//! what is good or wrong about them is judged by the caller, but for what an engine refuses, whose sentences stand here
-//! and in `problem` once. Writes nothing.
+//! Diagnostic questions to the Redis of an address, each on its own connections. Returns facts; the caller
+//! judges them, except for conditions that an engine refuses, whose sentences are here and in `problem`.
+//! Writes nothing.
 
 use super::{
     identity::ClusterName,
@@ -23,11 +23,11 @@ pub struct RedisDoctor {
     prefix: String,
 }
 
-/// What one master says of itself.
+/// One master's own report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedisServer {
     pub version: String,
-    /// Why no engine may run on it, and the way out; None: it may.
+    /// Why no engine may use it, and the remedy; None: it is usable.
     pub problem: Option<String>,
     /// As the server names it; empty: it does not say.
     pub eviction: String,
@@ -48,7 +48,7 @@ pub enum Marker {
     Stranger(String),
 }
 
-/// Some runs of a script that asks for the time.
+/// Some runs of a script that returns the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptLooks {
     pub took: Vec<Duration>,
@@ -83,17 +83,17 @@ impl RedisDoctor {
         self.place.servers().iter().all(|server| server.is_tls())
     }
 
-    /// Each master.
+    /// Reports of all masters.
     ///
     /// # Errors
-    /// As every question here: when Redis cannot be reached or does not take it.
+    /// As every question here: when Redis cannot be reached or refuses the command.
     pub async fn servers(&self) -> Result<Vec<RedisServer>, RedisProblem> {
         let answers = self.place.router().run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
         let infos = server::read(answers).ok_or(RedisProblem::answer("INFO as text"))?;
         Ok(infos.iter().map(server).collect())
     }
 
-    /// `own`: the number of the cluster whose engines would use it. None: it is not founded.
+    /// `own`: the number of the cluster whose engines would use it. None: no cluster is founded yet.
     ///
     /// # Errors
     /// See `servers`.

@@ -1,11 +1,12 @@
-//! Whose the keys of a prefix are. The first engine of a cluster writes its cluster's name beside them; from then on every
-//! engine compares, when Redis first answers it and whenever it looks whether anything was lost. Two clusters on one prefix
-//! would take each other's entries and refuse each other's terms, so that neither fires on time.
+//! Which cluster owns the keys of a prefix. The first engine of a cluster writes its cluster's name beside
+//! them. From then on every engine compares the name, when Redis first answers it and whenever it checks for
+//! lost data. Two clusters on one prefix would take each other's entries and refuse each other's terms, so
+//! that neither fires on time.
 //!
-//! Before the first look was answered, and once another cluster's name was read, no call passes through but the next look:
-//! neither a read nor a write. The first look also asks whether the servers are fit for an engine, so that one that was unavailable
-//! when the engine began is judged as one that was there. What went through between two looks (half a second) is repaired as
-//! a loss is. Must not decide anything about a task.
+//! Until the first check is answered, and after another cluster's name was read, only checks pass through: no
+//! other read or write. The first check also verifies that the servers are fit for an engine, so that one
+//! that was unavailable at the engine's start is judged as at the start. Writes that passed between two
+//! checks (half a second) are repaired like a loss. Must not decide anything about a task.
 
 use super::{
     keys::Keys,
@@ -17,7 +18,7 @@ use punctual_redis_link::Router;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 
-/// What tells one cluster from another, for programs and for people.
+/// Distinguishes one cluster from another, for programs and for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterName {
     /// Made once, when the cluster was founded.
@@ -26,14 +27,14 @@ pub struct ClusterName {
     pub at: String,
 }
 
-/// The format of the hot set, before the number. Engines of 0.2 wrote none: they take the first word for the number of another
-/// cluster, and use nothing of what is here. A change of what the keys hold is another format.
+/// The format of the hot set, before the number. Engines of 0.2 wrote none: they take this word for another
+/// cluster's number, and use none of these keys. A change of the keys' contents needs another format.
 const FORMAT: &str = "h4";
-/// Before this one what had fired stood in Redis, too.
+/// In formats before this one, Redis also had fired tasks.
 const WITH_READY_SETS: &str = "h3";
 
 impl ClusterName {
-    /// Whether a marker that was found is of the cluster with this number.
+    /// Whether a marker belongs to the cluster with this number.
     pub(crate) fn is_of(marker: &str, number: i64) -> bool {
         let word = marker.split(' ').next().unwrap_or_default();
         // An engine of 0.2 wrote none.
@@ -48,7 +49,7 @@ impl ClusterName {
         word == number || word.split_once(':') == Some((WITH_READY_SETS, number.as_str()))
     }
 
-    /// The number comes first, and only it is compared: a database may move to another host.
+    /// The number is first, and only it is compared: a database may move to another host.
     pub(crate) fn marker(&self) -> String {
         let at: String = self.at.chars().filter(|letter| !letter.is_control()).take(200).collect();
         format!("{FORMAT}:{:016x} ({at})", self.number)
@@ -107,7 +108,8 @@ impl Identity {
         }
     }
 
-    /// Whether the servers are fit, as long as nothing passes through; then writes the own name where none is, and compares.
+    /// Checks that the servers are fit, until they pass; then writes this cluster's name if there is none,
+    /// and compares.
     pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
         let is_accepted = matches!(*self.verdict.read(), IdentityCheck::Accepted);
         let looked = async {
@@ -139,7 +141,7 @@ impl Identity {
                 let mut claim = redis::cmd("SET");
                 claim.arg(&self.key).arg(own.marker()).arg("NX");
                 lifted(guarded.link.run_one(claim).await)?;
-                // Of two that wrote at once, one did.
+                // If two engines wrote at once, one of them succeeded.
                 self.read(&guarded.link).await?.ok_or_else(|| Failure::answer("the name just written"))?
             }
         };
@@ -157,8 +159,8 @@ impl Identity {
         }))
     }
 
-    /// An engine of an older release has filled these keys. What it kept is forgotten, and the partitions are found to be lost and filled
-    /// again; then the name says the new format. A crash between the two repeats both.
+    /// An engine of an older release filled these keys. They are deleted; the partitions are then found to be
+    /// lost, and filled again. Then the name gets the new format. A crash between the two repeats both.
     async fn take_over(&self, guarded: &Guarded, own: &ClusterName) -> Result<(), Failure> {
         tracing::warn!(
             prefix = self.prefix,
@@ -177,7 +179,7 @@ impl Identity {
         for forgotten in guarded.link.run(gone.iter().map(forget).collect()).await {
             lifted(forgotten)?;
         }
-        // Last: what is not forgotten yet is still named.
+        // Last, so that keys that are not deleted yet are still named.
         lifted(guarded.link.run_one(forget(&vec![self.older_queues.clone()])).await)?;
         let mut rename = redis::cmd("SET");
         rename.arg(&self.key).arg(own.marker());
@@ -196,12 +198,13 @@ impl Identity {
     }
 }
 
-/// Of a set, what is text.
+/// The texts in a set.
 fn strings(set: Value) -> Vec<String> {
     redis::from_redis_value(set).unwrap_or_default()
 }
 
-/// A link that nothing passes through until the servers are known to be fit and the keys to be the own cluster's.
+/// A link that passes nothing through until the servers are known to be fit and the keys to belong to this
+/// cluster.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     link: Router,

@@ -1,6 +1,6 @@
 //! The names of all keys. All of a partition share one hash tag, so that they are in one slot of a Cluster; no script or pipeline may be given keys of two tags.
 //!
-//! Durable formats while Redis runs: an engine of the next release finds what this one left.
+//! Durable formats while Redis runs: an engine of the next release finds the keys of this one.
 
 use super::problem::RedisProblem;
 
@@ -42,7 +42,8 @@ impl Keys {
         format!("{}:{{limits}}:{what}", self.prefix)
     }
 
-    /// What older releases kept of a partition, and this release fills anew: what was due, and what had fired, in one hash.
+    /// The keys of a partition in older releases, which this release fills anew: due tasks, and fired tasks,
+    /// in one hash.
     pub(crate) fn of_older_release(&self) -> impl Iterator<Item = Vec<String>> {
         let of = |keys: &PartitionKeys| {
             let firing = format!("{}firing", keys.due.strip_suffix("due").unwrap_or(&keys.due));
@@ -56,7 +57,7 @@ impl Keys {
         format!("{}:queues", self.prefix)
     }
 
-    /// What older releases kept of one of these queues.
+    /// The keys of one queue in older releases.
     pub(crate) fn ready_of_older_release(prefix: &str, word: &str) -> Vec<String> {
         ["order", "tasks", "parked", "where"].map(|what| format!("{prefix}:{{q:{word}}}:{what}")).to_vec()
     }

@@ -1,5 +1,5 @@
-//! The limiter in Redis, shared by many engines. All of its keys are in one slot, so that global, namespace, queue and key
-//! limits are checked in one atomic step. Knows nothing of what is due.
+//! The limiter in Redis, shared by many engines. All of its keys are in one slot, so that global, namespace,
+//! queue and key limits are checked in one atomic step. Does not know due tasks.
 
 use super::{
     CALL_MAX, RedisHot,
@@ -28,7 +28,7 @@ use redis::{Cmd, Value};
 use serde::{Deserialize, Serialize};
 use std::{sync::Arc, vec::IntoIter};
 
-/// Wishes in one call: about 4 ms of Redis.
+/// Requests in one call: about 4 ms of Redis.
 const GRANT_MAX: usize = 500;
 
 /// The clock on which rates run.
@@ -36,7 +36,7 @@ const GRANT_MAX: usize = 500;
 pub enum RateClock {
     /// Redis's own: one for all engines, however theirs differ.
     Server,
-    /// Whatever the caller says: for whoever moves time manually.
+    /// The caller's time: for callers that move time manually.
     Caller,
 }
 
@@ -58,7 +58,7 @@ pub struct RedisLimiter {
 }
 
 impl RedisHot {
-    /// The limiter of this prefix, over the connection for what must be quick.
+    /// The limiter of this prefix, over the connection for urgent calls.
     #[must_use]
     pub fn limiter(&self, clock: RateClock) -> RedisLimiter {
         let key = |what| self.keys.limits(what);
@@ -117,7 +117,7 @@ fn read_record(member: Member, until: Millis, record: &[u8]) -> Option<Held> {
     Some(Held { member, place, granted_at: Millis(number(record.get(..8)?)?), until, scopes })
 }
 
-/// What the wishes of one call name, each once.
+/// The limits and rates in the requests of one call, each once.
 #[derive(Default)]
 struct Named<'a> {
     limits: Vec<&'a Limit>,
@@ -256,7 +256,7 @@ impl RedisLimiter {
         Ok(count(doing, one(doing, self.link.run_one(call).await)?)? > 0)
     }
 
-    /// Who holds a scope, at most `limit` of them.
+    /// The holders of a scope, at most `limit` of them.
     fn ask_holders(&self, scope: &Scope, limit: usize) -> Cmd {
         let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
         let mut call = SCRIPTS.limit_holders.call(&keys);
@@ -264,14 +264,14 @@ impl RedisLimiter {
         call
     }
 
-    /// How many hold it, and behind that some of them.
+    /// The number of holders, followed by some of them.
     fn count_of(doing: &'static str, answer: Value) -> Result<(usize, IntoIter<Value>), Error> {
         let mut answer = list(doing, answer)?.into_iter();
         let count = answer.next().map_or(Ok(0), |number| count(doing, number))?;
         Ok((count, answer))
     }
 
-    /// `answer`: member, record and until, one after the other. What cannot be read is left to the next rebuilding.
+    /// `answer`: member, record and until in turn. Unreadable records are left to the next rebuild.
     fn held(doing: &'static str, answer: impl Iterator<Item = Value>) -> Result<Vec<Held>, Error> {
         let (mut answer, mut found) = (answer, Vec::new());
         while let (Some(member), Some(record), Some(until)) = (answer.next(), answer.next(), answer.next()) {
@@ -289,7 +289,7 @@ impl RedisLimiter {
     }
 }
 
-/// What engines say of demands. Of another format: as if it had not been said.
+/// Demands that engines report. Those of another format are ignored.
 const DEMANDS_FORMAT: u8 = 1;
 
 #[derive(Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use punctual_domain::{
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-/// 1 was of 0.2, which knew no demands.
+/// Format 1 was that of 0.2, which had no demands.
 const FORMAT: u8 = 2;
 
 /// Namespace and name.

@@ -1,4 +1,4 @@
-//! What is due: what is asked of a partition's keys, and what its scripts answer. Must not know what has fired.
+//! Due tasks: the calls on a partition's keys, and the answers of its scripts. Must not know fired tasks.
 
 use super::{
     CALL_MAX, RedisHot, RedisProblem,
@@ -187,7 +187,8 @@ impl RedisHot {
     }
 }
 
-/// How many were put in. Of partitions in which something is broken it is an error; the others have what was put into them.
+/// How many entries were added. A broken partition makes it an error; entries in the others were added
+/// nevertheless.
 fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) -> Result<usize, Error> {
     if answers.len() != partitions.len() {
         return Err(unexpected(doing, "an answer for each partition"));
@@ -210,7 +211,7 @@ fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) ->
     if is_broken { Err(unexpected(doing, "a count for each partition")) } else { Ok(put) }
 }
 
-/// What one partition answers; None: it was not looked at.
+/// One partition's answer; None: it was not read.
 fn drained(partition: Partition, answer: Value) -> Option<Drained> {
     match answer {
         Value::Int(_) => None,
@@ -223,7 +224,8 @@ fn drained(partition: Partition, answer: Value) -> Option<Drained> {
     }
 }
 
-/// As many, one after the other, as go into one call: of so many partitions, and with so many entries.
+/// Splits the list into consecutive parts that fit into one call: at most `partitions` partitions, and a
+/// bounded number of entries.
 fn bundles<'a, 'b>(
     mut rest: &'a [(Partition, &'b [&'b HotEntry])],
     partitions: usize,
@@ -243,7 +245,8 @@ fn bundles<'a, 'b>(
     bundles
 }
 
-/// `answer`: id and body in turn. What cannot be read has left Redis, and is loaded again by the store's refill.
+/// `answer`: id and body in turn. Unreadable entries have left Redis, and the refill loads them again from
+/// the store.
 fn entries(partition: Partition, answer: Vec<Value>) -> Result<Vec<HotEntry>, Error> {
     const DOING: &str = "read what was drained";
     let (mut reader, mut found, mut unreadable) = (Reader::default(), Vec::new(), 0);
@@ -304,7 +307,7 @@ pub(super) fn list(doing: &'static str, value: Value) -> Result<Vec<Value>, Erro
     }
 }
 
-/// Of so many.
+/// As `list`, with exactly `count` elements.
 fn list_of(doing: &'static str, answer: Result<Value, Error>, count: usize) -> Result<Vec<Value>, Error> {
     let found = list(doing, answer?)?;
     let is_each = found.len() == count;

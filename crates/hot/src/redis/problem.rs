@@ -1,5 +1,5 @@
-//! What can go wrong with the hot set in Redis: what its connections say (`redis_link::LinkError`), and what an engine finds out
-//! about servers and keys.
+//! Errors of the hot set in Redis: those of its connections (`redis_link::LinkError`), and an engine's
+//! findings about servers and keys.
 
 use punctual_contract::{Error, Happened};
 use punctual_redis_link as redis_link;
@@ -28,7 +28,7 @@ pub enum RedisProblem {
 }
 
 impl RedisProblem {
-    /// What was found out about servers that answer: no engine of this cluster may use them.
+    /// A finding about servers that answer: no engine of this cluster may use them.
     pub(crate) const fn is_of_servers(&self) -> bool {
         matches!(self, Self::Stranger { .. } | Self::TooOld(_) | Self::Evicts(_))
     }
@@ -56,7 +56,7 @@ pub(crate) fn lifted<T>(answer: Result<T, redis_link::Failure>) -> Result<T, Fai
     answer.map_err(redis_link::Failure::lift)
 }
 
-/// All values, or the first failure; which says "did not happen" only when nothing of the whole did.
+/// All values, or the first failure. It says "did not happen" only if no part happened.
 pub(crate) fn all<T>(doing: &'static str, results: Vec<Result<T, Failure>>) -> Result<Vec<T>, Error> {
     let untouched =
         |result: &Result<T, Failure>| matches!(result, Err(failure) if failure.happened == Happened::No);

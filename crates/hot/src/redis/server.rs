@@ -1,4 +1,4 @@
-//! What the servers say of themselves: release, eviction, memory. Decides only whether we may start.
+//! The servers' own reports: release, eviction, memory. Decides only whether an engine may start.
 
 use super::problem::RedisProblem;
 use redis::Value;
@@ -7,7 +7,7 @@ use redis::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
     pub used_bytes: u64,
-    /// What was configured here, or else `maxmemory` of the servers; None: as much as there is.
+    /// The configured budget, or else the servers' `maxmemory`; None: unlimited.
     pub budget_bytes: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Info {
     }
 }
 
-/// Of every server; None: one has answered something else.
+/// Of every server; None: one has answered with something else.
 pub(crate) fn read(answers: Vec<Value>) -> Option<Vec<Info>> {
     answers.into_iter().map(Info::of).collect()
 }
@@ -72,8 +72,8 @@ pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
     MemoryUse { used_bytes: sum("used_memory"), budget_bytes }
 }
 
-/// What one server may be filled with: `maxmemory`, or where it has none half of its machine's memory, because a server that
-/// takes all of it is killed. 0: it does not say.
+/// How much one server may be filled: `maxmemory`, or half of its machine's memory if that is not set,
+/// because a server that uses all memory is killed. 0: unknown.
 fn bound(server: &Info) -> u64 {
     match server.number("maxmemory") {
         0 => server.number("total_system_memory") / 2,

@@ -1,6 +1,6 @@
-//! What engines tell each other, over pub/sub with a connection of its own: one channel for what is for all of them, and one for each
-//! engine. A batch is one message (`message`). Never the only way in which anything is learned: messages sent while nobody listened are gone, which is why
-//! `next` says so once after it has listened again.
+//! Signals between engines, over pub/sub with a connection of its own: one channel for all of them, and one
+//! for each engine. A batch is one message (`message`). Signals are never the only way to learn something:
+//! messages sent without a listener are lost. So `next` reports that once after it has listened again.
 
 use super::{
     identity::Guarded,
@@ -27,7 +27,7 @@ use tokio::{
 
 /// Signals in one message, and about as many in one answer of `next`.
 const BATCH_MAX: usize = 1_000;
-/// A connection on which nothing has come for so long is asked whether it still lives.
+/// A connection without messages for this long is tested.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 /// Between attempts to listen again, doubled each time.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -39,9 +39,9 @@ pub struct RedisSignals {
     link: Arc<Guarded>,
     /// For all engines.
     channel: String,
-    /// For the engine whose end this is.
+    /// The channel of this engine.
     own_channel: OnceLock<String>,
-    /// None: it was lost. Its holder is the one who listens.
+    /// None: the connection was lost. The holder of this lock listens.
     listener: Mutex<Option<Listener>>,
 }
 
@@ -49,7 +49,7 @@ struct Listener {
     sink: PubSubSink,
     messages: PubSubStream,
     heard_at: Instant,
-    /// It hears what is for its engine alone.
+    /// It also receives messages for its engine alone.
     hears_own: bool,
 }
 
@@ -111,7 +111,7 @@ impl Signals for RedisSignals {
             // Each node counts its own listeners only.
             return Ok(Vec::new());
         }
-        // The answers to `directed` come last.
+        // The answers to `directed` are last.
         let for_one = answers.into_iter().rev().zip(directed.iter().rev());
         let unheard = for_one.filter(|(listeners, _)| *listeners == redis::Value::Int(0));
         Ok(unheard.filter_map(|(_, signal)| signal.addressee().map(str::to_owned)).collect())
@@ -131,7 +131,7 @@ impl Signals for RedisSignals {
     async fn next(&self) -> Result<Vec<Signal>, Error> {
         let mut place = self.listener.lock().await;
         if let Some(listener) = place.as_mut() {
-            // Kept while it waits: whoever stops waiting loses nothing that comes later.
+            // Kept while it waits: a caller that stops waiting loses no later messages.
             match listener.next(self.place.limits, self.own_channel.get()).await {
                 Ok(signals) => return Ok(signals),
                 Err(error) => tracing::warn!(%error, "the connection for signals is lost; listening again"),

@@ -34,7 +34,7 @@ struct WireHeld {
     place: (u16, i64, i64),
     granted_at: i64,
     until: i64,
-    /// By where they stand among the scopes.
+    /// By their positions in the list of scopes.
     scopes: Vec<u32>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn write(inner: &MemoryLimiterState) -> Vec<u8> {
     value
 }
 
-/// None: it is of another format. Empty: nothing was written yet.
+/// None: another format. Empty: nothing was written yet.
 pub(super) fn read(value: &[u8]) -> Option<MemoryLimiterState> {
     let wire: WireState = match value {
         [] => WireState::default(),

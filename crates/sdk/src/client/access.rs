@@ -28,13 +28,13 @@ impl Client {
         self.post(path, body(request)?, Repeat::IfNotDone).await
     }
 
-    /// Ends a token for good, at every engine within a second.
+    /// Revokes a token permanently, at every engine within a second.
     pub async fn revoke_token(&self, id: &str) -> Result<AccessToken, Error> {
         let path = format!("/v1/tokens/{}", segment(id));
         self.call(self.new_call(Method::DELETE, path, Bytes::new()), Repeat::Safe).await
     }
 
-    /// A page of who changed what; for the next one set `cursor` to its `next_cursor`.
+    /// A page of the audit; for the next one set `cursor` to its `next_cursor`.
     pub async fn audit(&self, search: &SearchAudit) -> Result<Page<AuditEntry>, Error> {
         search.check()?;
         let query = serde_urlencoded::to_string(search).map_err(|e| Error::configuration(e.to_string()))?;

@@ -9,20 +9,20 @@ use super::{Client, Repeat};
 use crate::error::Error;
 
 impl Client {
-    /// Counts what matches. Nothing else happens before it is confirmed.
+    /// Counts matching tasks. Nothing else happens before it is confirmed.
     pub async fn preview_bulk(&self, request: &CreateBulk) -> Result<BulkOperation, Error> {
         request.check()?;
         self.post("/v1/bulk".to_owned(), body(request)?, Repeat::IfNotDone).await
     }
 
-    /// Begins what was previewed, if it is at this revision (None: whatever it is at).
+    /// Starts a previewed operation, if it is at this revision (None: at any).
     pub async fn confirm_bulk(&self, id: i64, revision: Option<i64>) -> Result<BulkOperation, Error> {
         let mut call = self.new_call(Method::POST, path(id, "/confirm"), Bytes::new());
         call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{id}.{revision}\""))));
         self.call(call, Repeat::Safe).await
     }
 
-    /// Nothing more of it begins; a batch that is under way is finished.
+    /// No further batch begins; a running batch is finished.
     pub async fn pause_bulk(&self, id: i64, request: &PauseRequest) -> Result<BulkOperation, Error> {
         self.post(path(id, "/pause"), body(request)?, Repeat::Safe).await
     }
@@ -32,17 +32,17 @@ impl Client {
         self.post(path(id, "/resume"), Bytes::new(), Repeat::Safe).await
     }
 
-    /// Ends it for good; what it has done stays done.
+    /// Ends it permanently; completed changes remain.
     pub async fn stop_bulk(&self, id: i64, request: &PauseRequest) -> Result<BulkOperation, Error> {
         self.post(path(id, "/stop"), body(request)?, Repeat::Safe).await
     }
 
-    /// Tries again what failed, of an operation that is done.
+    /// Retries the failures of a completed operation.
     pub async fn repeat_bulk(&self, id: i64) -> Result<BulkOperation, Error> {
         self.post(path(id, "/repeat"), Bytes::new(), Repeat::IfNotDone).await
     }
 
-    /// One operation, and how far it has come.
+    /// One operation, and its progress.
     pub async fn bulk(&self, id: i64) -> Result<BulkOperation, Error> {
         self.fetch(path(id, "")).await
     }
@@ -52,12 +52,12 @@ impl Client {
         self.fetch(format!("/v1/bulk?limit={limit}{}", behind(cursor))).await
     }
 
-    /// A page of the tasks that it is about: of an export its result, of others what is left.
+    /// A page of its tasks: for an export its result, for others the remaining tasks.
     pub async fn bulk_tasks(&self, id: i64, limit: u32, cursor: Option<&str>) -> Result<Page<Task>, Error> {
         self.fetch(path(id, &format!("/tasks?limit={limit}{}", behind(cursor)))).await
     }
 
-    /// A page of what failed.
+    /// A page of its failures.
     pub async fn bulk_failures(
         &self,
         id: i64,

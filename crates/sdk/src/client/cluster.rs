@@ -1,4 +1,4 @@
-//! The calls about all engines together: what happened, who lives and owns what, rates, what falls due.
+//! The calls about all engines together: events, live engines and owners, rates, tasks that fall due.
 
 use punctual_protocol::{Due, Engine, Event, ListPartitions, Page, Partition, SearchEvents, Shard, Stats};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::Client;
 use crate::error::Error;
 
 impl Client {
-    /// A page of what happened to the cluster; for the next one set `cursor` to its `next_cursor`.
+    /// A page of the cluster's events; for the next one set `cursor` to its `next_cursor`.
     pub async fn events(&self, search: &SearchEvents) -> Result<Page<Event>, Error> {
         search.check()?;
         self.fetch(format!("/v1/events?{}", query(search)?)).await
@@ -34,7 +34,7 @@ impl Client {
         self.fetch("/v1/stats".into()).await
     }
 
-    /// What falls due in each minute of the next hour.
+    /// Tasks that fall due in each minute of the next hour.
     pub async fn due(&self) -> Result<Due, Error> {
         self.fetch("/v1/stats/due".into()).await
     }

@@ -1,5 +1,5 @@
-//! The calls of an executor that pulls. Each is sent once: what a failure means differs from call to call, and the
-//! worker has the patience for it.
+//! The calls of an executor that pulls. Each is sent once: the meaning of a failure differs from call to
+//! call, and the worker handles it.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ struct Outcomes<'a> {
 }
 
 impl Client {
-    /// Waits for work of a queue. After an `Indeterminate` error, tasks may be leased that nobody knows of; they come
-    /// back when their lease ends.
+    /// Waits for tasks of a queue. After an `Indeterminate` error, tasks may be leased that no executor has;
+    /// they are retried when their lease ends.
     pub async fn lease(&self, queue: &str, request: &LeaseRequest) -> Result<Vec<LeasedTask>, Error> {
         Ok(self.lease_or_wish(queue, request).await?.tasks)
     }
 
-    /// The same, with what is wished of the executor.
+    /// The same, with the executor's desired state.
     pub async fn lease_or_wish(&self, queue: &str, request: &LeaseRequest) -> Result<LeaseAnswer, Error> {
         request.check()?;
         let mut call =
@@ -38,7 +38,7 @@ impl Client {
         self.call(call, Repeat::Never).await
     }
 
-    /// Waits for work of whichever of the queues that the request names has some, with what is wished of the executor.
+    /// Waits for tasks of any of the queues in the request, with the executor's desired state.
     pub async fn lease_from_several(&self, request: &LeaseRequest) -> Result<LeaseAnswer, Error> {
         request.check()?;
         let mut call = self.new_call(Method::POST, "/v1/lease".into(), body(request)?);
@@ -58,7 +58,7 @@ impl Client {
         self.fetch(format!("/v1/executors/{}", segment(name))).await
     }
 
-    /// No new tasks for an executor; it finishes what it has, and ends.
+    /// No new tasks for an executor; it finishes its tasks, and ends.
     pub async fn drain_executor(&self, name: &str) -> Result<Executor, Error> {
         self.wish(name, "drain").await
     }
@@ -68,7 +68,7 @@ impl Client {
         self.wish(name, "quiet").await
     }
 
-    /// Takes back either.
+    /// Revokes either.
     pub async fn resume_executor(&self, name: &str) -> Result<Executor, Error> {
         self.wish(name, "resume").await
     }
@@ -77,7 +77,8 @@ impl Client {
         self.post(format!("/v1/executors/{}/{wish}", segment(name)), Bytes::new(), Repeat::Safe).await
     }
 
-    /// Reports outcomes; the receipts are in their order. Sending them again is safe: a lease takes one outcome.
+    /// Reports outcomes; the receipts are in their order. Sending them again is safe: a lease accepts one
+    /// outcome.
     pub async fn report(&self, outcomes: &[Outcome]) -> Result<Vec<OutcomeReceipt>, Error> {
         self.report_each(None, &outcomes.iter().collect::<Vec<_>>()).await
     }

@@ -15,8 +15,8 @@ impl Client {
         self.fetch(PATH.to_owned()).await
     }
 
-    /// Gives everything its limits: what is left out is without one from then on. With a revision, only if that is theirs;
-    /// else the error is `precondition.failed`.
+    /// Sets the installation's limits: omitted ones are unlimited from then on. With a revision, only if it
+    /// is the current one; otherwise the error is `precondition.failed`.
     pub async fn put_limits(&self, limits: &PutLimits, revision: Option<i64>) -> Result<Limits, Error> {
         let mut call = self.new_call(Method::PUT, PATH.to_owned(), body(limits)?);
         call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));

@@ -1,4 +1,4 @@
-//! What the server that is asked logs.
+//! The log filter of the answering server.
 
 use punctual_protocol::{LogFilter, PutLogFilter};
 use reqwest::Method;
@@ -10,12 +10,12 @@ use crate::error::Error;
 const PATH: &str = "/v1/log-filter";
 
 impl Client {
-    /// What it logs, and until when.
+    /// Its log filter, and until when.
     pub async fn log_filter(&self) -> Result<LogFilter, Error> {
         self.fetch(PATH.to_owned()).await
     }
 
-    /// Changes what it logs, without a restart.
+    /// Changes its log filter, without a restart.
     pub async fn put_log_filter(&self, asked: &PutLogFilter) -> Result<LogFilter, Error> {
         self.call(self.new_call(Method::PUT, PATH.to_owned(), body(asked)?), Repeat::Safe).await
     }

@@ -1,4 +1,4 @@
-//! The calls about namespaces: what is set for them, what they hold, and their deletion.
+//! The calls about namespaces: their settings, their contents, and their deletion.
 
 use bytes::Bytes;
 use punctual_protocol::{ListNamespaces, Namespace, Page, PutNamespace};
@@ -16,12 +16,12 @@ impl Client {
         self.fetch(format!("/v1/namespaces?limit={limit}{cursor}")).await
     }
 
-    /// The same, of those that are asked for.
+    /// The same, with query parameters.
     pub async fn list_namespaces(&self, asked: &ListNamespaces) -> Result<Page<Namespace>, Error> {
         self.fetch(format!("/v1/namespaces?{}", query(asked)?)).await
     }
 
-    /// One namespace; one that nobody has made or used is `absent`.
+    /// One namespace; one that was never made or used is `absent`.
     pub async fn get_namespace(&self, name: &str) -> Result<Namespace, Error> {
         self.fetch(path(name)).await
     }
@@ -39,8 +39,8 @@ impl Client {
         self.call(call, Repeat::Safe).await
     }
 
-    /// Begins to delete a namespace with all that it holds; `deletion` in the answer, and in [`Client::get_namespace`],
-    /// says how far it has come. There is no way back.
+    /// Begins to delete a namespace with all its contents; `deletion` in the answer, and in
+    /// [`Client::get_namespace`], shows the progress. It cannot be undone.
     pub async fn delete_namespace(&self, name: &str) -> Result<Namespace, Error> {
         let confirmed = format!("{}?confirm={}", path(name), segment(name));
         self.call(self.new_call(Method::DELETE, confirmed, Bytes::new()), Repeat::Safe).await

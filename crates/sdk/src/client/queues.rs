@@ -1,4 +1,4 @@
-//! The calls about queues: what is set, what is in them, pause and resume.
+//! The calls about queues: their settings, their contents, pause and resume.
 
 use bytes::Bytes;
 use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, QueueStats, ScanReport, SettingChange};
@@ -10,7 +10,7 @@ use super::{Client, Repeat};
 use crate::error::Error;
 
 impl Client {
-    /// The queues of the namespace that have tasks or settings, and how many tasks stand in which state.
+    /// The queues of the namespace that have tasks or settings, and their number of tasks by state.
     pub async fn queues(&self) -> Result<Page<Queue>, Error> {
         self.fetch("/v1/queues".into()).await
     }
@@ -25,8 +25,8 @@ impl Client {
         self.fetch(path(queue, "/stats")).await
     }
 
-    /// Gives a queue all of its settings: what is left out has its default from then on, and only a pause stays. With a
-    /// revision, only if that is the queue's; else the error is `precondition.failed`.
+    /// Sets all settings of a queue: omitted ones get their default, and only a pause is unchanged. With a
+    /// revision, only if it is the current one; otherwise the error is `precondition.failed`.
     pub async fn put_queue(
         &self,
         queue: &str,
@@ -52,7 +52,7 @@ impl Client {
         self.call(call, Repeat::Safe).await
     }
 
-    /// The changes of what is set for a queue, the newest first.
+    /// The changes of a queue's settings, the newest first.
     pub async fn queue_changes(
         &self,
         queue: &str,
@@ -63,27 +63,27 @@ impl Client {
         self.fetch(path(queue, &format!("/changes?limit={limit}{cursor}"))).await
     }
 
-    /// What a human should look at, in all namespaces that the token reaches.
+    /// The alerts of all namespaces that the token reaches.
     pub async fn alerts(&self) -> Result<Page<Alert>, Error> {
         self.fetch("/v1/alerts".into()).await
     }
 
-    /// What a human should look at, in one namespace.
+    /// The alerts of one namespace.
     pub async fn alerts_of(&self, namespace: &str) -> Result<Page<Alert>, Error> {
         self.fetch(format!("/v1/alerts?{}", query(&[("namespace", namespace)])?)).await
     }
 
-    /// When this returns, nothing of the queue starts any more, at any engine.
+    /// After this returns, no task of the queue starts at any engine.
     pub async fn pause(&self, queue: &str, request: &PauseRequest) -> Result<Queue, Error> {
         self.post(path(queue, "/pause"), body(request)?, Repeat::Safe).await
     }
 
-    /// Looks now for the due tasks of a queue whose `source` is `store`.
+    /// Scans now for the due tasks of a queue whose `source` is `store`.
     pub async fn scan(&self, queue: &str) -> Result<ScanReport, Error> {
         self.post(path(queue, "/scan"), Bytes::new(), Repeat::Safe).await
     }
 
-    /// What waits continues, in its order.
+    /// Waiting tasks continue, in their order.
     pub async fn resume(&self, queue: &str) -> Result<Queue, Error> {
         self.post(path(queue, "/resume"), Bytes::new(), Repeat::Safe).await
     }

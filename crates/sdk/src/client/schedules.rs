@@ -1,5 +1,5 @@
-//! The calls about schedules, and schedules that are declared in code: what is not there is made, what differs is changed,
-//! what vanished from the code is left alone, disabled or deleted, as asked.
+//! The calls about schedules, and schedules that are declared in code. Missing ones are created, differing
+//! ones are changed; those that disappeared from the code are kept, disabled or deleted, as requested.
 
 use bytes::Bytes;
 use punctual_protocol::{
@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Schedules of one page.
 const PAGE: u32 = 1_000;
 
-/// What becomes of schedules that were declared by this owner before, and are not any more.
+/// What happens to schedules that this owner declared before, and no longer does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vanished {
     #[default]
@@ -24,7 +24,7 @@ pub enum Vanished {
     Delete,
 }
 
-/// What a synchronisation has done, by name.
+/// The result of a synchronisation, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Synchronised {
     pub created: Vec<String>,
@@ -46,8 +46,8 @@ impl Client {
         self.fetch(path(name, "")).await
     }
 
-    /// Stores a schedule in the place of what stands; only a pause stays. With a revision, only if that is the schedule's (0:
-    /// only a new one); else the error is `precondition.failed`.
+    /// Stores a schedule, replacing an existing one; only a pause is unchanged. With a revision, only if it
+    /// is the current one (0: only a new schedule); otherwise the error is `precondition.failed`.
     pub async fn put_schedule(
         &self,
         name: &str,
@@ -57,16 +57,16 @@ impl Client {
         schedule.check()?;
         let mut call = self.new_call(Method::PUT, path(name, ""), body(schedule)?);
         call.headers.extend(revision.map(|revision| ("If-Match", format!("\"{revision}\""))));
-        // Said twice it is the same document, but for its revision.
+        // A repetition stores the same document, except for its revision.
         self.call(call, if revision.is_none() { Repeat::Safe } else { Repeat::IfNotDone }).await
     }
 
-    /// Takes back what was made ahead, and forgets the schedule.
+    /// Revokes runs that were made ahead, and deletes the schedule.
     pub async fn delete_schedule(&self, name: &str) -> Result<Schedule, Error> {
         self.call(self.new_call(Method::DELETE, path(name, ""), Bytes::new()), Repeat::IfNotDone).await
     }
 
-    /// The runs that come next.
+    /// The next runs.
     pub async fn next_runs(&self, name: &str, count: u32) -> Result<Page<UpcomingRun>, Error> {
         self.fetch(path(name, &format!("/next?n={count}"))).await
     }
@@ -81,12 +81,12 @@ impl Client {
         self.post(format!("/v1/schedules/preview?n={count}"), body(schedule)?, Repeat::Safe).await
     }
 
-    /// When this returns, nothing of it fires that had not fired.
+    /// After this returns, no further run fires.
     pub async fn pause_schedule(&self, name: &str, request: &PauseSchedule) -> Result<Schedule, Error> {
         self.post(path(name, "/pause"), body(request)?, Repeat::Safe).await
     }
 
-    /// It continues; what it has missed is treated as it says.
+    /// The schedule continues; missed runs are treated by its policy.
     pub async fn resume_schedule(&self, name: &str) -> Result<Schedule, Error> {
         self.post(path(name, "/resume"), Bytes::new(), Repeat::Safe).await
     }
@@ -96,7 +96,7 @@ impl Client {
         self.post(path(name, "/run"), Bytes::new(), Repeat::IfNotDone).await
     }
 
-    /// Makes the runs of a range that has gone by.
+    /// Makes the runs of a past range.
     pub async fn backfill_schedule(
         &self,
         name: &str,
@@ -105,7 +105,7 @@ impl Client {
         self.post(path(name, "/backfill"), body(request)?, Repeat::Safe).await
     }
 
-    /// What became of the instants of a schedule, the latest first.
+    /// The results of a schedule's instants, the latest first.
     pub async fn schedule_runs(
         &self,
         name: &str,
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// Whether what stands is what is wanted: everything that is said of it, and of the rest its default.
+/// Whether the stored schedule equals the wanted one: in all given fields, and with defaults for the others.
 fn says(stored: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
     let failed = |error: serde_json::Error| Error::configuration(error.to_string());
     let text = serde_json::to_string(stored).map_err(failed)?;
@@ -185,7 +185,7 @@ fn says(stored: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
     Ok(plain(stored) == plain(wanted.clone()))
 }
 
-/// With every default that is not said, and each thing said in one way.
+/// With every omitted default, and each value in one form.
 fn plain(schedule: PutSchedule) -> PutSchedule {
     use punctual_protocol::{Exclude, Instant, OneOrMany};
     let ms = |text: Option<Instant>, ms: Option<i64>| {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{Client, Repeat};
 use crate::error::{BatchError, Error};
 
-/// A part of a batch is sent once it is this long, well below what a server takes.
+/// A part of a batch is sent at this size, well below the server's limit.
 const PART_BYTES: usize = 8 << 20;
 
 /// Sent again it could double a task, or be refused because of its own first try.
@@ -46,9 +46,9 @@ impl Client {
         Ok(done)
     }
 
-    /// As `insert_batch`, of tasks that need not be in memory all at once: what the iterator gives is sent in parts of up to
-    /// 10,000, and `each` learns of every part's results, in order, before the next is made. The `done` of
-    /// an error is of the last part alone.
+    /// As `insert_batch`, for tasks that need not be in memory all at once: the iterator's tasks are sent in
+    /// parts of up to 10,000, and `each` gets every part's results, in order, before the next is made. The
+    /// `done` of an error is of the last part alone.
     pub async fn insert_all<I>(
         &self,
         tasks: I,
@@ -114,7 +114,7 @@ impl Client {
         Ok(Page { items, next_cursor })
     }
 
-    /// The same, with how it was looked, and whether it has come to an end.
+    /// The same, with the access path, and whether the search is complete.
     pub async fn search(&self, search: &SearchTasks) -> Result<FoundTasks, Error> {
         search.check()?;
         let query = serde_urlencoded::to_string(search).map_err(|e| Error::configuration(e.to_string()))?;
@@ -156,7 +156,7 @@ impl Client {
         self.fetch(format!("/v1/dead-letters?{query}")).await
     }
 
-    /// Gives many dead tasks their attempts again. One call takes at most its `limit`; `next_cursor` continues.
+    /// Gives many dead tasks new attempts. One call handles at most its `limit`; `next_cursor` continues.
     pub async fn redrive_dead(&self, request: &RedriveDead) -> Result<RedriveAnswer, Error> {
         request.check()?;
         let mut call = self.new_call(Method::POST, "/v1/dead-letters/redrive".into(), body(request)?);
@@ -219,7 +219,7 @@ pub(super) fn segment(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' | b':' => out.push(char::from(byte)),
-            // A segment of dots alone would be taken for a step in the path.
+            // A segment of dots alone would be interpreted as a step in the path.
             b'.' if !text.bytes().all(|b| b == b'.') => out.push('.'),
             _ => out.push_str(&format!("%{byte:02X}")),
         }

@@ -12,7 +12,7 @@ use super::tasks::{body, new_key, segment};
 use super::{Client, Repeat};
 use crate::error::Error;
 
-/// Between two looks of [`Client::workflow_ended`], the first and the longest.
+/// Between two polls of [`Client::workflow_ended`], the first and the longest.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
@@ -62,18 +62,18 @@ impl Client {
         self.fetch(format!("/v1/workflows?limit={limit}{name}{}{cursor}", state.unwrap_or_default())).await
     }
 
-    /// Nothing of it begins any more; what was done is undone.
+    /// No further node begins; completed work is undone.
     pub async fn cancel_workflow(&self, workflow_ref: &str, reason: Option<&str>) -> Result<Workflow, Error> {
         let request = CancelWorkflow { reason: reason.map(str::to_owned) };
         self.post(path(workflow_ref, "/cancel"), body(&request)?, Repeat::IfNotDone).await
     }
 
-    /// Goes on from what has failed.
+    /// Continues from failed nodes.
     pub async fn retry_workflow(&self, workflow_ref: &str) -> Result<Workflow, Error> {
         self.post(path(workflow_ref, "/retry"), Bytes::new(), Repeat::IfNotDone).await
     }
 
-    /// Takes a node for done.
+    /// Marks a node as done.
     pub async fn skip_node(&self, workflow_ref: &str, node: &str) -> Result<Workflow, Error> {
         self.post(
             path(workflow_ref, &format!("/nodes/{}/skip", segment(node))),

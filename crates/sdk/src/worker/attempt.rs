@@ -62,7 +62,7 @@ async fn attempt(shared: &WorkerContext, leased: LeasedTask, holding: &Holding) 
     }
 }
 
-/// Due again at once, and the attempt does not count.
+/// Due again immediately, and the attempt does not count.
 fn hand_back(holding: &Holding) -> Outcome {
     let mut outcome = Outcome::new(&holding.lease.reference, &holding.lease.token, OutcomeKind::Snooze);
     outcome.retry_after_ms = Some(0);

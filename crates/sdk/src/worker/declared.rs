@@ -1,4 +1,4 @@
-//! What a worker says of itself in its calls, and how it takes what is wished of it.
+//! A worker's declaration in its calls, and how it applies its desired state.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ impl WorkerContext {
         }
     }
 
-    /// Waits while the worker is to be quiet.
+    /// Waits while the worker must be quiet.
     #[cfg(feature = "redis")]
     pub(super) async fn served(&self) {
         // The sender lives as long as this value.

@@ -1,5 +1,6 @@
-//! The guard for tasks that came over HTTP, where a worker has one: an attempt that two were handed is executed by one. What
-//! the guard cannot say does not keep a task from running: behind it stands the fence, and the bus may be unavailable with it.
+//! The guard for tasks from HTTP, if a worker has one: an attempt that two executors got is executed by one.
+//! If the guard does not answer, the task runs nevertheless: the fence protects its outcome, and the bus may
+//! be unavailable together with the guard.
 
 use futures_util::future::join_all;
 use punctual_bus::{Execution, Guard, Taken};
@@ -7,7 +8,7 @@ use punctual_protocol::{LeasedTask, Token};
 
 use super::WorkerContext;
 
-/// Those that are to run here. What another executes is left to its lease.
+/// Keeps the tasks to run here. A task that another executor runs is left to its lease.
 pub(super) async fn granted(shared: &WorkerContext, tasks: Vec<LeasedTask>) -> Vec<LeasedTask> {
     let Some(guard) = &shared.guard else { return tasks };
     let answers = join_all(tasks.iter().map(|task| may_run(guard, task))).await;

@@ -1,5 +1,5 @@
-//! Heartbeats, on a task of their own so that neither leasing nor reporting delays them: three in the time of a
-//! lease. They extend leases, carry progress, and bring word of tasks that were lost or should stop.
+//! Heartbeats, on a task of their own so that neither leasing nor reporting delays them: three in the time of
+//! a lease. They extend leases, carry progress, and report tasks that were lost or should stop.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::WorkerContext;
 use super::held::Lease;
 
-/// An idle worker says that it is there, and how much it can take, this often.
+/// An idle worker reports its presence and its capacity this often.
 const IDLE: Duration = Duration::from_secs(10);
-/// A server that is unavailable does not hold up the end.
+/// An unavailable server does not delay the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(shared: Arc<WorkerContext>, done: CancellationToken) {
@@ -40,7 +40,7 @@ async fn beat_on(shared: &WorkerContext) {
     }
 }
 
-/// Whether the server heard all of it.
+/// Whether the server received all of it.
 async fn beat_all(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration) -> bool {
     let mut heard = true;
     for part in leases.chunks(BATCH_MAX) {
@@ -95,7 +95,7 @@ fn request(shared: &WorkerContext, leases: &[Arc<Lease>]) -> HeartbeatRequest {
     shared.beat_request(leases.iter().map(beat).collect())
 }
 
-/// Says that the worker has ended in order. Best effort: unheard, it is found silent.
+/// Reports the worker's regular end. Best effort: without it, the worker is found silent.
 pub(super) async fn farewell(shared: &WorkerContext) {
     let request = HeartbeatRequest { leaving: true, ..shared.beat_request(Vec::new()) };
     match timeout(FAREWELL, shared.client.heartbeat(&request)).await {
@@ -106,7 +106,7 @@ pub(super) async fn farewell(shared: &WorkerContext) {
 }
 
 fn hear(shared: &WorkerContext, lease: &Lease, news: &LeaseNews) {
-    // The answer is in the order of the request; one that is not says nothing about this lease.
+    // The answer is in the order of the request; otherwise it says nothing about this lease.
     if news.r#ref != lease.reference {
         tracing::error!(task = lease.reference, "the heartbeat's answer is about another task");
         return;

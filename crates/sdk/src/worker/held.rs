@@ -26,7 +26,7 @@ impl Lease {
         *lock(&self.until) = Instant::now() + Duration::from_millis(lease_ms);
     }
 
-    /// How long ago it ended, if the server did not hear of us since; zero while it lasts.
+    /// How long ago it ended, unless the server has received a heartbeat since; zero while it lasts.
     pub(crate) fn ended_for(&self) -> Duration {
         Instant::now().saturating_duration_since(*lock(&self.until))
     }

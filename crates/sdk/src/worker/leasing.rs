@@ -13,7 +13,7 @@ use super::report::PendingOutcome;
 use super::slots::{Slots, WorkerQueue};
 use crate::backoff::Backoff;
 
-/// A server that answers a long poll at once with nothing is not asked again before this.
+/// The pause after an immediate empty answer to a long poll.
 pub(super) const EMPTY_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(
@@ -21,8 +21,8 @@ pub(super) async fn run(
     queue: WorkerQueue,
     reports: mpsc::UnboundedSender<PendingOutcome>,
 ) {
-    // Dropping a poll in flight is the price of a prompt shutdown: what the server leases in that very moment runs
-    // again when its lease ends. An answer that is there already is still taken.
+    // Dropping a running poll is the price of a prompt shutdown: tasks that the server leases just then run
+    // again when their lease ends. An available answer is still taken.
     tokio::select! {
         biased;
         () = poll(&shared, &queue, &reports) => {}
@@ -59,7 +59,7 @@ async fn poll(
     }
 }
 
-/// Starts what the server has handed over. Whether that is something.
+/// Starts the tasks from the server. Returns whether there were any.
 pub(super) async fn take_over(
     shared: &Arc<WorkerContext>,
     answer: LeaseAnswer,
@@ -99,7 +99,7 @@ pub(super) fn start(
 ) {
     for task in tasks {
         let holding = shared.held.hold(task.r#ref.clone(), task.token.clone(), shared.options.lease_ms);
-        // A server that sends more than was asked for gets the surplus back.
+        // A server that sends more than requested gets the surplus back.
         let slot = slots.split(&task.queue);
         shared.running.spawn(attempt::run(shared.clone(), task, holding, slot, reports.clone()));
     }

@@ -1,5 +1,5 @@
-//! Reporting: gathers outcomes for a moment and sends them together. No outcome is given up while it can still
-//! count: the server may be unavailable for longer than a lease and take it all the same when it is back.
+//! Reporting: gathers outcomes briefly and sends them together. No outcome is dropped while it can still
+//! count: the server may be unavailable for longer than a lease and accept it nevertheless afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +28,8 @@ pub(super) struct PendingOutcome {
     pub(super) handed_back: bool,
 }
 
-/// Runs until every sender is gone and all is delivered. What could not be taken, by the server or by one of its
-/// databases, is sent again by itself: the outcomes of the others do not wait for it.
+/// Runs until every sender is gone and all is delivered. An outcome that the server, or one of its databases,
+/// could not accept is sent again separately: the others do not wait for it.
 pub(super) async fn run(shared: Arc<WorkerContext>, mut inbox: mpsc::UnboundedReceiver<PendingOutcome>) {
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
     let (mut left, mut again_at) = (Vec::new(), Instant::now());
@@ -43,7 +43,7 @@ pub(super) async fn run(shared: Arc<WorkerContext>, mut inbox: mpsc::UnboundedRe
             if left.is_empty() {
                 return;
             }
-            // The time has come, or nothing else will.
+            // It is time for a retry, or no other outcome is pending.
             sleep_until(again_at).await;
             batch = left.drain(..left.len().min(REPORT_MAX)).collect();
         } else {
@@ -73,8 +73,8 @@ async fn gather(
     }
 }
 
-/// Sends until each has its receipt, is hopeless, or cannot be taken now. Answers these: the server, or their database,
-/// does not answer.
+/// Sends until each outcome has its receipt, is hopeless, or cannot be accepted now. Returns the last ones:
+/// the server, or their database, does not answer.
 async fn deliver(shared: &WorkerContext, batch: Vec<PendingOutcome>) -> Vec<PendingOutcome> {
     let (mut parts, mut unavailable) = (vec![batch], Vec::new());
     while let Some(part) = parts.pop() {
@@ -117,7 +117,8 @@ fn give_up(shared: &WorkerContext, report: &PendingOutcome, why: &str) {
     tracing::error!(task = report.outcome.r#ref, lost, error = why, "an outcome was given up");
 }
 
-/// Takes the receipts; what the server could not understand comes back in words that it can.
+/// Applies the receipts; outcomes that the server could not understand are returned in an understandable
+/// form.
 fn apply_receipts(
     shared: &WorkerContext,
     part: Vec<PendingOutcome>,
@@ -145,7 +146,7 @@ fn apply_receipts(
     (!again.is_empty()).then_some(again)
 }
 
-/// Halves a report that the server refuses for its content, down to the one outcome that is to blame.
+/// Halves a report that the server refuses for its content, down to the faulty outcome.
 fn narrow(shared: &WorkerContext, mut part: Vec<PendingOutcome>, error: &Error) -> Vec<Vec<PendingOutcome>> {
     if part.len() > 1 {
         let half = part.split_off(part.len() / 2);
@@ -175,7 +176,7 @@ fn is_about_the_content(error: &Error) -> bool {
     matches!(error, Error::Refused(problem) if matches!(problem.status, 400 | 413 | 422))
 }
 
-/// Counts what became of the tasks.
+/// Counts the results of tasks.
 #[derive(Debug, Default)]
 pub(super) struct OutcomeTally {
     succeeded: AtomicU64,

@@ -14,8 +14,8 @@ use super::report::PendingOutcome;
 use super::slots::{Slots, WorkerQueue};
 use crate::backoff::Backoff;
 
-/// While a queue is left out, because so many of its tasks run as may, or because there are more queues than one call takes, a
-/// call waits no longer than this: it must not keep the queue from its turn.
+/// The longest wait of a call that omits a queue, because that queue has reached its limit, or because one
+/// call cannot name all queues: a longer wait would delay the queue's turn.
 const SHORT_WAIT_MS: u64 = 500;
 
 pub(super) async fn run(shared: Arc<WorkerContext>, reports: mpsc::UnboundedSender<PendingOutcome>) {
@@ -63,7 +63,7 @@ async fn poll(shared: &Arc<WorkerContext>, reports: &mpsc::UnboundedSender<Pendi
     }
 }
 
-/// Those that were not asked for come next.
+/// The queues that were omitted are next.
 fn rotate(lines: &mut [WorkerQueue]) {
     if lines.len() > LEASE_QUEUES_MAX {
         lines.rotate_left(LEASE_QUEUES_MAX);

@@ -1,5 +1,5 @@
-//! Places for tasks that run at the same time: a worker has so many, and each of its queues at most so many of them. What is
-//! asked for has its places already, so that no task waits in a worker that cannot run it while another could.
+//! Slots for tasks that run at the same time: a bound for the worker, and one for each of its queues. A
+//! request already has its slots, so no task waits in a worker that cannot run it while another could.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) struct Slot {
     _of_queue: OwnedSemaphorePermit,
 }
 
-/// What a request asks for.
+/// The slots of one request.
 #[derive(Debug)]
 pub(super) struct Slots {
     of_worker: OwnedSemaphorePermit,
@@ -67,9 +67,9 @@ impl Slots {
         Self { of_worker, of_queues: vec![(queue.name.clone(), of_queue)] }
     }
 
-    /// All that are free, of all queues that have some.
+    /// All free slots, of all queues that have some.
     pub(super) async fn of_several(queues: &[WorkerQueue], worker: &Arc<Semaphore>) -> Self {
-        // Not held: who takes them is this alone.
+        // Not held: only this function takes them.
         drop(select_all(queues.iter().map(|queue| Box::pin(queue.one()))).await);
         let mut of_worker = worker.clone().acquire_owned().await.expect(NEVER_CLOSED);
         if let Some(more) = take(worker, usize::try_from(LEASE_MAX - 1).unwrap_or(0)) {
@@ -80,7 +80,7 @@ impl Slots {
         Self { of_queues: queues.iter().filter_map(free).collect(), of_worker }
     }
 
-    /// How many tasks may come.
+    /// How many tasks may be received.
     pub(super) fn count(&self) -> usize {
         self.of_worker.num_permits()
     }
@@ -90,7 +90,7 @@ impl Slots {
         self.of_queues.iter().map(|(name, slots)| (name.as_str(), slots.num_permits()))
     }
 
-    /// None: the server sends more than it was asked for.
+    /// None: the server sends more than requested.
     pub(super) fn split(&mut self, queue: &str) -> Option<Slot> {
         let its = match self.of_queues.as_mut_slice() {
             [only] => Some(only),

@@ -1,7 +1,7 @@
-//! Tasks from the bus, one loop per queue, and only for slots that are free. A message is acknowledged when its task runs
-//! here: from then on the lease brings the task back, not the bus. A message that is doubtful (delivered before, or
-//! its lease nearly over) is executed only if the server says that its attempt still holds. While the bus does not answer
-//! the server is asked for tasks.
+//! Tasks from the bus, one loop per queue, and only for free slots. A message is acknowledged when its task
+//! runs here: from then on the lease recovers the task, not the bus. A doubtful message (delivered before, or
+//! its lease nearly over) is executed only if the server confirms that its attempt still holds. While the bus
+//! does not answer, tasks are requested from the server.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) async fn run(
 impl Subscription {
     async fn work(&self) {
         let stop = &self.shared.stop;
-        // As long as the server is asked in between: a bus that is unavailable may take seconds to say so.
+        // As long as requests to the server in between: an unavailable bus may take seconds to fail.
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         let (mut busy, mut reclaimed_at) = (false, None);
         while !stop.is_cancelled() {
@@ -87,7 +87,7 @@ impl Subscription {
         }
     }
 
-    /// Asks the server for tasks, until so much time has passed: while the bus is unavailable, what fires waits there.
+    /// Requests tasks from the server for this long: while the bus is unavailable, fired tasks wait there.
     async fn pull(&self, time: Duration, mut slots: Slots) {
         let until = Instant::now() + time;
         while slots.count() > 0 {
@@ -104,7 +104,7 @@ impl Subscription {
                     self.shared.hear_wish(answer.wish);
                     start(&self.shared, answer.tasks, &mut slots, &self.reports);
                     if is_empty {
-                        // A server that answers at once is not asked again and again.
+                        // Pauses, so that a server that answers immediately is not asked too often.
                         sleep(EMPTY_PAUSE).await;
                     }
                 }
@@ -117,7 +117,7 @@ impl Subscription {
         }
     }
 
-    /// Every so often: what a worker that died had received and not taken over comes again, to any.
+    /// Periodically redelivers messages that a dead worker had received and not taken over, to any worker.
     async fn reclaim(&self, last: &mut Option<Instant>) {
         let after = self.source.reclaim_after;
         if last.is_some_and(|at| at.elapsed() < after / 3) {
@@ -136,7 +136,8 @@ impl Subscription {
         }
     }
 
-    /// Starts what is to be executed, and acknowledges that and what must not be. The rest stays on the bus.
+    /// Starts tasks to execute, and acknowledges them and those that must not be executed. The rest stays on
+    /// the bus.
     async fn take_over(&self, deliveries: Vec<Delivery>, slots: &mut Slots) {
         if deliveries.is_empty() {
             return;
@@ -186,7 +187,8 @@ impl Subscription {
         self.shared.held.has(&lease.place.to_string(), &token)
     }
 
-    /// Whether the attempts still hold; those that do are extended. None: the server does not say, of any or of one.
+    /// Whether the attempts still hold; if so, they are extended. None: the server does not answer, for all
+    /// or for one.
     async fn ask(&self, part: &[Delivery]) -> Option<Vec<Option<bool>>> {
         let options = &self.shared.options;
         let beat = |delivery: &Delivery| LeaseBeat {
@@ -223,7 +225,7 @@ impl Subscription {
     }
 }
 
-/// None: it cannot be known now. If it was taken all the same, the attempt ends with its lease.
+/// None: unknown now. If it was taken nevertheless, the attempt ends with its lease.
 async fn take(guard: &Guard, lease: &Assignment) -> Option<Taken> {
     let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
     match guard.take(execution).await {
@@ -264,7 +266,7 @@ fn leased(lease: Assignment, lease_ms: u64) -> LeasedTask {
     leased
 }
 
-/// Text that is no JSON, though it is said to be, is given as bytes.
+/// Invalid JSON is passed on as bytes.
 fn body(content: Content) -> Body {
     let json = content
         .is_json

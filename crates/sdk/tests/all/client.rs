@@ -1,4 +1,4 @@
-//! The client against a server in process: what is sent, what is sent again, and what an error says.
+//! The client with a server in the same process: the calls sent, the retries, and the errors.
 
 use std::time::Duration;
 

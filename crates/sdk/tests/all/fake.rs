@@ -1,5 +1,6 @@
-//! A server in the same process that speaks the interface strictly (it reads requests as the real one does), keeps
-//! what it was told, and can be unavailable or lose answers. In process, so that tests can pause the clock.
+//! A server in the same process that implements the interface strictly (it parses requests like the real
+//! one), records its calls, and can be unavailable or lose answers. In process, so that tests can pause the
+//! clock.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -31,7 +32,7 @@ pub(crate) struct Fake {
     away: watch::Sender<bool>,
 }
 
-/// What the server was told, and what it shall do.
+/// The server's records, and its behaviour.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) waiting: HashMap<String, VecDeque<LeasedTask>>,
@@ -42,25 +43,25 @@ pub(crate) struct Kept {
     /// The same, and the server has a journal.
     pub(crate) journalled: HashSet<String>,
     pub(crate) cancel: HashSet<String>,
-    /// Told with every lease and heartbeat.
+    /// Sent with every lease and heartbeat.
     pub(crate) wish: Option<Wish>,
     pub(crate) leases: Vec<(String, LeaseRequest)>,
-    /// An engine that takes several queues with one call; one of before answers that it does not know the address.
+    /// An engine that accepts several queues in one call; an older one answers that the path is unknown.
     pub(crate) takes_several: bool,
     /// Long polls that wait.
     pub(crate) polling: usize,
     pub(crate) beats: Vec<(Instant, HeartbeatRequest)>,
-    /// Each report with what counted of it.
+    /// Each report, with its effect.
     pub(crate) reports: Vec<Vec<Outcome>>,
     pub(crate) inserted: Vec<InsertTask>,
     pub(crate) batches: Vec<usize>,
     /// Method, path and headers of every call that arrived.
     pub(crate) calls: Vec<(String, HeaderMap)>,
-    /// The next answers to calls whose path ends so are lost on the way.
+    /// The next answers to calls with this end of the path are lost.
     pub(crate) lose_answers: VecDeque<&'static str>,
     /// The next calls are answered by these.
     pub(crate) refuse: VecDeque<Problem>,
-    /// After so many batches the next are answered by this.
+    /// After this many batches, the next ones get this answer.
     pub(crate) refuse_batch_after: Option<(usize, Problem)>,
     /// Reports are answered by this.
     pub(crate) refuse_reports: Option<Problem>,
@@ -125,7 +126,7 @@ impl Fake {
         value
     }
 
-    /// Nobody answers; calls on their way are cut off.
+    /// The server does not answer; running calls are cut off.
     pub(crate) fn away(&self, away: bool) {
         self.away.send_replace(away);
     }
@@ -357,7 +358,7 @@ async fn lease_from_several(State(fake): State<Arc<Fake>>, request: Request) -> 
     }
 }
 
-/// Counts a long poll until it ends, also when its client hangs up.
+/// Counts a long poll until it ends, even if its client hangs up.
 struct Polling<'a>(&'a Fake);
 
 impl<'a> Polling<'a> {

@@ -1,4 +1,5 @@
-//! The same over real connections, and so by the real clock: what the sockets do must become the right kind of error.
+//! The same over real connections, and so with the real clock: socket failures must become the right kind of
+//! error.
 
 use std::time::Duration;
 
@@ -141,7 +142,7 @@ async fn of_several_servers_one_that_hangs_up_is_not_asked_again_and_the_call_ke
         calls[0].1.get("idempotency-key").and_then(|idempotency_key| idempotency_key.to_str().ok()),
         first_key.as_deref()
     );
-    // Whoever hung up once is not the first to be asked the next time: it would not answer.
+    // A server that hung up once is not asked first the next time: it would not answer.
     client.get("t1").await.unwrap();
 }
 

@@ -139,7 +139,7 @@ async fn an_outcome_whose_lease_was_lost_before_it_was_reported_is_dropped() {
     let fake = Fake::new();
     let running = Running::start(fake.worker().handle_any(|_| async { Ok(()) }));
     fake.until(|kept| kept.polling == 1).await;
-    // Reports fail, heartbeats come through.
+    // Reports fail, heartbeats succeed.
     let busy = Problem::new(Code::Overload, "");
     fake.change(|kept| kept.refuse_reports = Some(busy));
     fake.put("a", "k");
@@ -163,7 +163,8 @@ async fn a_report_whose_answer_was_lost_is_sent_again_and_counts_once() {
     assert_eq!(running.end().await, Worked { stale: 1, ..Worked::default() });
 }
 
-/// One database of the server's is unavailable: its outcomes are sent again until it is back, and keep nobody else's waiting.
+/// One database of the server is unavailable: its outcomes are sent again until it returns, and do not delay
+/// others.
 #[tokio::test(start_paused = true)]
 async fn outcomes_that_a_database_does_not_take_are_sent_again_and_hold_up_no_others() {
     let fake = Fake::new();

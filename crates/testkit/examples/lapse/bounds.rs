@@ -1,5 +1,6 @@
-//! Tasks over a month and a few over a hundred years: inserted, and then day after day fired, stopped, archived and
-//! dropped. Whatever stands, each of these should continue as fast as at the beginning.
+//! Tasks over a month and a few over a hundred years: inserted, and then day after day fired, stopped,
+//! archived and dropped. Each of these should stay as fast as at the beginning, however many tasks are
+//! stored.
 
 use crate::stand::{BenchKind, DAY, HOUR, Housekeeping, KEPT_DAYS, START, Stand, rate, rss_mib};
 use punctual_contract::store::{Applied, Books, Change, Dispatched, Grant, Scan, Step};
@@ -59,7 +60,7 @@ pub(crate) async fn run(kind: BenchKind, load: Load, buffer_pool: &str, say: imp
     let stand = Stand::new(kind, (load.databases, buffer_pool), true).await;
     let mut lapse = Lapse::default();
     insert(&stand, load, &mut lapse, &say).await;
-    // The days after the last also go, with what was kept.
+    // Includes the days after the last, in which the kept tasks are dropped.
     for day in 1..=load.days + KEPT_DAYS + 1 {
         let line = pass(&stand, day, &mut lapse).await;
         say(line);
@@ -82,7 +83,7 @@ async fn insert(stand: &Stand, load: Load, lapse: &mut Lapse, say: &impl Fn(Stri
     let window = load.days * DAY;
     // Far from the order of their times.
     let due = move |nth: i64| START.plus(1 + nth.wrapping_mul(7_919_000_003).rem_euclid(window - 1));
-    // Behind the last day that comes.
+    // After the last day that is reached.
     let far = move |nth: i64| START.plus(window + 30 * DAY + nth * (CENTURY / load.far.max(1)));
     stand.insert(load.tasks..load.tasks + load.far, move |nth| far(nth - load.tasks)).await;
     let step = (load.tasks / 10).max(1);
@@ -96,7 +97,7 @@ async fn insert(stand: &Stand, load: Load, lapse: &mut Lapse, say: &impl Fn(Stri
     }
 }
 
-/// What was due by the end of this day fires and succeeds; what was kept for its time goes.
+/// Tasks due by the end of this day fire and succeed; kept ones are dropped when their time ends.
 async fn pass(stand: &Stand, day: i64, lapse: &mut Lapse) -> String {
     let end = START.plus(day * DAY);
     let began = now();
@@ -133,7 +134,8 @@ async fn buckets(stand: &Stand) -> String {
     stand.buckets().await.map_or_else(|| "-".to_owned(), |buckets| buckets.to_string())
 }
 
-/// Hands over what is due by then, and takes its success, which is kept until another instant. How many.
+/// Hands over tasks due by then, and records their success, which is kept until another instant. Returns how
+/// many.
 pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u64 {
     let store = stand.store();
     let mut fired = 0;

@@ -5,11 +5,12 @@
 //! cargo run --release -p punctual-testkit --example lapse -- retention --rows 20000000 --kept 20000000
 //! ```
 //!
-//! Both take `--store sqlite` (mysql) and `--buffer-pool 2G`. `bounds` spreads its tasks over `--days` (30), and `--far` (1,000) of them over a
-//! hundred years; then each day fires, is kept for three days, archived and dropped, and a line tells how fast. `retention`
-//! tells what one pass costs while nothing waits, and while `--rows` do; then what it costs to stop successes and to delete
-//! them among `--kept` finished ones (0), with the rows of tasks that the server reads for it. No engine is in it: how late one fires while
-//! millions wait, and what memory it takes, is for `loadtest idle`.
+//! Both accept `--store sqlite` (mysql) and `--buffer-pool 2G`. `bounds` spreads its tasks over `--days`
+//! (30), and `--far` (1,000) of them over a hundred years; then the tasks of each day fire, are kept for
+//! three days, archived and dropped, and a line shows how fast. `retention` shows the cost of one pass while
+//! nothing waits, and while `--rows` do; then the cost of stopping successes and deleting them among `--kept`
+//! finished ones (0), with the task rows that the server reads for it. No engine is involved: lateness and
+//! memory with millions of waiting tasks are measured by `loadtest idle`.
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
 const HELP: &str = "\
@@ -31,7 +32,7 @@ mod options {
     pub(crate) struct Args(BTreeMap<String, String>);
 
     impl Args {
-        /// Panics on what is no option: this is no program for others.
+        /// Panics on unknown options: only developers run this program.
         pub(crate) fn of(words: impl Iterator<Item = String>) -> Self {
             let words: Vec<String> = words.collect();
             let pairs = words.chunks(2).map(|chunk| match chunk {

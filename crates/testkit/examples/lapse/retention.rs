@@ -1,5 +1,6 @@
-//! What one pass of retention costs while few wait, and while millions do: as many tasks end in both. Then what it costs when
-//! successes end, which are stopped first and deleted later, among millions of finished ones that are kept.
+//! The cost of one pass of retention while few tasks wait, and while millions do: equally many tasks end in
+//! both. Then the cost of the end of successes, which are stopped first and deleted later, among millions of
+//! finished ones that are kept.
 
 use crate::{
     bounds::fire,
@@ -102,7 +103,7 @@ async fn successes(stand: &Stand, kept: i64, say: &impl Fn(String)) -> [Retentio
     stand.insert(from..from + ENDING, |nth| START.plus(7 * DAY + (nth - from) * HOUR / ENDING)).await;
     let fired = fire(stand, until, until.plus(HOUR)).await;
     assert_eq!(fired, ENDING.unsigned_abs(), "what is kept has fired before");
-    // What is new is looked at once.
+    // New rows are read once.
     nothing_ends(stand, until.plus(HOUR - 1)).await;
     let stopped = counted(stand, until.plus(2 * HOUR), (ENDING, 0)).await;
     let deleted = counted(stand, until.plus(12 * HOUR), (0, ENDING)).await;
@@ -151,7 +152,7 @@ async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
         let applied = store.apply(some.iter().map(cancel).collect(), START).await.expect("moves");
         assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
     }
-    // What is new is looked at once.
+    // New rows are read once.
     stand.retire(over.plus(-1)).await;
     let began = now();
     nothing_ends(stand, over.plus(-1)).await;

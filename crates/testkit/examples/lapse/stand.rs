@@ -1,4 +1,4 @@
-//! A store of either kind on servers of its own, durable as in earnest, with archives where they are asked for.
+//! A store of either kind on servers of its own, with production durability, and with archives if requested.
 
 use punctual_contract::{Store, store::Retired};
 use punctual_domain::{
@@ -18,7 +18,7 @@ pub(crate) const HOUR: i64 = 3_600_000;
 pub(crate) const DAY: i64 = 24 * HOUR;
 /// 2026-11-21T00:00:00Z
 pub(crate) const START: Millis = Millis(1_795_219_200_000);
-/// A bucket goes so many days after its last task.
+/// A bucket is dropped this many days after its last task.
 pub(crate) const KEPT_DAYS: i64 = 3;
 const BUCKETS: BucketOptions = BucketOptions {
     width_hours: 24,
@@ -65,7 +65,7 @@ enum OpenedBench {
     Mysql(MysqlStore),
 }
 
-/// What a look at what is old has done.
+/// The results of one housekeeping pass.
 #[derive(Debug, Default)]
 pub(crate) struct Housekeeping {
     pub(crate) archived: u64,
@@ -126,7 +126,7 @@ impl Stand {
         }
     }
 
-    /// Archives and drops what is old, until nothing of it is left to do.
+    /// Archives and drops old tasks, until nothing is left to do.
     pub(crate) async fn keep_house(&self, now: Millis) -> Housekeeping {
         let mut all = Housekeeping::default();
         loop {
@@ -171,7 +171,7 @@ impl Stand {
         Some(text.trim().parse().expect("a number"))
     }
 
-    /// Ends retention until nothing is left of it: what it has stopped and deleted.
+    /// Ends retention until nothing is left to do: returns how much it has stopped and deleted.
     pub(crate) async fn retire(&self, now: Millis) -> Retired {
         let mut all = Retired::default();
         loop {

@@ -1,4 +1,5 @@
-//! What every bus must do. A receive that waits as long as a test may hang was not woken, and answers nothing.
+//! The requirements on every bus. A receive that waits as long as a test may hang was not woken, and returns
+//! nothing.
 
 use crate::patience::HANG_LIMIT;
 use punctual_contract::{Bus, bus::Delivery, store::Assignment};
@@ -238,8 +239,8 @@ pub async fn a_reclaim_wakes_who_waits(bus: Arc<dyn Bus>) {
     assert_eq!(numbers(&got), [0, 1]);
 }
 
-/// Receives that wait are dropped before, between and after messages come. A dropped one that had been woken must
-/// wake another.
+/// Waiting receives are dropped before, between and after messages arrive. A dropped one that had been woken
+/// must wake another.
 pub async fn a_receive_that_is_dropped_loses_nothing(bus: Arc<dyn Bus>) {
     let mut context = Context::from_waker(Waker::noop());
     for number in 0..50 {

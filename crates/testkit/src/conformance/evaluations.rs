@@ -1,4 +1,4 @@
-//! Marks of evaluations: who has died of what.
+//! Marks of evaluations: which engine has died of which subject.
 
 use punctual_contract::{
     EvaluationStore,

@@ -1,6 +1,6 @@
-//! The suites: one case for each promise in the prose of the contract. A back end is right when it passes its
-//! suite. A case that is written must be listed here, in the one list that every back end is stamped from; a test
-//! holds that. Cases know nothing of any back end; panicking is how they report.
+//! The suites: one case for each promise in the prose of the contract. A back end is correct if it passes its
+//! suite. Every case must be listed here, in the one list that every back end's tests are stamped from; a
+//! test verifies that. Cases know no back end; they report by panicking.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -311,7 +311,8 @@ macro_rules! for_each_bulk_case {
     };
 }
 
-/// Cases of what is kept of a cluster: `async fn(Arc<dyn ClusterStore>, Arc<dyn Store>)`, on an empty store each, which is both.
+/// Cases of a cluster's stored state: `async fn(Arc<dyn ClusterStore>, Arc<dyn Store>)`, on an empty store
+/// each, which is both.
 #[macro_export]
 macro_rules! for_each_cluster_case {
     ($stamp:ident) => {

@@ -1,5 +1,5 @@
-//! What everything that says who owns which partition must do. Leases run on the keeper's clock, which no case can
-//! move: those that wait for an end take short leases and ask until they have ended.
+//! The requirements on every ownership back end. Leases use the keeper's clock, which no case can move: cases
+//! that wait for an end take short leases and poll until they have ended.
 
 use crate::patience::{HANG_LIMIT, a_moment, until};
 use punctual_contract::{
@@ -62,7 +62,7 @@ pub async fn who_owns_may_acquire_again_and_keeps_the_term(ownership: Arc<dyn Ow
 }
 
 pub async fn renewing_makes_the_lease_last_and_keeps_the_term(this_ownership: Arc<dyn Ownership>) {
-    // Where a lease has ended before it could be renewed, a longer one is taken.
+    // If a lease has ended before it could be renewed, a longer one is taken.
     let mut short = SHORT;
     let tenure = eventually(async || {
         let tenure = acquire_one(&*this_ownership, "a", short).await?;

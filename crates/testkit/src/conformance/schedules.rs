@@ -1,4 +1,4 @@
-//! Schedules: their documents, their progress, and what became of their runs.
+//! Schedules: their documents, their progress, and the results of their runs.
 
 use punctual_contract::{
     ScheduleStore,

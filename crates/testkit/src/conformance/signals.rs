@@ -1,5 +1,5 @@
-//! What everything that carries signals between engines must do, which is little: nothing is promised to arrive. What
-//! is sent again and again arrives, though, and as it was sent; so that is what these cases do.
+//! The requirements on every carrier of signals between engines, which are few: no delivery is promised. But
+//! a signal that is repeated arrives unchanged, and these cases check that.
 
 use crate::patience::{HANG_LIMIT, a_moment};
 use punctual_contract::{Signals, ownership::Signal};
@@ -19,7 +19,8 @@ fn ready(namespace: &str, queue: &str) -> Signal {
     Signal::Ready { engine: "a".to_owned(), queue }
 }
 
-/// Announces until the other end has heard all of it. Errors say that something may have been missed: it listens again.
+/// Announces until the other end has received everything. Errors mean that signals may have been missed: it
+/// listens again.
 async fn heard(from: &dyn Signals, by: &dyn Signals, sent: &[Signal]) -> Vec<Signal> {
     let mut all: Vec<Signal> = Vec::new();
     let listen = async {

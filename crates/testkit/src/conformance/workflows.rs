@@ -243,7 +243,7 @@ pub async fn only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found(store:
     }
     assert_eq!(by_slot.len(), 40, "each in one slot");
     assert!(store.due_workflows(1, NOW.plus(99), 100).await.unwrap().len() < 20, "spread");
-    // What is over is not looked at.
+    // An ended workflow is not looked at.
     let over =
         AdvanceWorkflow { state: WorkflowState::Succeeded, wake_at: None, ..step(&all[0], Vec::new()) };
     assert_eq!(store.advance_workflow(over, NOW).await.unwrap(), Applied::Moved);
@@ -257,7 +257,7 @@ pub async fn marks_are_found_by_age_and_slot_until_they_are_deleted(store: Arc<d
     for (nth, mark) in (0..).zip(&all) {
         store.mark_workflows(vec![*mark], NOW.plus(nth)).await.unwrap();
     }
-    // Said again, it is as old as it was.
+    // A repeated mark keeps its age.
     store.mark_workflows(all[..2].to_vec(), NOW.plus(100)).await.unwrap();
     let found = |slots, before, limit| {
         let store = Arc::clone(&store);

@@ -20,7 +20,7 @@ pub enum HotGroup {
 #[derive(Debug)]
 pub struct FaultyHot {
     inner: Arc<dyn Hot>,
-    /// What is loaded is said to be in it, and is not.
+    /// Loads are reported as successful, but are discarded.
     pub loses_what_is_loaded: AtomicBool,
     pub faults: Faults<HotGroup>,
 }

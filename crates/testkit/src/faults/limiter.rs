@@ -9,7 +9,7 @@ pub enum LimiterGroup {
     Grant,
     /// `release`, `retract`.
     GiveUp,
-    /// `prolong`, `restore`, `begin_anew`, `make_whole`: what the reconciler writes.
+    /// `prolong`, `restore`, `begin_anew`, `make_whole`: the reconciler's writes.
     Repair,
     /// `room`, `members`, `find`, `holders`, `held`, `demands`, `is_whole`.
     Look,

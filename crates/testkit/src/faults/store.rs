@@ -17,20 +17,20 @@ pub enum StoreGroup {
     Apply,
     Dispatch,
     Extend,
-    /// What the engine's loops read.
+    /// Reads of the engine's loops.
     Scan,
     /// `leases_ended`.
     Leases,
     /// `overdue`: changes nothing, and nothing is fired by it.
     Look,
-    /// What callers read.
+    /// Reads of callers.
     Read,
     Retire,
     /// `check_writers_in`.
     Writers,
     Replies,
     Settings,
-    /// What is known of executors.
+    /// The list of executors.
     Executors,
     /// Tokens.
     Access,
@@ -45,18 +45,18 @@ pub struct FaultyStore {
     pub faults: Faults<StoreGroup>,
     /// Parts that it says to have; 0: as many as the store.
     split: AtomicUsize,
-    /// Nothing that is asked of it happens, and the caller knows it.
+    /// No request to it happens, and the caller knows it.
     part_away: Mutex<Option<usize>>,
     /// Moves of tasks there are not answered.
     part_stuck: watch::Sender<Option<usize>>,
     /// This partition cannot be scanned.
     pub hides_partition: Mutex<Option<Partition>>,
-    /// Where answers to scans wait that have found something.
+    /// Where answers of scans with results wait.
     found: Mutex<Option<Arc<Gate>>>,
     said: Mutex<Said>,
 }
 
-/// How many moves were asked for, and of how many of them the caller said what it knows.
+/// How many moves were requested, and for how many of them the caller gave facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     pub grants: usize,
@@ -81,7 +81,7 @@ impl FaultyStore {
         }
     }
 
-    /// Scans that have found something from now on are answered when the gate is opened: what they say is old by then.
+    /// From now on, scans with results are answered when the gate is opened: by then their results are old.
     pub fn hold_found(&self) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
         *self.found.lock() = Some(Arc::clone(&gate));
@@ -93,18 +93,19 @@ impl FaultyStore {
         std::mem::take(&mut *self.said.lock())
     }
 
-    /// Its partitions take turns among so many parts, which fail by themselves.
+    /// Its partitions are distributed over this many databases, which fail independently.
     pub fn split(&self, parts: usize) {
         self.split.store(parts, SeqCst);
     }
 
-    /// Of moves, leases, heartbeats and reads by place, those with anything in this part are refused; so is what counts
-    /// all, and a page of what is in flight there. None: in no part.
+    /// Moves, leases, heartbeats and reads by place are refused if they concern this database; so are counts
+    /// of everything, and a page of its tasks in flight. None: no database.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;
     }
 
-    /// Moves of tasks in this part are answered when it is none, or another one. What is read there is answered at once.
+    /// Moves of tasks in this database are answered when this becomes None, or another one. Reads are
+    /// answered immediately.
     pub fn set_part_stuck(&self, part: Option<usize>) {
         self.part_stuck.send_replace(part);
     }

@@ -1,12 +1,13 @@
-//! A wall that goes up behind a change, or any other call: what a caller is notified then, who has done something and sees nothing
-//! any more. Never loses an answer: what is refused did not happen, and what happens is told.
+//! A wall that rises after a change, or after any other call. It shows the answer to a caller whose change
+//! took effect, but whose later reads fail. Never loses an answer: a refused call did not happen, and a call
+//! that happens is answered.
 
 use parking_lot::Mutex;
 use punctual_contract::Error;
 
-/// How the words begin by which a back end says what it does, where that changes nothing.
+/// The beginnings of operation names that change nothing.
 const READS: [&str; 9] = ["audit the", "check", "count", "find", "list", "load", "look", "read", "scan"];
-/// Beside what a caller asks for: the audit, kept answers, when tokens were used.
+/// Operations beside the caller's request: the audit, stored answers, uses of tokens.
 const BESIDE: [&str; 7] = [
     "append to the audit",
     "complete an entry of the audit",
@@ -17,7 +18,7 @@ const BESIDE: [&str; 7] = [
     "note tokens used",
 ];
 
-/// When a wall goes up, and what it then refuses.
+/// When a wall rises, and which calls it refuses then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rise {
     /// When so many changes have passed: reads.
@@ -26,7 +27,7 @@ pub enum Rise {
     BehindCalls(usize),
 }
 
-/// Shared by all that is behind it. It is down, and lets everything pass, until it is told otherwise.
+/// Shared by all calls behind it. It is down, and lets everything pass, until a test raises it.
 #[derive(Debug, Default)]
 pub struct Wall {
     inner: Mutex<WallState>,
@@ -34,7 +35,7 @@ pub struct Wall {
 
 #[derive(Debug, Default)]
 struct WallState {
-    /// What is left of it. None: it stays down.
+    /// The calls that may still pass. None: the wall stays down.
     rise: Option<Rise>,
     refused: usize,
 }
@@ -63,7 +64,7 @@ impl Wall {
             let is_refused = match &mut inner.rise {
                 Some(Rise::BehindChanges(0)) => is_read,
                 Some(Rise::BehindCalls(0)) => true,
-                // Counted as it begins: those that are made at once are told apart.
+                // Counted at its beginning, so that concurrent calls are distinguished.
                 Some(Rise::BehindCalls(left)) => {
                     *left -= 1;
                     false

@@ -1,4 +1,4 @@
-//! A store of workflows with two dials, with workflows that cannot be read, and with a contest that nobody wins.
+//! A store of workflows with two dials, with unreadable workflows, and with a race that every caller loses.
 
 use super::Faults;
 use crate::decorators::{methods_of, names::*};
@@ -25,7 +25,7 @@ pub struct FaultyWorkflows {
     pub faults: Faults<WorkflowGroup>,
     /// Nodes of these cannot be read.
     pub unreadable: Mutex<HashSet<WorkflowId>>,
-    /// Somebody else is always faster.
+    /// Another caller is always faster.
     pub is_contended: AtomicBool,
 }
 

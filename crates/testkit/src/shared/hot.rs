@@ -1,5 +1,5 @@
-//! The hot set of several engines, in memory. A model of what `RedisHot` promises, held to the same suite; a product's engine
-//! without Redis has its store and its own table.
+//! The hot set of several engines, in memory. A model of `RedisHot`'s promises, checked by the same suite; a
+//! product's engine without Redis uses its store and its own table.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ pub struct SharedHot {
     memory_max_bytes: Option<u64>,
 }
 
-/// What is due in one partition.
+/// The due entries of one partition.
 #[derive(Debug)]
 struct Slice {
     due: BTreeMap<(Millis, i64), HotEntry>,

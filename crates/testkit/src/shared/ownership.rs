@@ -1,5 +1,5 @@
-//! Owners of partitions, in memory. Stricter than it need be: a lease that has ended is not renewed, and who takes it
-//! again gets a new term.
+//! Owners of partitions, in memory. Stricter than necessary: an expired lease is not renewed, and an engine
+//! that acquires it again gets a new term.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ pub struct MemoryOwnership {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// Until when each engine counts as alive, and what it says.
+    /// Until when each engine counts as alive, and its report.
     alive: BTreeMap<String, (Millis, Says)>,
     leases: BTreeMap<Partition, Lease>,
 }
@@ -55,7 +55,7 @@ impl MemoryOwnership {
         Self { clock, is_away: AtomicBool::new(false), books: Mutex::default() }
     }
 
-    /// As after a restore from an older backup: every partition has this term, whoever holds it.
+    /// As after a restore from an older backup: every partition has this term, under any owner.
     pub fn set_terms(&self, term: i64) {
         self.books.lock().leases.values_mut().for_each(|lease| lease.term = term);
     }

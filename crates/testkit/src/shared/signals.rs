@@ -1,4 +1,5 @@
-//! Signals between engines of one process. Whoever does not listen for long loses what is old, and is told so.
+//! Signals between engines of one process. A receiver that does not listen for long loses old signals, and
+//! gets an error.
 
 use async_trait::async_trait;
 use punctual_contract::{Error, Signals, ownership::Signal};
@@ -23,7 +24,7 @@ pub struct SignalHub {
     unheard: Arc<AtomicUsize>,
 }
 
-/// Names of the engines that hear what is for them alone.
+/// Names of the engines that receive signals for them alone.
 type Listening = Arc<parking_lot::Mutex<Vec<String>>>;
 
 impl Default for SignalHub {
@@ -68,7 +69,7 @@ impl SignalHub {
         self.unheard.load(SeqCst)
     }
 
-    /// While it is mute, every announcement is lost, and nobody is told.
+    /// While it is mute, every announcement is lost without an error.
     pub fn set_mute(&self, is_mute: bool) {
         self.is_mute.store(is_mute, SeqCst);
     }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// Few, so that tasks meet in one; more than engines, so that they are shared.
 pub(super) const PARTITIONS: u16 = 5;
 
-/// The hot set without faults: what the checks read.
+/// The hot set without faults, for the checks.
 #[derive(Debug)]
 pub(super) enum TrueHot {
-    /// There is none: what has fired waits in the engine's table.
+    /// No hot set: fired tasks wait in the engine's table.
     None,
     Shared(Arc<SharedHot>),
 }
@@ -47,7 +47,7 @@ pub(super) fn back_ends(
     let hot = Arc::new(FaultyHot::new(true_hot.hot(), seed));
     if faults != Faults::None {
         store.faults.set_all(Dials { happens: 0.95, reported: 0.95 });
-        // What is in an engine's own memory loses no answer.
+        // An engine's own memory loses no answer.
         if due == Due::InRedis {
             hot.faults.set_all(Dials { happens: 0.97, reported: 0.97 });
         }

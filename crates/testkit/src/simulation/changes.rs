@@ -1,7 +1,7 @@
-//! Changes of schedules against a model: documents are stored, patched, paused, resumed, deleted, run and backfilled while planners
-//! and whoever changes them die or fall asleep at any call, and the clock steps. The model knows which documents stood when, and
-//! which instants an executor was handed. No instant runs twice; of an instant that all documents have, the history says why it
-//! did not run.
+//! Changes of schedules against a model. Documents are stored, patched, paused, resumed, deleted, run and
+//! backfilled, while planners and callers die or sleep at any call, and the clock steps. The model knows
+//! which documents existed when, and which instants executors got. No instant runs twice; for an instant that
+//! all documents have, the history says why it did not run.
 
 use super::{
     mortal::LifeEnd,
@@ -68,7 +68,7 @@ struct ChangeStage {
     /// They plan, and they carry out changes.
     nodes: Nodes<Planner>,
     standing: Vec<Option<Lived>>,
-    /// All that ever stood, and since when.
+    /// Everything that ever existed, and since when.
     seen: Vec<(i64, Millis)>,
     /// How often a planned instant of a schedule was handed over.
     handed: BTreeMap<(i64, i64), usize>,
@@ -162,7 +162,7 @@ impl ChangeStage {
         self.store.schedule(&key(nth)).await.map_err(|error| error.to_string())
     }
 
-    /// The model learns what stands: also of a change whose caller has died.
+    /// The model reads the stored schedules, including changes whose caller died.
     async fn learn(&mut self) -> Result<(), String> {
         for nth in 0..SCHEDULES {
             let found = self.stored(nth).await?;
@@ -264,7 +264,7 @@ impl ChangeStage {
         }
     }
 
-    /// The schedule whose planned run this is; none: a caller has asked for it.
+    /// The schedule of this planned run. None: a caller inserted the task.
     fn schedule_of(&self, task_id: i64, at: i64) -> Result<Option<i64>, String> {
         for (schedule, created_at) in &self.seen {
             for kind in RunKind::ALL {
@@ -305,7 +305,7 @@ impl ChangeStage {
         self.learn().await
     }
 
-    /// All wake up, nothing is paused any more, and in two quiet minutes what is owed runs.
+    /// All nodes wake up, all pauses end, and in two quiet minutes the owed runs are made.
     async fn finish(&mut self) -> Result<(), String> {
         for nth in 0..NODES {
             self.nodes.go_on(nth).await;
@@ -376,15 +376,15 @@ fn missed_range(line: &Run) -> Option<(i64, i64)> {
     Some((from.parse::<jiff::Timestamp>().ok()?.as_millisecond(), line.key.at.0))
 }
 
-/// It was disabled at this instant, or at one after which the instant was still to be decided.
+/// The schedule was disabled at this instant, or at a later one before which the instant was not decided yet.
 fn rests(lived: &Lived, at: i64) -> bool {
     let until = lived.documents.iter().skip(1).map(|document| document.0.0).chain([i64::MAX]);
     let mut spans = lived.documents.iter().zip(until).filter(|((_, document), _)| !document.enabled);
-    // Until then nobody may have looked at it, or its jitter was to come.
+    // Until then, no planner may have decided the instant, or its jitter was not over.
     spans.any(|((from, _), until)| at >= from.0 - 20 * MINUTE_MS && at <= until.saturating_add(3_000))
 }
 
-/// One life of several schedules. How many changes were asked for.
+/// One life of several schedules. Returns how many changes were requested.
 ///
 /// # Errors
 /// The first promise that was broken, and the step that broke it.

@@ -13,7 +13,7 @@ use punctual_domain::{
 };
 use std::time::Duration;
 
-/// Turns after which what is not finished is lost.
+/// Runs after which an unfinished task counts as lost.
 const TURNS_TO_FINISH: usize = 2_000;
 
 impl World {
@@ -46,8 +46,8 @@ impl World {
         Ok(())
     }
 
-    /// An attempt of which nobody heard, because the answer was lost, began when its time had come. Where the clock was set
-    /// back since, what is tried again fires at an instant that reads less than that time, and is not early: it came once.
+    /// An earlier attempt, whose answer was lost, began after the instant. If the clock was set back since, a
+    /// retry fires at a time before that instant, and is not early: the instant had been reached once.
     pub(super) async fn hear_of_attempts_before(&mut self, leased: &[Assignment]) {
         for assignment in leased {
             let Some(due_at) = self.known(assignment.place.id).and_then(|known| known.due_at) else {
@@ -100,7 +100,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets everything finish: what does not is lost.
+    /// Lets everything finish: an unfinished task is lost.
     pub(super) async fn finish(&mut self) -> Result<(), String> {
         self.heal().await?;
         for _ in 0..TURNS_TO_FINISH {
@@ -112,7 +112,7 @@ impl World {
             }
             let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
             match engine.next_turn_at().await.map_err(|error| error.to_string())? {
-                // What is overdue waits for a refill.
+                // Overdue tasks wait for a refill.
                 Some(next) if next <= self.now() => self.wait(Duration::from_millis(500)).await,
                 Some(next) => self.wait(self.clock.until(next)).await,
                 None => {
@@ -124,7 +124,7 @@ impl World {
         Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
     }
 
-    /// Nothing is held for tasks that are finished.
+    /// No slot is held for finished tasks.
     async fn check_nothing_left(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             self.wait(Duration::from_secs(5)).await;
@@ -183,7 +183,7 @@ pub(super) fn summary(task: &Task) -> String {
     format!("{place:?} {state:?} due {} attempt {attempt} fence {fence}", due_at.since(super::world::START))
 }
 
-/// Complete: each entry begins where the one before ended, and the last one says what the task is.
+/// Complete: each entry begins where the one before ended, and the last one matches the task.
 fn check_history(task: &Task) -> Result<(), String> {
     let mut at: Option<&Entry> = None;
     for entry in &task.history {

@@ -1,5 +1,5 @@
-//! The engines of a world: how they come, die at any of their steps, fall asleep at any of them and continue later, and
-//! what must have happened a while after one has gone.
+//! The engines of a world: how they start, die at any of their steps, sleep at any of them and continue
+//! later, and what must have happened a while after one has ended.
 
 use super::{
     known::Known,
@@ -29,9 +29,9 @@ const ALL: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct EngineProcess {
     pub(super) engine: Engine,
-    /// With what it keeps to itself.
+    /// Includes the state that the engine keeps to itself.
     life: Arc<Life>,
-    /// What it was doing when it fell asleep.
+    /// Its work when it fell asleep.
     asleep: Option<Asleep>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Asleep {
     }
 }
 
-/// What a caller is notified by an engine that continued after a while, or died.
+/// A caller's answer from an engine that continued after a while, or died.
 enum CallAnswer {
     Turned,
     Leased(Result<Vec<Assignment>, Error>),
@@ -98,7 +98,7 @@ impl World {
         self.nodes.push(EngineProcess { engine, life, asleep: None });
     }
 
-    /// A turn that fails half-way is what a service that fails is: the next one continues.
+    /// A run that fails half-way is like a failing service: the next one continues.
     pub(super) async fn run_once(&mut self) {
         let (now, mut are_whole) = (self.now(), self.has_all_engines());
         for node in self.nodes.iter().filter(|node| node.is_awake()) {
@@ -108,7 +108,7 @@ impl World {
         self.turns = if are_whole { (Some(now), self.turns.0) } else { (None, None) };
     }
 
-    /// What is in an engine's own memory is never away.
+    /// An engine's own memory is never unavailable.
     pub(super) fn set_hot_away(&mut self, away: bool) {
         if self.setup.due == Due::InStore {
             return;
@@ -135,7 +135,7 @@ impl World {
         self.nodes.iter().filter(|node| node.is_awake()).map(|node| node.engine.clone()).collect()
     }
 
-    /// A call of one of the engines that are awake. The others answer what it asks them.
+    /// A call of one of the awake engines. The others answer its requests.
     pub(super) async fn call<T>(&self, call: impl Future<Output = T>) -> T {
         answered_by(&self.awake(), call).await
     }
@@ -162,7 +162,7 @@ impl World {
         Ok(())
     }
 
-    /// It stops as it should, and gives up what it has.
+    /// The engine stops properly, and gives up all it holds.
     pub(super) async fn stop(&mut self, pick: usize) {
         if self.nodes.get(pick % self.nodes.len().max(1)).is_some_and(EngineProcess::is_awake)
             && let Some(node) = self.remove(pick)
@@ -214,7 +214,7 @@ impl World {
         Ok(())
     }
 
-    /// What is begun may have happened whether or not its answer ever comes.
+    /// Work that has begun may have happened even if its answer never arrives.
     fn work(
         &mut self,
         engine: &Engine,
@@ -261,7 +261,7 @@ impl World {
             CallAnswer::Cancelled(place, Ok(Cancelled::Cancelled(then))) => {
                 let task = self.truth_of(place).await;
                 match task {
-                    // What was answered may already show the task that took its place.
+                    // The answer may already show the task that replaced it.
                     Some(now)
                         if then.state == State::Cancelled
                             && now.fence == then.fence
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// What was published, to subscribers: at most `max`. Nothing, where all executors ask for tasks themselves.
+    /// Delivers published messages to subscribers, at most `max`. Nothing, if all executors pull.
     pub(super) async fn receive(&mut self, max: usize) -> Result<(), String> {
         let bus = Arc::clone(&self.true_bus);
         let received = bus.receive(&queue(), max, Duration::ZERO, self.now()).await;
@@ -313,7 +313,7 @@ impl World {
         Ok(())
     }
 
-    /// Whatever has happened to engines: some seconds later all that was due has been handed to the caller for it.
+    /// Whatever has happened to engines: some seconds later, all due tasks have been handed to a caller.
     pub(super) async fn take_over(&mut self) -> Result<(), String> {
         let Some(engine) = self.engine() else { return Ok(()) };
         if !self.is_sound() {
@@ -328,7 +328,7 @@ impl World {
         }
         self.receive(ALL).await?;
         loop {
-            // What was leased ahead comes by itself, and what is ready when asked again.
+            // Preleased tasks are delivered by themselves, and ready ones when requested again.
             let leased = self.call(engine.lease(request(ALL))).await.map_err(|error| error.to_string())?;
             if leased.is_empty() {
                 break;

@@ -1,8 +1,9 @@
-//! What the world was told of one task. It believes only that, and never looks into an engine.
+//! The answers that the world got about one task. The world trusts only these, and never looks into an
+//! engine.
 
 use punctual_domain::{place::TaskRef, time::Millis};
 
-/// What the world was told of a task.
+/// The answers that the world got about a task.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) place: TaskRef,
@@ -14,7 +15,7 @@ pub(super) struct Known {
     pub(super) succeeded: bool,
     /// "Already fired" was answered while it waited for an executor: it must be handed out.
     pub(super) owes_a_lease: bool,
-    /// An answer was lost: what was told does not hold it any more.
+    /// An answer was lost: the earlier answers may be outdated.
     pub(super) uncertain: bool,
 }
 

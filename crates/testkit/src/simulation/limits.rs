@@ -1,5 +1,5 @@
-//! Limits in the world: a queue that has them, a limiter that can lose what it granted, and what must hold after every
-//! step and when all is quiet. Must not ask the engine what it believes: the store says what is in flight.
+//! Limits in the world: a limited queue, a limiter that can lose its grants, and the conditions after every
+//! step and when all is quiet. Must not ask the engine which attempts are in flight: the store says so.
 
 use super::world::{Faults, World, queue};
 use crate::decorators::{methods_of, names::*};
@@ -69,7 +69,7 @@ impl World {
         Ok(())
     }
 
-    /// What the next task demands.
+    /// The demands of the next task.
     pub(super) fn demands(&self) -> Demands {
         let key = KEYS.get(self.tasks.len() % KEYS.len()).copied().flatten();
         let concurrency_key = key.filter(|_| self.is_limited()).map(str::to_owned);
@@ -113,7 +113,8 @@ impl World {
         self.check_rate()
     }
 
-    /// An engine that fell asleep hands over later what it was granted before: only one engine's starts say when.
+    /// An engine that fell asleep hands over tasks that were granted earlier: only the starts of a single
+    /// engine show the rate.
     fn check_rate(&self) -> Result<(), String> {
         if self.is_shared() {
             return Ok(());
@@ -129,7 +130,7 @@ impl World {
         Ok(())
     }
 
-    /// After quiescence nothing is in flight and nobody holds a slot.
+    /// After everything has finished, nothing is in flight and no slot is held.
     pub(super) async fn check_no_slot_is_left(&mut self) -> Result<(), String> {
         if !self.is_limited() {
             return Ok(());

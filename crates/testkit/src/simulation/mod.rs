@@ -1,7 +1,8 @@
-//! The whole engine, or several that share a store, against seeded lists of operations. Only the simulation moves the clock, and the
-//! runtime's timers with it: run it on a runtime whose time is paused. The promises are checked after each step. While one engine
-//! makes a call, the others that are awake answer what it asks them. A failing seed prints its operations; `run` replays them.
-//! Deterministic but for the engine's jitter, which no check rests on.
+//! The whole engine, or several that share a store, against seeded lists of operations. Only the simulation
+//! moves the clock, and the runtime's timers with it: run it on a runtime whose time is paused. The promises
+//! are checked after each step. While one engine makes a call, the other awake engines answer its requests. A
+//! failing seed prints its operations; `run` replays them. Deterministic except for the engine's jitter, on
+//! which no check depends.
 
 mod back_ends;
 mod changes;
@@ -28,7 +29,8 @@ pub use schedules::run_schedules;
 pub use workflows::run_workflows;
 pub use world::{Due, Faults, Hands, Setup, World};
 
-/// Runs a list of operations in a fresh world, then lets everything that is left finish. What the engines chose.
+/// Runs a list of operations in a fresh world, then lets all remaining work finish. Returns the engines'
+/// choices.
 ///
 /// # Errors
 /// The first broken promise, and the step that broke it.

@@ -1,5 +1,6 @@
-//! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
-//! that call never happens, or happens when the process continues. So an engine can be cut between any two of its steps.
+//! Back ends as one engine sees them, up to the call at which its process dies or pauses: later calls never
+//! happen, or happen when the process continues. So an engine can be interrupted between any two of its
+//! steps.
 
 use crate::decorators::{methods_of, names::*};
 use async_trait::async_trait;
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
 use tokio::sync::Notify;
 
-/// What comes when the calls are used up.
+/// What happens once the calls are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifeEnd {
     Death,
@@ -73,7 +74,7 @@ impl Life {
         *phase
     }
 
-    /// `call` is a future that has not begun: what is never polled never happens.
+    /// `call` is a future that has not begun: if it is never polled, it never happens.
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
         loop {
             let changed = self.changed.notified();
@@ -89,7 +90,7 @@ impl Life {
     }
 }
 
-/// A back end, as far as this life goes.
+/// A back end as one life of an engine sees it.
 #[derive(Debug)]
 pub(super) struct Mortal<B: ?Sized> {
     pub(super) inner: Arc<B>,
@@ -156,8 +157,9 @@ methods_of! { IdentityStore lives Mortal<dyn WorkflowStore> {} }
 
 methods_of! { WorkflowStore lives Mortal<dyn WorkflowStore> {} }
 
-/// An engine of the simulation dies between any two calls, again and again, and of no evaluation: marks would set aside what is
-/// innocent. What they promise has its own tests (`tests/all/evaluations.rs`).
+/// An engine of the simulation dies between any two calls, again and again. No evaluation is the cause, and
+/// marks would set innocent subjects aside. The promises of marks have their own tests
+/// (`tests/all/evaluations.rs`).
 #[async_trait]
 impl<B: ?Sized + fmt::Debug + Send + Sync + 'static> EvaluationStore for Mortal<B> {
     async fn begin_evaluations(

@@ -1,5 +1,5 @@
-//! Nodes on one store, each of which dies or falls asleep at any of its calls, for the stages of schedules, of their changes and of
-//! workflows. Knows nothing of what they do.
+//! Nodes on one store, each of which dies or sleeps at any of its calls, for the simulations of schedules, of
+//! their changes and of workflows. Does not know their work.
 
 use super::mortal::{Life, LifeEnd, Mortal};
 use crate::clock::ManualClock;
@@ -65,7 +65,8 @@ impl<P: Clone> Nodes<P> {
         MortalNode { part, life, asleep: None }
     }
 
-    /// One that is awake works; with an end, at most so many calls long. Another comes in the place of one that died.
+    /// A node that is awake works; with an end, for at most this many calls. A new one replaces a node that
+    /// died.
     pub(super) async fn work(
         &mut self,
         nth: usize,

@@ -1,10 +1,10 @@
-//! What can happen to an engine: operations of callers, of executors, of time and of bad luck. A list of them is a
-//! test that can be kept, named and replayed.
+//! Events of the simulation: operations of callers, of executors, of time and of faults. A list of them is a
+//! test that can be stored, named and replayed.
 
 use fastrand::Rng;
 use punctual_domain::task::Priority;
 
-/// `pick` chooses among what there is, modulo how many there are.
+/// `pick` chooses among the existing ones, modulo their number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     Insert {
@@ -35,7 +35,7 @@ pub enum Op {
     Redrive {
         pick: usize,
     },
-    /// The clock moves, and the engine takes no turn.
+    /// The clock moves, and no engine runs.
     Advance {
         ms: i64,
     },
@@ -59,7 +59,7 @@ pub enum Op {
     Beat {
         pick: usize,
     },
-    /// An executor dies and forgets what it holds.
+    /// An executor dies and forgets its tasks.
     ExecutorDies {
         pick: usize,
     },
@@ -71,18 +71,18 @@ pub enum Op {
     Stop {
         pick: usize,
     },
-    /// One engine takes a turn, and the others do not.
+    /// One engine runs, and the others do not.
     TurnOne {
         pick: usize,
     },
-    /// One engine dies after so many more calls to its back ends, while it does this.
+    /// One engine dies after this many more calls to its back ends, during this work.
     Kill {
         pick: usize,
         calls: usize,
         work: EngineWork,
     },
-    /// One engine falls asleep after so many more calls to its back ends, while it does this, and believes when it goes
-    /// on that no time has passed.
+    /// One engine sleeps after this many more calls to its back ends, during this work, and believes when it
+    /// continues that no time has passed.
     Pause {
         pick: usize,
         calls: usize,
@@ -91,11 +91,11 @@ pub enum Op {
     Continue {
         pick: usize,
     },
-    /// Who owns what cannot be asked, or can again.
+    /// The ownership back end becomes unavailable, or available again.
     OwnersAway {
         away: bool,
     },
-    /// The bus takes no message, or does again.
+    /// The bus accepts no message, or does again.
     BusAway {
         away: bool,
     },
@@ -111,7 +111,7 @@ pub enum Op {
     TakeOver,
 }
 
-/// What an engine does when it is cut off.
+/// An engine's work when it is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineWork {
     Turn,
@@ -135,14 +135,14 @@ pub fn seeded(seed: u64, count: usize) -> Vec<Op> {
     (0..count).map(|_| one(&mut rng)).collect()
 }
 
-/// The same for several engines: one operation in four is about engines that come and go.
+/// The same for several engines: one operation in four is about engines that start and end.
 #[must_use]
 pub fn seeded_for_many(seed: u64, count: usize) -> Vec<Op> {
     let mut rng = Rng::with_seed(seed);
     (0..count).map(|_| if rng.u8(..4) == 0 { of_engines(&mut rng) } else { one(&mut rng) }).collect()
 }
 
-/// The same with a bus that goes away and comes back: one operation in twelve, beside those of a list.
+/// The same with a bus that fails and recovers: one operation in twelve, beside those of a list.
 #[must_use]
 pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = Rng::with_seed(!seed);
@@ -156,8 +156,9 @@ pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     with
 }
 
-/// The same for a queue with limits, which keep tasks waiting for longer than `TakeOver` allows: one operation in sixteen
-/// loses slots. The clock is not set back, since how long an engine has stood still could not be known.
+/// The same for a queue with limits, which keep tasks waiting for longer than `TakeOver` allows: one
+/// operation in sixteen loses slots. The clock is not set back: then the length of an engine's pause would be
+/// unknown.
 #[must_use]
 pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = Rng::with_seed(!seed.rotate_left(1));
@@ -180,7 +181,7 @@ pub fn seeded_with_order(seed: u64, moments: usize, pause_ms: i64) -> Vec<Op> {
     ops
 }
 
-/// The same while the hot set comes and goes: one operation in forty.
+/// The same while the hot set fails and returns: one operation in forty.
 #[must_use]
 pub fn with_the_hot_set_away(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     let mut rng = Rng::with_seed(!seed.rotate_left(2));
@@ -216,7 +217,7 @@ fn tasks_of_one_moment(rng: &mut Rng, versions: &mut [i64; VERSIONED_TASKS], ops
             priority: if are_alike || rng.bool() { Priority::default().level() } else { rng.u8(1..6) },
         });
     }
-    // Once for what is made of them ahead of their instants, and then when all have come.
+    // One turn for leases ahead of the instants, and one after all instants.
     ops.extend([Op::Turn, Op::Advance { ms: last_ms }, Op::Turn]);
     if rng.bool() {
         // Until no engine keeps any of them to itself, and all have learned of them.

@@ -1,17 +1,19 @@
-//! What is first when an executor asks for one task. At every such call of a sound world:
+//! Which task is first when an executor requests one. At every such call of a sound world:
 //!
-//! - Within one level no task is handed over while an older one of that level waits (by due time, then id), and none while a
-//!   newer version of it waits: the newest version goes in the place of the oldest.
-//! - Which level goes the chooser decides: four in five go to the most urgent one that waits. One draw says nothing, the share
-//!   over many seeds does (`ReadyOrder`). Counted where all that has fired is known to wait.
-//! - Where nothing is limited and something waits, the executor is given something.
+//! - Within one level no task is handed over while an older one of that level waits (by due time, then id),
+//!   and none while a newer version of it waits: the newest version is handed over at the place of the
+//!   oldest.
+//! - The chooser selects the level: four in five are from the most urgent waiting one. A single draw proves
+//!   nothing, the share over many seeds does (`ReadyOrder`). Counted only if all fired tasks are known to
+//!   wait.
+//! - If nothing is limited and a task waits, the executor gets one.
 //!
-//! A task waits if it has fired, no executor and no engine has its lease, no limit keeps it, each engine has taken a whole
-//! turn since, and it is at the engine that is asked: the order is exact over what one engine has.
-//! Of a task of which something else has fired, a version that is not known to wait, or one that the store refuses, nothing is said.
-//! What the asked engine has leased ahead waits too if one of these goes: they pass over nothing, and for a moment the line
-//! may pass over them. Of what waits, the store says what
-//! can be leased, and engines only what has fired.
+//! A task waits if it has fired, no executor and no engine has its lease, no limit holds it back, each engine
+//! has completed a run since, and it is at the engine that is asked: the order is exact within one engine. No
+//! statement is made about a task of which another version has fired that is not known to wait, or that the
+//! store refuses. The engine's own preleased tasks also wait if one of them is handed over: they overtake
+//! nothing, and for a moment the line may overtake them. The store says which waiting tasks can be leased;
+//! engines only say which have fired.
 
 use super::{
     limits::{MOST_OF_A_KEY, MOST_RETRIES},
@@ -42,7 +44,7 @@ pub struct ReadyOrder {
     pub by_age: usize,
     /// Those at which other versions of the task waited.
     pub by_version: usize,
-    /// Those of what was leased ahead.
+    /// The number of choices of preleased tasks.
     pub leased_ahead: usize,
 }
 
@@ -55,7 +57,7 @@ impl ReadyOrder {
         self.leased_ahead += other.leased_ahead;
     }
 
-    /// What that many seeds must show, or their verdict says nothing.
+    /// The counts that this many seeds must show, or their result proves nothing.
     pub const fn wanted(seeds: usize, is_limited: bool) -> Self {
         // Where something is limited nothing is leased ahead, and what else may go is rarely known.
         let (choices, leased_ahead) = if is_limited { (seeds / 10, 0) } else { (2 * seeds, seeds / 10) };
@@ -70,7 +72,7 @@ impl ReadyOrder {
     }
 }
 
-/// What waits before an executor asks.
+/// The waiting tasks before an executor asks.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     ready: Vec<Ready>,
@@ -136,7 +138,7 @@ impl Ready {
 }
 
 impl World {
-    /// What waits, before an executor asks an engine for `max`. None: nothing can be said.
+    /// The waiting tasks, before an executor asks an engine for `max`. None: no statement is possible.
     pub(super) async fn waiting(&self, engine: &Engine, max: usize) -> Option<Waiting> {
         let may_be_said = max == 1
             && self.setup.faults == Faults::None
@@ -147,7 +149,7 @@ impl World {
             return None;
         }
         let (mut fired, refused) = self.fired().await?;
-        // What is at other engines they pass when nothing waits here. Some of it is of partitions of this engine.
+        // Other engines pass their tasks when none wait here. Some of those are of this engine's partitions.
         let ids = |node: &Engine| node.served().into_iter().map(|(id, ..)| id).collect::<BTreeSet<i64>>();
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             self.nodes.iter().map(|node| &node.engine).partition(|node| node.name() == engine.name());
@@ -167,7 +169,7 @@ impl World {
             leave_out_limited(&mut ready, &in_flight);
         }
         let name = Lease::ahead(engine.name());
-        // The store hears only later that an executor has one.
+        // The store learns only later that an executor has one.
         let is_handed_over = |task: &Task| {
             let mut known = self.held.iter().chain(&self.given_up);
             known.any(|lease| lease.place.id == task.place.id && lease.fence == task.fence)
@@ -184,7 +186,7 @@ impl World {
         Some(Waiting { ready, leased_ahead, others })
     }
 
-    /// What has fired and no executor has, and tasks of which something has fired that the store refuses.
+    /// Fired tasks without an executor, and tasks with a fired version that the store refuses.
     async fn fired(&self) -> Option<(Vec<Fired>, Vec<i64>)> {
         let known = self.nodes.iter().flat_map(|node| node.engine.fired());
         let mut known: HashMap<i64, (i64, Millis)> =
@@ -201,7 +203,7 @@ impl World {
             let is_stale = |(fence, _): &(i64, i64)| *fence != task.fence || !task.state.is_waiting();
             refused.extend(copy.filter(is_stale).map(|(_, task_id)| task_id));
             let at = here.filter(|(fence, _)| *fence == task.fence).map(|(_, at)| at);
-            // What was given back fires again with the next turn.
+            // Returned tasks fire again in the next run.
             let waits = || self.nodes.iter().any(|node| node.engine.will_fire(task.place.id, task.fence));
             let is_offered = task.state == State::Ready && !waits();
             match at.or_else(|| is_offered.then_some(task.due_at)) {
@@ -209,7 +211,7 @@ impl World {
                     let deadline_at = deadline_of(&task);
                     fired.push(Fired { task, at, deadline_at });
                 }
-                // Of one that is with an executor nothing is given any more.
+                // A task that an executor has is not given again.
                 _ if here.is_some() && task.state.is_waiting() => refused.push(task.task_id()),
                 _ => {}
             }
@@ -218,7 +220,7 @@ impl World {
         Some((fired, refused))
     }
 
-    /// Whether what was given is first.
+    /// Whether the given task is first.
     pub(super) fn check_order(&mut self, waiting: Waiting, given: &[Assignment]) -> Result<(), String> {
         let Waiting { ready, leased_ahead, others } = waiting;
         let Some(given) = given.first() else {

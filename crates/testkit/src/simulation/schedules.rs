@@ -1,6 +1,6 @@
-//! Several planners on one store, each of which dies or falls asleep at any of its calls, under a clock that jumps, while
-//! schedules are changed, paused and resumed: each instant runs at most once, none is forgotten, and none runs that a pause has
-//! revoked. What fires tasks is not under test here: one sound engine turns beside them.
+//! Several planners on one store, each of which dies or sleeps at any of its calls, under a clock that jumps,
+//! while schedules are changed, paused and resumed. Each instant runs at most once, none is forgotten, and
+//! none runs that a pause has revoked. Firing is not under test here: one sound engine runs beside them.
 
 use super::{
     mortal::{Life, LifeEnd, Mortal},
@@ -177,7 +177,7 @@ impl ScheduleStage {
         self.check()
     }
 
-    /// When it is answered, nothing of the schedule is left that could fire.
+    /// After the answer, no task of the schedule is left that could fire.
     async fn pause(&mut self, nth: usize) -> Result<(), String> {
         self.asked.pause(&key(nth), None, None, "sim").await.map_err(|error| error.to_string())?;
         let name = key(nth).name.as_str().to_owned();

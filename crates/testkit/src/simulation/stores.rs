@@ -1,5 +1,5 @@
-//! A store in memory for each world: made as new again where an earlier world of this thread has left one, which takes a third
-//! of the time. Nothing of the earlier world is in it (`punctual-store: a_store_that_is_renewed_…`).
+//! A store in memory for each world: reset if an earlier world of this thread has left one, which takes a
+//! third of the time. It has no data of the earlier world (`punctual-store: a_store_that_is_renewed_…`).
 
 use punctual_contract::Store as _;
 use punctual_store::sqlite::{Options, SqliteStore};
@@ -14,7 +14,7 @@ thread_local! {
 
 pub(super) fn fresh(partitions: u16) -> Arc<SqliteStore> {
     KEPT.with_borrow_mut(|kept| {
-        // Nobody has it any more.
+        // No world uses it any more.
         let is_free =
             |store: &&Arc<SqliteStore>| Arc::strong_count(store) == 1 && store.partitions() == partitions;
         if let Some(store) = kept.iter().find(is_free) {

@@ -1,6 +1,7 @@
-//! Several runners on one store, each of which dies or falls asleep at any of its calls, under a clock that jumps, while workflows
-//! are begun, cancelled and retried: each node runs as its edges say and has one task, none is forgotten, and what was done is
-//! undone the last first. What fires tasks is not under test here: one sound engine turns beside them.
+//! Several runners on one store, each of which dies or sleeps at any of its calls, under a clock that jumps,
+//! while workflows are started, cancelled and retried. Each node runs as its edges say and has one task, none
+//! is forgotten, and completed work is undone in reverse order. Firing is not under test here: one sound
+//! engine runs beside them.
 
 mod plan;
 
@@ -37,8 +38,8 @@ const RUNNERS: usize = 2;
 const WORKFLOWS_MAX: usize = 6;
 const ALL: usize = 100_000;
 const LEASE_MS: i64 = 20_000;
-/// Seconds in which everything is over when nobody dies any more: ends that were lost are found at the end of a lease at the
-/// latest, and a node waits for 3 s at most.
+/// Seconds in which everything ends once no engine dies any more. Lost ends are found at the end of a lease
+/// at the latest, and a node waits for 3 s at most.
 const QUIET_S: usize = 300;
 
 /// A task, as its labels say.
@@ -47,7 +48,7 @@ type Identity = (WorkflowId, String, Option<u32>, bool, u32);
 #[derive(Clone, Debug)]
 struct BegunWorkflow {
     plan: Plan,
-    /// Somebody cancelled it, or retried it: then its end is not known before.
+    /// It was cancelled or retried: then its end is not known beforehand.
     is_changed: bool,
 }
 
@@ -63,7 +64,7 @@ struct WorkflowStage {
     /// By the key of its creation.
     asked_for: Vec<(String, Plan)>,
     held: Vec<Assignment>,
-    /// Whoever may have reported what, from the moment on at which the report was sent.
+    /// Identities whose outcome may have been reported, from the sending of the report on.
     reported: HashMap<Identity, bool>,
     /// The task of each.
     tasks: HashMap<Identity, i64>,
@@ -152,7 +153,7 @@ impl WorkflowStage {
         self.work(|_, runner| async move { drop(runner.create(asked).await) }).await;
     }
 
-    /// Workflows that are there, by the key that they were asked for with; those of others are not known.
+    /// Learns the existing workflows by the keys of their requests; other workflows stay unknown.
     async fn learn(&mut self) -> Result<(), String> {
         for (key, plan) in self.asked_for.clone() {
             let asked = Submission {
@@ -186,7 +187,7 @@ impl WorkflowStage {
         Ok(())
     }
 
-    /// An executor reports to some engine, which may die or fall asleep meanwhile; then it reports again to another.
+    /// An executor reports to an engine, which may die or sleep meanwhile; then it reports again to another.
     async fn report(&mut self, count: usize) {
         let mut some = Vec::new();
         for _ in 0..count.min(self.held.len()) {
@@ -273,7 +274,7 @@ impl WorkflowStage {
         Ok(rows.into_iter().map(|node| (node.key, node)).collect())
     }
 
-    /// What undoes a node runs: nothing else does, and what was done after it is undone.
+    /// A compensation runs: nothing else does, and later work is already undone.
     async fn check_undoing(&self, id: WorkflowId, node: usize, item: Option<u32>) -> Result<(), String> {
         let Some(begun) = self.begun.get(&id) else { return Ok(()) };
         let rows = self.rows(id).await?;
@@ -326,7 +327,7 @@ impl WorkflowStage {
         self.check_tasks().await
     }
 
-    /// Somebody cancels a workflow, or retries one.
+    /// Cancels a workflow, or retries one.
     async fn command(&mut self) -> Result<(), String> {
         self.learn().await?;
         let all: Vec<WorkflowId> = self.begun.keys().copied().collect();
@@ -354,7 +355,7 @@ impl WorkflowStage {
         }
     }
 
-    /// Everybody wakes up, and nobody dies any more: everything comes to its end, and to the right one.
+    /// All nodes wake up, and none dies any more: every workflow reaches its correct end.
     async fn finish(&mut self) -> Result<(), String> {
         for nth in 0..self.nodes.len() {
             self.nodes.go_on(nth).await;

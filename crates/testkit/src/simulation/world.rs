@@ -1,5 +1,5 @@
-//! The simulated world: engines on a real store, executors as lists of leases, and a record of what callers were
-//! told. It believes only what it was told; what it was not told (an error) it marks as uncertain.
+//! The simulated world: engines on a real store, executors as lists of leases, and a record of the answers to
+//! callers. It trusts only those answers; after an error it marks the task as uncertain.
 
 use super::{
     back_ends::{PARTITIONS, TrueHot, back_ends},
@@ -52,7 +52,7 @@ impl Faults {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// One: it shares with nobody.
+    /// One: it does not share its store.
     pub engines: usize,
     pub faults: Faults,
     pub hands: Hands,
@@ -61,7 +61,7 @@ pub struct Setup {
     pub due: Due,
 }
 
-/// Where engines have what is due.
+/// Where engines have due tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// As an embedded engine, which is one.
@@ -69,10 +69,10 @@ pub enum Due {
     InRedis,
 }
 
-/// How tasks come to executors.
+/// How executors get tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hands {
-    /// They ask for them.
+    /// They pull them.
     Pull,
     /// By a bus, which outlives all engines.
     Push,
@@ -84,7 +84,7 @@ pub struct World {
     pub(super) clock: Arc<ManualClock>,
     /// The furthest that the clock has been.
     pub(super) latest: Millis,
-    /// Without faults: what the checks read.
+    /// Without faults, for the checks.
     pub(super) truth: Arc<dyn Store>,
     pub(super) true_hot: TrueHot,
     pub(super) limiter: Arc<Losing>,
@@ -172,7 +172,7 @@ impl World {
         self.setup.limits
     }
 
-    /// Nothing fails, so that promises of time hold.
+    /// No fault is active, so promises about time hold.
     pub(super) fn is_sound(&self) -> bool {
         self.faults == Faults::None && !self.owners_are_away && !self.bus_is_away
     }
@@ -303,7 +303,7 @@ impl World {
         (0..self.setup.engines).for_each(|_| self.start_engine());
     }
 
-    /// Nothing fails any more, and whoever slept continues.
+    /// No fault is active any more, and sleeping engines continue.
     pub(super) async fn heal(&mut self) -> Result<(), String> {
         self.faults = Faults::None;
         self.faulty_store.faults.heal();
@@ -539,7 +539,7 @@ impl World {
         Ok(answers.first().copied().unwrap_or(Reported::Stale))
     }
 
-    /// Whoever was given up may be told "accepted" only while no other attempt and no end has come between.
+    /// An outcome of a given-up attempt may be accepted only while no later attempt and no end has replaced that attempt.
     async fn report_stale(&mut self, pick: usize) -> Result<(), String> {
         if self.given_up.is_empty() {
             return Ok(());

@@ -1,5 +1,6 @@
-//! Tokens, roles and the audit over the API, on both kinds of store: who may do what, in one table; what is hidden; how
-//! tokens begin and end; what the audit says. What each file was seen to fail with is at its top.
+//! Tokens, roles and the audit over the API, on both kinds of store: permissions in one table; hidden
+//! objects; the life of tokens; the entries of the audit. The head of each file lists the faults that it was
+//! seen to detect.
 
 mod audit;
 mod bulk_roles;

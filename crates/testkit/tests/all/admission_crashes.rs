@@ -1,7 +1,7 @@
-//! An engine dies after each step of an admission to a limited queue, and another one continues: the table "Limited queues" of
-//! `docs/consistency-tests.md`, a case a row, on the embedded back ends and on real MySQL and Redis. An embedded engine parks in its own
-//! memory, where nothing comes between; what does with Redis is tried with a stand-in, too. Each time the limits hold, all tasks
-//! finish, and no slot is held at the end.
+//! An engine dies after each step of an admission to a limited queue, and another one continues: the table
+//! "Limited queues" of `docs/consistency-tests.md`, a case per row, on the embedded back ends and on real
+//! MySQL and Redis. An embedded engine parks in its own memory, in one step; the steps with Redis are also
+//! tested with a stand-in. Each time the limits hold, all tasks finish, and no slot is held at the end.
 
 use crate::{
     crash_points::{Embedded, Ground, OnServers, Stand, WallClock, queue, succeeded},
@@ -78,7 +78,7 @@ impl Rig {
         self.engine.insert(vec![task], "test").await.unwrap();
     }
 
-    /// Until every partition is somebody's work, and the limiter has its members.
+    /// Until an engine owns each partition, and the limiter has its members.
     async fn warm_up(&self) {
         for _ in 0..8 {
             self.insert().await;
@@ -97,7 +97,7 @@ impl Rig {
         !leased.is_empty()
     }
 
-    /// The engine goes as far as the gate; without one it has gone as far as it should.
+    /// The engine runs up to the gate; without one, it has already run as far as it should.
     async fn go(&self, after: After, callers: &mut JoinSet<()>) -> Option<Arc<Gate>> {
         let engine = self.engine.clone();
         let ask = async move { drop(engine.lease(request(WAIT_MS)).await) };

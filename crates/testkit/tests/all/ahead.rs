@@ -1,6 +1,6 @@
-//! Leases that are made ahead of their instant (`engine::pipeline::ahead`): what is withdrawn or changed between the lease
-//! and the instant, who has it afterwards, and engines that die between any two of its steps. On the embedded back ends
-//! and on real MySQL and Redis.
+//! Preleases (`engine::pipeline::ahead`): tasks that are withdrawn or changed between the lease and the due
+//! time, the holders afterwards, and engines that die between any two steps. On the embedded back ends and on
+//! real MySQL and Redis.
 
 mod counted;
 mod elsewhere;
@@ -54,14 +54,14 @@ fn waits(rig: &CrashPointsRig, wait_ms: u64) -> Executor {
     executor
 }
 
-/// One, and what it gets.
+/// An executor's call, with the tasks that it gets.
 type Executor = JoinSet<Vec<Assignment>>;
 
 async fn got(mut executor: Executor) -> Vec<Assignment> {
     executor.join_next().await.unwrap().unwrap()
 }
 
-/// Until every partition is somebody's work.
+/// Until an engine owns each partition.
 async fn warm_up(rig: &CrashPointsRig) {
     for _ in 0..8 {
         rig.insert(0).await;
@@ -90,7 +90,8 @@ async fn early_rig(ground: &dyn Ground) -> CrashPointsRig {
     rig_with(ground, false, |options| Options { ahead_ms: AHEAD_MS, ..options }).await
 }
 
-/// A task whose lease is made and whose instant has not come, and does not until the clock is let go. The executor that waits for it is given back too. An engine that comes too late for it tries again with the next.
+/// A task whose lease is made ahead of its instant. The instant is not reached until the clock is released.
+/// Also returns the waiting executor. If the engine is too late for a task, the next one is tried.
 async fn leased_ahead(rig: &CrashPointsRig, ask: impl Fn(NewTask) -> NewTask) -> (Task, Executor, Held) {
     for _ in 0..TRIES {
         let executor = waits(rig, 3_000);
@@ -119,8 +120,8 @@ async fn leased_ahead(rig: &CrashPointsRig, ask: impl Fn(NewTask) -> NewTask) ->
     panic!("{TRIES} times nothing was leased ahead of its instant");
 }
 
-/// What somebody does between a lease and its instant, and how it ends. A machine on which it took until the instant was
-/// there tries again with the next task: then it was not between the two.
+/// Runs `what` between a lease and its instant, and returns the result. If the instant was reached before the
+/// end on a slow machine, the next task is tried.
 async fn between<T>(rig: &CrashPointsRig, what: impl AsyncFn(&Task) -> T) -> (Task, Executor, Held, T) {
     for _ in 0..TRIES {
         let (task, executor, held) = leased_ahead(rig, |task| task).await;
@@ -311,7 +312,7 @@ async fn what_fired_without_a_mark_is_told_to_have_fired_and_can_be_stopped(grou
     rig.is_whole().await;
 }
 
-/// Nobody says goodbye for the engine that fired it.
+/// The engine dies without a shutdown, after it fired the task.
 fn fires_without_a_mark_and_dies(ground: &Arc<dyn Ground>) {
     let (reported, heard) = std::sync::mpsc::channel();
     let doomed = Runtime::new().unwrap();

@@ -1,5 +1,5 @@
-//! Archive storage: what is archived comes back as it was, whoever wrote it and whatever happened meanwhile; what is
-//! damaged or unknown is refused and never passed over.
+//! Archive storage: archived tasks are read unchanged, whichever engine wrote them and whatever happened
+//! meanwhile; damaged or unknown data is refused and never skipped.
 
 mod again;
 mod any_task;
@@ -26,7 +26,7 @@ const SHARD: u16 = 3;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Tasks in batches. Knows how many were answered, and how many it was told are archived.
+/// Tasks in batches. Counts the tasks it returned, and those that it was notified are archived.
 #[derive(Default)]
 struct Batches {
     left: VecDeque<Vec<Task>>,

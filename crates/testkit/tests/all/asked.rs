@@ -44,7 +44,7 @@ impl LimiterSite {
         Self { mysql, redis, url }
     }
 
-    /// Two engines, each with partitions of its own. Neither marks what waits before it is stopped.
+    /// Two engines, each with its own partitions. Neither marks waiting tasks before it is stopped.
     async fn two(&self) -> [Node; 2] {
         let nodes = [self.node("a").await, self.node("b").await];
         let looks = || nodes.each_ref().map(|node| node.looks());
@@ -137,7 +137,8 @@ impl Node {
     }
 }
 
-/// Whoever has inserted a task knows what it hands over; that the owner of its partition has claimed it, it is told.
+/// The engine that inserted a task has the facts that a hand-over needs. It is also notified that the
+/// partition's owner has claimed the task.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_hand_over_is_undone_because_another_engine_owns_the_partition() {
     if is_mysql() {

@@ -1,5 +1,5 @@
-//! Bulk operations on a real engine and both kinds of back ends: what is previewed is what is changed, once each, at the rate
-//! that was asked for, whoever dies between two steps. Time stands still until a test moves it.
+//! Bulk operations on a real engine and both kinds of back ends: previewed tasks are changed, once each, at
+//! the requested rate, if any engine dies between two steps. Only the test moves the clock.
 
 mod actions;
 mod crashing;

@@ -1,6 +1,6 @@
-//! A bus that is unavailable for a while, on the embedded back ends and on real MySQL and Redis: what it does not take is
-//! visible as `dispatch_failed`, spends no attempt, and comes when the bus is back. The bus is unavailable by a fault around
-//! it, so that the hot set on the same server is not.
+//! A bus that is unavailable for a while, on the embedded back ends and on real MySQL and Redis: refused
+//! tasks are shown as `dispatch_failed`, spend no attempt, and are sent when the bus is back. A fault around
+//! the bus makes it unavailable, so that the hot set on the same server is not.
 
 use crate::crash_points::{
     CrashPointsRig, Embedded, Ground, OnServers, delivered, queue, rig_with, succeeded,

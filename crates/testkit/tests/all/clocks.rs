@@ -1,5 +1,6 @@
-//! Time that is set back, and machines that stood still, under one engine that is turned manually on a manual clock. Which
-//! time an engine believes is tested in `engine::clock`; what it does with the binary, in the tests of `cli`.
+//! Time that is set back, and machines that were suspended, under one engine that the test steps on a manual
+//! clock. Which time an engine believes is tested in `engine::clock`; the binary's behaviour is tested in
+//! `cli`.
 
 use crate::engine::queue;
 use punctual_bus::MemoryBus;

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-/// By which tests stand in for Redis.
+/// The hot set that tests use in place of Redis.
 fn shared_hot() -> Arc<dyn Hot> {
     Arc::new(SharedHot::new(PARTITIONS))
 }

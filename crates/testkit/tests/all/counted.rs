@@ -1,5 +1,5 @@
-//! The lateness of a task is counted once, at its first firing, however it comes to fire twice. On the embedded back ends
-//! and on real MySQL and Redis; the engine is turned manually.
+//! The lateness of a task is counted once, at its first firing, for any cause of a second one. On the
+//! embedded back ends and on real MySQL and Redis; the engine is run manually.
 
 use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, rig};
 use punctual_domain::state::State;
@@ -10,7 +10,8 @@ fn counted(rig: &CrashPointsRig) -> u64 {
     queues.iter().flat_map(|queue| &queue.lateness).map(|lateness| lateness.tasks).sum()
 }
 
-/// It has fired and waits, and the store has not been told; then the hot set is unavailable, and the store is read.
+/// The task has fired and waits, and the store does not have the mark yet. Then the hot set is unavailable,
+/// and the engine reads the store.
 async fn what_fired_before_the_hot_set_was_away_does_not_fire_again(ground: &dyn Ground) {
     let rig = rig(ground, false).await;
     let place = rig.insert(0).await;

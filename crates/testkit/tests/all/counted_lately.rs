@@ -1,4 +1,4 @@
-//! What is counted for pages: beside a caller that asks, once for all who ask, and as old as the caller takes it.
+//! Counts for pages: computed beside the caller, once for all callers, and as old as the caller accepts.
 
 use crate::access::site::{AccessSite, get};
 use async_trait::async_trait;
@@ -103,7 +103,7 @@ async fn what_falls_due_is_counted_beside_whoever_asks_and_the_last_is_told_mean
     assert_eq!(watcher.due().await.unwrap().at, first.at.plus(3_620_000));
 }
 
-/// What waits in the queue `mail`, which is all there is, as four calls tell it.
+/// Waiting tasks of `mail`, the only queue, as four calls count them.
 async fn waiting(site: &AccessSite, max_age: &str) -> Vec<i64> {
     let mut tasks = Vec::new();
     for path in ["/v1/queues", "/v1/queues/mail", "/v1/namespaces/default", "/v1/stats"] {
@@ -127,7 +127,7 @@ async fn an_account_is_as_old_as_its_caller_takes_it() {
     assert_eq!(waiting(&site, "max-age=10").await, [3; 4], "it is old");
 }
 
-/// Nothing else continues meanwhile: the clock stands but where it is moved here.
+/// Nothing else continues meanwhile: the clock moves only where this test moves it.
 #[tokio::test(start_paused = true)]
 async fn an_account_that_takes_long_is_read_beside_whoever_takes_an_older_one() {
     let site = AccessSite::open().await;

@@ -56,7 +56,8 @@ impl Clock for WallClock {
     }
 }
 
-/// The wall clock, which a test can hold before an instant: what is due then does not fire until it is let go.
+/// The wall clock, which a test can hold before an instant: tasks due then do not fire until the test
+/// releases it.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldClock(Arc<AtomicI64>);
 
@@ -110,7 +111,7 @@ pub(crate) struct Stand {
 /// The hot set and the bus go down with their process.
 pub(crate) struct Embedded {
     store: Arc<SqliteStore>,
-    /// What is due is in the hot set, as with Redis.
+    /// Due tasks are in the hot set, as with Redis.
     has_due: bool,
 }
 
@@ -120,7 +121,7 @@ impl Embedded {
         Arc::new(Self { store, has_due: false })
     }
 
-    /// A stand-in for an engine with Redis.
+    /// Like an engine with Redis.
     pub(crate) async fn with_due_in_hot_set() -> Arc<dyn Ground> {
         let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         Arc::new(Self { store, has_due: true })
@@ -243,7 +244,7 @@ pub(crate) async fn rig_with(
     CrashPointsRig { store, hot, bus, engine: Engine::new(backends, set(options)), clock }
 }
 
-/// Of an engine that dies: what it had handed over is free again soon.
+/// For an engine that dies: the tasks that it had handed over are free again soon.
 const LEASE_MS: i64 = 1_500;
 /// Of the engine that continues: no lease ends before its outcome is reported.
 const LONG_LEASE_MS: i64 = 3_600_000;
@@ -274,7 +275,7 @@ impl CrashPointsRig {
         self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
     }
 
-    /// Until every partition is somebody's work: a task is inserted and comes.
+    /// Until an engine owns each partition: a task is inserted and delivered.
     async fn warm_up(&self) {
         for _ in 0..8 {
             let place = self.insert(0).await;
@@ -292,7 +293,7 @@ impl CrashPointsRig {
 #[derive(Clone, Copy, Debug)]
 enum At {
     Store(StoreGroup),
-    /// What is not near goes by way of the hot set.
+    /// Tasks that are not due soon pass through the hot set.
     Hot(HotGroup),
     /// Drained: it is in the engine's table, and its instant has not come.
     OnWheel,
@@ -302,10 +303,10 @@ enum At {
     Ready,
     /// The lease is committed, and its executor has not learned of it.
     Leased,
-    /// In the table, and the store is asked for the mark.
+    /// The task is in the table, and the engine asks the store for the mark.
     Claim,
     Publish,
-    /// The bus has refused it twice, and the store is to be told.
+    /// The bus has refused the message twice, and the engine is about to mark that in the store.
     Mark,
     /// The store knows that it could not be sent.
     Marked,
@@ -323,7 +324,8 @@ impl At {
         matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Leased | Self::Outcome)
     }
 
-    /// From the insert to the instant. What is due within ten seconds comes into the engine's table at once.
+    /// From the insert to the instant. A task that is due within ten seconds enters the engine's table at
+    /// once.
     const fn delay_ms(self) -> i64 {
         match self {
             Self::Hot(HotGroup::Load | HotGroup::Drain) | Self::Store(StoreGroup::Scan) | Self::ReadAhead => {
@@ -452,7 +454,8 @@ async fn leased(rig: &CrashPointsRig) -> Assignment {
     leased.pop().expect("a task that is due comes")
 }
 
-/// From the bus; what the dead engine had published and an executor has not taken comes too, and is refused as stale.
+/// A message from the bus. Messages that the dead engine published and no executor has taken are received
+/// too, and refused as stale.
 pub(crate) async fn delivered(rig: &CrashPointsRig) -> Assignment {
     loop {
         let received = rig.bus.receive(&queue(), 10, HANG_LIMIT, rig.engine.now()).await.unwrap();

@@ -1,6 +1,7 @@
-//! One database of two away, cut or silent, while load runs: the other's tasks are all handed out meanwhile, none is dead
-//! that no executor had, its leases end and its overdue rows are swept; and connections that are killed around changes:
-//! never is "nothing was done" said of what was done. On a private MariaDB, the second database behind a proxy, and Redis.
+//! One database of two is unavailable, cut off or silent under load: the other's tasks are all handed out
+//! meanwhile, none is dead without an attempt, its leases end and its overdue rows are swept. And connections
+//! that are killed around changes: "nothing was done" is never answered after a change. On a private MariaDB,
+//! the second database behind a proxy, and Redis.
 
 mod changes;
 mod limited;
@@ -62,13 +63,15 @@ async fn two_engines_go_on_while_the_second_database_is_silent() {
     goes_on(2, Way::Silent).await;
 }
 
-/// Each executor is handed what fires while it waits: those that get a task of the silent database do not wait for that alone.
+/// Each executor receives tasks that fire while it waits: an executor with a task of the silent database does
+/// not wait for that one alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn executors_go_on_with_the_others_tasks_before_a_silent_database_is_known_to_be_silent() {
     goes_on_at(ShardedSite::without_leases_ahead().await, Way::Silent).await;
 }
 
-/// Leases whose answer is lost on the way: their attempts are given back, and the only attempt of each is still there.
+/// The answers to leases are lost on the way: the attempts are returned, and each task still has its only
+/// attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_attempt_is_spent_by_a_lease_whose_answer_was_lost() {
     let site = ShardedSite::new(1).await;
@@ -128,7 +131,7 @@ async fn of_a_batch_what_the_first_database_has_stored_is_said() {
     site.second.set(Way::Open);
 }
 
-/// A caller that asks for all learns of all, or that it cannot be known; what is in the first database alone can be.
+/// A call for all tasks returns all, or an error; a call for tasks of the first database alone succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_would_be_incomplete_is_an_error() {
     let site = ShardedSite::new(1).await;

@@ -96,8 +96,8 @@ impl EngineRig {
         self.engine.read(place).await.unwrap().state
     }
 
-    /// The engine has looked at what stood there when it started: what it finds firing then it offers once more, also what is
-    /// just between a ready set and a lease.
+    /// The engine has read the tasks that the store held when it started. It offers each of those that are
+    /// firing once more, even one that is just between a ready set and a lease.
     async fn is_looked_through(&self) {
         let has_run = || async {
             let services = self.engine.meters().services();
@@ -173,7 +173,7 @@ async fn a_lease_that_nobody_heard_of_is_given_back_with_its_attempt() {
     running.stop().await;
 }
 
-/// On one thread: what is not awaited here continues only where something else is.
+/// On one thread: other work continues only while this test awaits something.
 #[tokio::test]
 async fn a_lease_that_was_answered_and_never_looked_at_is_given_back_with_its_attempt() {
     let rig = rig(slow_repair());

@@ -1,6 +1,6 @@
-//! What an engine has died of is not evaluated a third time, by any engine: schedules, workflows, bulk operations. An engine
-//! dies here as a process does: nothing of it continues from the instant at which it evaluates the poison, and what it had marked
-//! stays.
+//! No engine evaluates a subject a third time after two engines died of it: schedules, workflows, bulk
+//! operations. An engine dies here as a process does. Nothing continues from the instant at which the engine
+//! evaluates the poison, and its marks stay.
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
@@ -41,7 +41,7 @@ fn acme(text: &str) -> ScheduleKey {
     ScheduleKey { namespace: name("acme"), name: name(text) }
 }
 
-/// What is there whatever engines come and go.
+/// The parts that survive the engines.
 struct EvaluationsWorld {
     clock: ManualClock,
     store: Arc<dyn Store>,
@@ -49,7 +49,7 @@ struct EvaluationsWorld {
     workflows: Arc<dyn WorkflowStore>,
     bulks: Arc<dyn BulkStore>,
     hot: Arc<dyn Hot>,
-    /// Whoever evaluates these dies.
+    /// An engine that evaluates one of these dies.
     poisons: Arc<Mutex<Vec<(EvaluationKind, String)>>>,
     evaluated: Arc<Mutex<Vec<(EvaluationKind, String)>>>,
     /// Evaluating these panics.
@@ -289,7 +289,7 @@ async fn a_schedule_whose_planning_panics_is_planned_twice_and_all_others_each_t
     assert!(world.created_runs(&acme("poison")).await >= 1);
 }
 
-/// What the other tests would find if nothing were marked: the marks are thrown away after each death.
+/// The result without marks: the test drops the marks after each death.
 async fn without_marks_every_engine_dies_and_nothing_behind_the_poison_runs(world: EvaluationsWorld) {
     let first = world.begins();
     let poison = first.planner.put(&acme("poison"), every_minute(), "ada", |_| true).await.unwrap();

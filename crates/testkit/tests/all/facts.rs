@@ -1,6 +1,6 @@
-//! What an engine knows of a task goes to the store with the call: what came with its entry, what it has handed over, what it has
-//! read for the next attempt. What may have changed meanwhile is not said, and then the row is looked at. On the embedded back
-//! ends and on real MySQL and Redis.
+//! An engine's facts about a task are sent to the store with the call: from its entry, its hand-over, or its
+//! read for the next attempt. Facts that may have changed are omitted, and then the row is read. On the
+//! embedded back ends and on real MySQL and Redis.
 
 use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, queue, rig, succeeded};
 use punctual_contract::{
@@ -69,7 +69,7 @@ async fn what_is_inserted_and_handed_over_here_is_known(ground: Arc<dyn Ground>)
     is_balanced(&rig).await;
 }
 
-/// What has begun stands otherwise than it was handed over.
+/// Once an attempt has begun, its row no longer matches the facts of the hand-over.
 async fn a_sign_of_life_ends_what_is_known_of_an_attempt(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
@@ -141,7 +141,7 @@ async fn a_next_attempt_is_known_from_its_read(ground: Arc<dyn Ground>) {
     is_balanced(&rig).await;
 }
 
-/// Nobody has asked for it: its owner has told the store that it waits.
+/// No executor has asked for the task: the owner of the partition has marked it as ready in the store.
 async fn what_was_marked_as_ready_is_looked_at(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
@@ -163,7 +163,7 @@ async fn what_was_marked_as_ready_is_looked_at(ground: Arc<dyn Ground>) {
     is_balanced(&rig).await;
 }
 
-/// It was made, and nobody has learned of it; then it is given back and comes again.
+/// The lease was made, and its answer is lost; then it is returned, and the task is handed over again.
 async fn a_hand_over_whose_answer_is_lost_leaves_nothing_known(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();
@@ -191,7 +191,8 @@ async fn a_hand_over_whose_answer_is_lost_leaves_nothing_known(ground: Arc<dyn G
     is_balanced(&rig).await;
 }
 
-/// The next engine knows nothing of what the last one has handed over. What it scans brings what a hand-over needs.
+/// The next engine has no facts of its predecessor's hand-overs. Its scan reads the facts that a hand-over
+/// needs.
 async fn an_engine_that_died_leaves_attempts_that_are_looked_at(ground: Arc<dyn Ground>) {
     let died = rig(&*ground, false).await;
     let running = died.engine.start().unwrap();

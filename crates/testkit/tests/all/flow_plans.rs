@@ -1,5 +1,5 @@
-//! What a server of MySQL's kind reads for the statements of schedules and workflows, among many that wait: exact look-ups, or
-//! ranges that a limit bounds. A million that wait cost what is due of them.
+//! The rows that a MySQL or MariaDB server reads for the statements of schedules and workflows, among many
+//! that wait: exact look-ups, or ranges with a limit. Among a million waiting ones, only the due ones cost.
 
 use crate::statements;
 use punctual_store::{MysqlOptions, MysqlStore};

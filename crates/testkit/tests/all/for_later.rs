@@ -40,12 +40,12 @@ use tokio::runtime::Runtime;
 const LONG_MS: i64 = 3_600_000;
 const SHORT_MS: i64 = 3_000;
 
-/// A journal that can be told to show nothing of what it has: what waits then waits on.
+/// A journal that can hide its records: waiting reports are then not applied.
 #[derive(Debug)]
 struct Hiding {
     journal: FileJournal,
     hides: AtomicBool,
-    /// What it keeps is durable, and nobody is told.
+    /// Records are durable, but no answer is returned.
     is_silent: AtomicBool,
 }
 
@@ -162,7 +162,7 @@ impl ForLaterRig {
         services.iter().filter(|one| one.name == service).map(|one| one.runs).sum()
     }
 
-    /// At what is due and overdue, whatever it is read by.
+    /// Waits until the engine has read due and overdue tasks, by both services that read them.
     async fn has_looked(&self) {
         let runs = || ["from_store", "refill"].map(|service| self.runs_of(service));
         let before = runs();
@@ -256,7 +256,8 @@ async fn what_does_not_fit_is_refused_and_its_task_runs_again(ground: Arc<dyn Gr
     rig.stop().await;
 }
 
-/// Its lease is over, and what waits is not applied yet: the lease of what nobody has reported ends meanwhile, and this one does not.
+/// The lease is over, and the report is not applied yet. Meanwhile the lease of an attempt without a report
+/// ends, and this one does not.
 async fn no_lease_ends_of_what_waits(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -306,7 +307,8 @@ async fn what_waits_for_a_database_that_only_reads_keeps_its_lease(ground: Arc<d
     rig.stop().await;
 }
 
-/// Another engine has ended the lease before what waits was applied: at least once, and the fence refuses the older one.
+/// Another engine has ended the lease before the report was applied: the task runs at least once, and the
+/// fence refuses the older report.
 async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -325,7 +327,8 @@ async fn what_another_engine_has_given_back_runs_again(ground: Arc<dyn Ground>) 
     rig.stop().await;
 }
 
-/// What is said with an outcome is kept with it, and whose token does not reach the task is refused when that can be known.
+/// Progress and log lines are kept with the outcome. A report is refused, once that can be known, if its
+/// token does not cover the task.
 async fn what_is_said_with_it_is_heard_and_a_token_reaches_no_further(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;

@@ -118,7 +118,7 @@ impl FromStoreRig {
         self.engine.meters().fired_from_store_total()
     }
 
-    /// Due after so many milliseconds, each a millisecond after the one before. Only the store knows of them.
+    /// The first is due after `after_ms`, each further one a millisecond later. Only the store has them.
     async fn insert(&self, queue: &QueueKey, count: i64, after_ms: i64) {
         let now = self.engine.now();
         let task = |nth| NewTask::new(queue.clone(), Name::new("k").unwrap(), now.plus(after_ms + nth));
@@ -173,8 +173,8 @@ async fn a_hot_set_that_hangs_keeps_no_task_from_firing() {
     turn.join_all().await;
 }
 
-/// A drain is never answered, and neither is the look that this makes the engine take: the drain ends with what the engine then
-/// believes, and executors have the task from the table.
+/// A drain is never answered, and neither is the look that the engine takes because of it. The drain ends
+/// once the engine considers the hot set unavailable, and executors get the task from the table.
 #[tokio::test]
 async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_away() {
     let rig = FromStoreRig::well().await;
@@ -209,7 +209,8 @@ async fn a_call_that_the_hot_set_never_answers_ends_when_it_is_believed_to_be_aw
     assert!(rig.engine.lease(asking(&queue("q"), 1, 0)).await.unwrap().is_empty());
 }
 
-/// An error would send it to another engine, and what this one fires would wait for a caller that asks here next.
+/// An error would send the executor to another engine. Tasks that this engine fires would then wait for the
+/// next caller.
 #[tokio::test]
 async fn an_executor_that_waits_is_not_sent_away_by_a_limiter_that_fails() {
     let rig = FromStoreRig::well().await;
@@ -225,8 +226,8 @@ async fn an_executor_that_waits_is_not_sent_away_by_a_limiter_that_fails() {
     assert_eq!(leased.unwrap().len(), 1);
 }
 
-/// The limiter of a limited queue is never answered, and the hot set beside it is lost: the executor's call ends with what the engine
-/// then believes.
+/// The limiter of a limited queue never answers, and the hot set beside it is lost: the executor's call ends
+/// once the engine considers the hot set unavailable.
 #[tokio::test]
 async fn a_call_that_the_limiter_never_answers_ends_when_the_hot_set_is_believed_to_be_away() {
     let rig = FromStoreRig::well().await;
@@ -242,8 +243,9 @@ async fn a_call_that_the_limiter_never_answers_ends_when_the_hot_set_is_believed
     gate.open();
 }
 
-/// One of two engines loses the hot set. All executors ask at the other one, which has it: they have what the first one fires, and
-/// what was inserted there into partitions of the other, without waiting until the partitions are given up or the tasks are overdue.
+/// One of two engines loses the hot set. All executors ask the other one, which still has it. They get the
+/// tasks that the first one fires, and tasks that were inserted there into the other's partitions. Neither
+/// waits until partitions are given up or tasks are overdue.
 #[tokio::test]
 async fn an_engine_that_has_the_hot_set_hands_over_what_one_fires_that_has_lost_it() {
     const TASKS: usize = 40;

@@ -1,5 +1,5 @@
-//! What the tests stand on is tested too: its clock, its faults, its suites. Here, since a second build of the library for them
-//! alone would take longer than they do.
+//! The tests' own base is tested too: its clock, its faults, its suites. Here, because a second build of the
+//! library for these tests alone would take longer than they do.
 
 mod clock;
 mod dials;

@@ -1,6 +1,7 @@
-//! Engines read from one store ahead of the instants of its tasks, into a hot set or, embedded, into their own table, while inserts
-//! around the edge of what is read commit late: before, during and behind their scans. Nothing is missed: every task is there
-//! before it is due, and the sweep, which repairs what was missed, finds nothing. Seeded; a failing seed is printed.
+//! Engines read tasks from one store before they are due, into a hot set or, embedded, into their own table,
+//! while inserts around the edge of the read range commit late: before, during and behind their scans.
+//! Nothing is missed: every task is loaded before it is due, and the sweep, which repairs losses, finds
+//! nothing. Seeded; a failing seed is printed.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -31,11 +32,12 @@ use tokio::task::JoinHandle;
 const SEEDS: u64 = 60;
 const STEPS: usize = 50;
 const HORIZON_MS: i64 = 30_000;
-/// What is inserted as soon as this comes into an engine's table at once, and an embedded engine reads nearly so far ahead.
+/// A task that is due this soon enters an engine's table when it is inserted. An embedded engine reads nearly
+/// as far ahead.
 const NEAR_MS: i64 = 10_000;
 /// A commit takes no longer.
 const COMMIT_MAX_MS: i64 = 8_000;
-/// What the clock moves between two turns of the engines at most; a task is late by that, and no more.
+/// The most that the clock moves between two turns of the engines: no task is later than that.
 const STEP_MAX_MS: i64 = 900;
 const START: Millis = Millis(1_700_000_000_000);
 
@@ -157,7 +159,8 @@ impl Edge {
         self.committed_at.extend(inserted.iter().map(|inserted| (inserted.task.place.id, now)));
     }
 
-    /// An engine has scanned and not loaded yet when the commit comes, so that its scan has missed it.
+    /// The commit is delivered while an engine has scanned and not loaded yet, so that the scan has missed
+    /// the task.
     async fn commit_during_a_preload(&mut self) {
         // What falls due meanwhile would be the sweep's to find, in the same turn.
         let soon = self.now().plus(3_000);
@@ -190,8 +193,8 @@ impl Edge {
         self.run_once().await;
     }
 
-    /// The load that follows the commit is lost, as when the engine dies between the two. What lies within the overlap of
-    /// the preloader's windows is found by its next one.
+    /// The load that follows the commit is lost, as when the engine dies between the two. The preloader's
+    /// next window overlaps the last one, and finds tasks within the overlap.
     async fn commit_without_a_load(&mut self) {
         self.run_once().await;
         let frontier = self.now().plus(self.horizon_ms);

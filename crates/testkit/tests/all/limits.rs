@@ -160,7 +160,8 @@ async fn waits<T>(mut call: Pin<&mut impl Future<Output = T>>) {
     }
 }
 
-/// What comes while time stands still was woken: no look that is made now and then can have found it. On one thread.
+/// A call that returns while time is stopped was woken: a periodic look cannot have found the task. On one
+/// thread.
 async fn is_woken<T>(call: impl Future<Output = T>) -> T {
     let (mut call, hangs_at) = (pin!(call), WallClock.now().plus(HANG_LIMIT_MS));
     tokio::time::pause();
@@ -361,7 +362,8 @@ async fn under_a_flood_each_priority_gets_the_share_that_is_set() {
     );
 }
 
-/// 1,000 tasks fail and are tried again and again, while new work comes at half of what executors can do.
+/// 1,000 tasks fail and are retried again and again, while new work is inserted at half of the executors'
+/// capacity.
 #[tokio::test]
 async fn a_storm_of_retries_with_a_share_of_its_own_does_not_delay_new_work() {
     let retries = Retries { share_percent: Some(20), ..Retries::default() };
@@ -435,7 +437,8 @@ impl Executor {
         self.watch.lock().unwrap().done.extend(accepted.map(|pair| pair.0.place.id));
     }
 
-    /// All of them together take as much as the limit allows, and keep it until each has asked for more.
+    /// All executors together take as many tasks as the limit allows, and keep them until each executor has
+    /// asked for more.
     async fn fill(&self, full: &Barrier) {
         let mut held = Vec::new();
         while self.watch.lock().unwrap().running.len() < usize::try_from(LIMIT).unwrap() {

@@ -26,10 +26,10 @@ use tokio::{
 const LIMIT: usize = 10;
 const TASKS: usize = 300;
 const ENGINES: usize = 3;
-/// More than the limit: some of them wait, and would take what is granted too much.
+/// More than the limit: some wait, and would take any task that is granted beyond the limit.
 const EXECUTORS: usize = 30;
 
-/// How long executors work on what they get from now on.
+/// How long executors work on their next tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Briefly,
@@ -42,7 +42,7 @@ enum Work {
 struct FailoverWatch {
     running: HashSet<(i64, i64)>,
     long: usize,
-    /// How often they have asked for a task and were answered.
+    /// How many of their requests for a task were answered.
     asked: usize,
     most: usize,
     done: HashSet<i64>,
@@ -98,7 +98,7 @@ impl LimitsFailoverSite {
         until(what, || async { holds(&self.watch.lock()) }).await;
     }
 
-    /// While Redis is unavailable nobody can say.
+    /// While Redis is unavailable, the number is unknown.
     async fn until_slots_are(&self, held: usize) {
         until(&format!("{held} slots are held"), || async {
             let holders = self.limiter.holders(&Scope::Queue(queue()), 0).await;
@@ -128,7 +128,7 @@ impl LimitsFailoverSite {
     }
 }
 
-/// Takes tasks one at a time, and now and then forgets what it has, as one that is killed does.
+/// Takes tasks one at a time, and now and then drops a task, as an executor that is killed does.
 async fn executor(
     engine: Engine,
     watch: Arc<Mutex<FailoverWatch>>,
@@ -188,7 +188,7 @@ async fn members(server: &Redis, prefix: &str) -> HashSet<String> {
 
 const MASTER: [&str; 3] = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"];
 
-/// From now on nothing that the master says comes to the replica.
+/// From now on the replica receives nothing from the master.
 async fn cut_replication(sentinels: &Sentinels) {
     sentinels.replica().command(&["CONFIG", "SET", "masteruser", "nobody"]).await;
     sentinels.replica().command(&["CONFIG", "SET", "masterauth", "wrong"]).await;

@@ -1,6 +1,7 @@
-//! A limiter without its members is whole at once where no task waits that could have been granted a place before: in a
-//! cluster that has just been made limited queues do not wait for seconds. The clock stands, so that nothing here can come by
-//! waiting. Seen to fail: with the wait for every loss (first), with none (second), without what is in flight (third).
+//! A limiter without its members is whole immediately if no task waits that could have been granted a slot
+//! before: in a new cluster, limited queues do not wait for seconds. The clock does not move, so that nothing
+//! here can result from waiting. Seen to fail: with the wait for every loss (first), with none (second),
+//! without attempts in flight (third).
 
 use crate::{
     crash_points::{OnServers, Stand, WallClock, queue, succeeded},

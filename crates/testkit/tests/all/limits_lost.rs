@@ -73,7 +73,7 @@ fn places(leased: &[Assignment]) -> Vec<(TaskRef, u32)> {
     leased.iter().map(|lease| (lease.place, lease.attempt)).collect()
 }
 
-/// Two engines at work, whose reconciler comes by itself once an hour.
+/// Two engines at work, whose reconciler runs once an hour.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_redis_is_flushed_limited_queues_go_on_before_the_next_look_of_the_reconciler() {
     let redis = Redis::own().await;
@@ -153,7 +153,7 @@ impl LimitsLostRig {
         rig
     }
 
-    /// What waits for the other engine, or is passed to it.
+    /// The tasks that wait for the other engine, or are passed to it.
     async fn other_leases(&self, max: usize) -> Vec<Assignment> {
         let leased = tokio::sync::Mutex::new(Vec::new());
         until("the other engine has something", || async {
@@ -188,7 +188,8 @@ impl LimitsLostRig {
         self.limiter.holders(&Scope::Queue(queue()), 0).await.unwrap().count
     }
 
-    /// The first task is leased by the engine that is slow, and what happens `meanwhile` comes between grant and lease. What it hands over.
+    /// The slow engine leases the first task, and `meanwhile` runs between the grant and the lease. Returns
+    /// the tasks that are handed over.
     async fn leased_slowly(&self, meanwhile: impl AsyncFnOnce()) -> Vec<Assignment> {
         let gate = self.slow.1.faults.hold(StoreGroup::Dispatch);
         let (mut calls, engine) = (JoinSet::new(), self.slow.0.clone());
@@ -241,7 +242,7 @@ async fn a_lease_that_takes_long_is_handed_over_when_its_slot_is_there() {
     assert_eq!(rig.held().await, 1);
 }
 
-/// The clock stands: the reconciler frees nothing.
+/// The clock does not move: the reconciler frees nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_could_not_be_given_up_is_free_as_soon_as_the_limiter_answers() {
     let rig = LimitsLostRig::new().await;

@@ -1,5 +1,5 @@
-//! The connection on which an engine hears the others goes silent, and nobody is told: a caller that waits there for a task gets it
-//! by the safety net, and the engine finds out that it is deaf.
+//! The connection on which an engine receives signals becomes silent without an error: a caller that waits
+//! there for a task gets it by the safety net, and the engine detects that it is deaf.
 #![expect(
     clippy::disallowed_methods,
     reason = "a way to a server of its own, which ends with its connections"
@@ -28,7 +28,7 @@ use tokio::{
 /// Longer than a test does: no call here ends because its time is over.
 const WAIT_MS: u64 = 2_000 * HANG_LIMIT.as_secs();
 
-/// Between an engine and Redis. What comes for who has subscribed can be thrown away, while all connections stay open.
+/// A proxy between an engine and Redis. It can drop messages to subscribers, while all connections stay open.
 #[derive(Debug, Default)]
 struct Way {
     is_mute: AtomicBool,
@@ -111,7 +111,7 @@ async fn latest(engine: &Engine, count: usize) -> i64 {
     latest
 }
 
-/// Two engines that share; the second hears no signal of the other's once the way is mute.
+/// Two engines that share; the second receives no signal of the other once the proxy is mute.
 async fn deaf_beside_another() -> (Arc<Way>, (Engine, Running), (Engine, Running)) {
     let redis = servers::redis().await;
     let straight = OnServers::at(redis.url()).await;
@@ -125,8 +125,8 @@ async fn deaf_beside_another() -> (Arc<Way>, (Engine, Running), (Engine, Running
     (way, (speaks, running), (listens, also_running))
 }
 
-/// One of the waiters looks again for all of them. That the next one takes its place at once, and not when it looks itself,
-/// is tested in `engine::arrivals::looker`.
+/// One of the waiters polls for all of them. Another test, in `engine::arrivals::poller`, shows that the next
+/// one replaces it at once, and not only at its own next poll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_one_that_looks_for_all_hangs_up_another_does() {
     let (way, (speaks, running), (listens, also_running)) = deaf_beside_another().await;

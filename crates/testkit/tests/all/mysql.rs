@@ -1,5 +1,5 @@
-//! The store on MySQL: every case of the suite on one database and on three, and what it promises beyond: how it
-//! migrates, whom it refuses, that nothing is cancelled half-way, that two engines share it.
+//! The store on MySQL: every case of the suite on one database and on three, and further promises: how it
+//! migrates, which servers it refuses, that no cancel is half done, that two engines share it.
 
 mod entered;
 mod frozen;

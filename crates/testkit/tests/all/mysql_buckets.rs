@@ -297,7 +297,7 @@ async fn after_a_crash_between_any_two_steps_the_next_run_completes_it() {
     }
 }
 
-/// Nobody puts tasks there; but a bucket that was seen to be empty need not be when it leaves.
+/// No call inserts tasks there. But a bucket that was seen to be empty may have a task when it leaves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_came_into_a_bucket_as_it_left_is_put_back() {
     let shard = Shard::with_buckets_since(6).await;
@@ -414,7 +414,7 @@ async fn a_large_bucket_leaves_the_table_in_no_time() {
     assert_eq!(manual.rows().await[0], 0);
 }
 
-/// To drop a bucket where it stands would wait for the server's purge, with the table locked.
+/// Dropping a bucket in place would wait for the server's purge, with the table locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_empty_bucket_is_dropped_as_a_table_beside_the_tasks() {
     let server = MariaDb::own().await;

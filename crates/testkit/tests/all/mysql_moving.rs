@@ -1,5 +1,6 @@
-//! Partitions that change their database while tasks flow: each task exactly once and findable, accounts sound on both
-//! sides, whatever happens to the mover between two steps, and whoever slept meanwhile.
+//! Partitions that change their database while tasks flow: each task exactly once and findable, accounts
+//! correct on both sides, whatever happens to the mover between two steps, and whichever engine slept
+//! meanwhile.
 
 mod crashing;
 mod following;
@@ -113,7 +114,8 @@ async fn move_to(store: &MysqlStore, partition: u16, to: usize) -> Option<Moved>
     store.move_partition(Partition(partition), to, &mut go_on).await.unwrap()
 }
 
-/// Both sides are accounted for, nothing is left over, and every database has what the catalog says.
+/// Both sides are accounted for, nothing is left over, and every database has the partitions that the catalog
+/// names.
 async fn all_is_sound(store: &MysqlStore) {
     for check in store.check().await.unwrap() {
         assert!(check.is_sound(), "{check:?}");

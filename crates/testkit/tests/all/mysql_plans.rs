@@ -1,6 +1,6 @@
-//! Holds the scripts of the MySQL store's moves, leases, scans and retention against the domain's table, against their
-//! SQLite twins, and against what the server really reads: exact look-ups in the clustered key, or ranges that a limit
-//! bounds, also where a hundred thousand tasks are due at one instant.
+//! Compares the scripts of the MySQL store's moves, leases, scans and retention with the domain's table, with
+//! their SQLite twins, and with the server's real reads. A read is an exact look-up in the clustered key, or
+//! a range that a limit bounds, even where a hundred thousand tasks are due at one instant.
 
 mod chunks;
 
@@ -104,7 +104,7 @@ struct Filled {
     own: Option<servers::MariaDb>,
 }
 
-/// What the server believes of the tables when it chooses how to read them.
+/// The table statistics that the server uses when it chooses a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Statistics {
     OfTheRows,
@@ -190,8 +190,8 @@ impl Filled {
         plan.lines().map(line).collect()
     }
 
-    /// Rows that the server reads and changes for a statement, which is undone. What is run before it stays: setting
-    /// the counters back commits.
+    /// Rows that the server reads and changes for a statement, which is rolled back. The statements before it
+    /// stay: resetting the counters commits.
     async fn rows_touched(&self, before: &str, text: &str) -> u64 {
         let script = format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET autocommit = 0; {before}; FLUSH STATUS; {text}; \
@@ -252,7 +252,7 @@ fn rows_with(number: u8, of: impl Iterator<Item = (i64, i64, i64)>) -> String {
     json(&of.map(row).collect::<Vec<_>>())
 }
 
-/// Takes tasks to a state, with what the table asks of it.
+/// Moves tasks to a state, with the columns that the table requires.
 fn put_into(places: &str, state: State) -> String {
     let code = state.code();
     format!(
@@ -565,7 +565,7 @@ async fn check_search(database: &Filled, name: &str, values: &[String], most: u6
     assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
 }
 
-/// Upward along all ids, and what is stored under a few ids of callers.
+/// In ascending order along all ids, and for tasks with a few callers' ids.
 async fn check_oldest_first(database: &Filled) {
     let text = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
     let (walked, unset) = (["1100001", "1080001"], ["NULL"; 10]);

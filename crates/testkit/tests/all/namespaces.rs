@@ -1,5 +1,5 @@
-//! The deletion of a namespace by engines at work: one dies in the middle and another continues, embedded and on real MySQL and
-//! Redis; and a database that is unavailable keeps only what is in it.
+//! The deletion of a namespace by working engines: one dies in the middle and another continues, embedded and
+//! on real MySQL and Redis; and an unavailable database keeps only its own contents.
 
 use crate::crash_points::{CrashPointsRig, Embedded, Ground, OnServers, WallClock, rig};
 use punctual_bus::MemoryBus;
@@ -100,8 +100,9 @@ fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_on_servers() 
     dies_in_the_middle(Runtime::new().unwrap().block_on(OnServers::ground()));
 }
 
-/// Whoever asked for work before the deletion began is handed nothing of it, although it falls due while it is still there.
-/// Where the tasks were due before the deletion had begun, they are given more time, in other namespaces.
+/// Callers that asked for tasks before the deletion began get none of them, although tasks fall due while
+/// they still exist. If the tasks were due before the deletion had begun, the test repeats with later tasks
+/// in other namespaces.
 async fn hands_nothing_over(ground: &dyn Ground) {
     let CrashPointsRig { engine, store, .. } = rig(ground, false).await;
     let running = engine.start().unwrap();

@@ -1,5 +1,5 @@
-//! Archives and long payloads in a bucket of an object store: what is put comes back, on both back ends; keys that are
-//! wrong, a bucket that is none and a server that goes away are said as what they are, and nothing is lost by them.
+//! Archives and long payloads in a bucket of an object store: stored objects are read again, on both back
+//! ends; wrong keys, a missing bucket and an unavailable server are reported as such, and lose nothing.
 
 use punctual_contract::{
     Blobs as _, Store,

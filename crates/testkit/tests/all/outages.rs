@@ -115,7 +115,8 @@ async fn redis_is_away_for_long_and_firing_goes_on(engines: usize) {
     crew.finish(&format!("Redis away, {engines} engines"), 2_600).await;
 }
 
-/// Connections stay open, and nothing answers: what was on its way ends when engines believe that Redis is unavailable.
+/// Connections stay open, but Redis does not answer: calls in flight end when engines consider Redis
+/// unavailable.
 async fn redis_freezes_and_firing_goes_on(engines: usize) {
     let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;
@@ -127,7 +128,7 @@ async fn redis_freezes_and_firing_goes_on(engines: usize) {
     crew.finish(&format!("Redis frozen, {engines} engines"), 1_600).await;
 }
 
-/// Nothing can be handed over without a lease in the store; what has fired waits, and so do outcomes.
+/// Tasks cannot be handed over without a lease in the store: fired tasks wait, and so do outcomes.
 async fn mysql_is_stopped_while_tasks_fall_due(engines: usize) {
     let site = OutagesSite::new(&[]).await;
     let crew = site.crew(engines).await;

@@ -1,5 +1,5 @@
-//! What should have fired and has not is said, whichever engine owns it and whatever it hides behind: a hot set that says it has
-//! what it has not, on both back ends.
+//! Overdue tasks that have not fired are reported, whichever engine owns them and whatever hides them: for
+//! example a hot set that claims to be complete and is not, on both back ends.
 
 use crate::{
     crash_points::{Embedded, Ground, OnServers, rig_with},
@@ -30,14 +30,15 @@ use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 4;
 const TASKS: usize = 40;
-/// What is due so late goes by way of the hot set.
+/// A task that is due this late passes through the hot set.
 const FAR_MS: i64 = 11_000;
 
 fn options(name: &str) -> Options {
     Options { name: name.to_owned(), overdue_look_interval_ms: 200, ..Options::default() }
 }
 
-/// Its sweep, which mends what these tests break, looks only at what is overdue for longer than an alert needs.
+/// The engine's sweep, which repairs what these tests break, only covers tasks that are overdue for longer
+/// than an alert needs.
 fn blind(name: &str) -> Options {
     Options { overdue_after_ms: 20_000, ..options(name) }
 }
@@ -61,7 +62,7 @@ fn overdue_partitions(engine: &Engine) -> BTreeSet<Partition> {
     engine.overdue().into_iter().filter_map(|row| row.2).map(|overdue_task| overdue_task.partition).collect()
 }
 
-/// Takes what is there, and leaves the leases to their end: what is asked is whether it fired.
+/// Takes the ready tasks, and never extends the leases: the tests check only whether tasks fired.
 async fn work(engine: Engine) {
     loop {
         let (queue, executor) = (Arc::new(queue()), "test".to_owned());

@@ -1,4 +1,4 @@
-//! Parts of an engine that panic or stand still: they are started again and alarmed about; an engine that cannot fire
+//! Components of an engine that panic or hang: they are restarted, with an alert; an engine that cannot fire
 //! leaves its partitions to one that can.
 
 use crate::engine::{WallClock, queue};
@@ -22,7 +22,7 @@ use std::{
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// The thread of the wheel panics whenever it asks this clock, while it is told to.
+/// While the trap is set, the wheel's thread panics whenever it reads this clock.
 #[derive(Debug, Default)]
 struct Trap {
     is_set: AtomicBool,
@@ -152,7 +152,7 @@ async fn writers_that_cannot_write_are_said_until_they_can() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_shares_with_nobody_keeps_its_partitions_while_it_cannot_fire() {
-    /// Each half a second; after three seconds a wheel that stands still makes its engine unhealthy.
+    /// One look each half second; a wheel that has stopped for three seconds makes its engine unhealthy.
     const LOOKS: u64 = 12;
     let node = alone();
     let partitions = usize::from(node.store.partitions());

@@ -1,5 +1,6 @@
-//! A pause that really pauses: nothing starts after its answer, also at an engine that has not learned of it, and whatever
-//! becomes of whoever paused between two of its steps. On the embedded store, and on two MariaDB databases.
+//! A pause that really pauses: nothing starts after its answer, even at an engine that does not know it yet,
+//! and whatever happens to the pausing engine between two of its steps. On the embedded store, and on two
+//! MariaDB databases.
 
 use crate::engine::{WallClock, queue};
 use punctual_contract::{
@@ -31,7 +32,7 @@ use tokio::{task::JoinSet, time::timeout};
 const OPTIONS: MysqlOptions =
     MysqlOptions { partitions: 4, writers_per_database: 2, readers_per_database: 4 };
 const TASKS: usize = 200;
-/// So that a pause comes in the middle of them, also where it takes a while.
+/// Far enough apart that a pause is set in the middle of them, even where a pause takes a while.
 const APART_MS: usize = 20;
 /// So often executors ask of whom none may be given anything.
 const ASKED_AGAIN: usize = 5;

@@ -267,8 +267,8 @@ async fn more_than_a_page_is_reclaimed() {
     assert!(redis.command(&["XPENDING", MAIL, "executors"]).await.starts_with('0'));
 }
 
-/// A receive that is dropped leaves a read behind that blocks. Redis is asked to end it; what it gets before that is
-/// given back, uncounted, and reaches who waits elsewhere.
+/// A dropped receive leaves a blocking read behind. The bus asks Redis to end the read. Messages that it
+/// receives before are returned without counting a delivery, and reach a waiting receiver elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_read_for_nobody_is_given_back() {
     let redis = Redis::own().await;

@@ -210,7 +210,7 @@ async fn a_flush_and_a_restart_are_each_noticed_once() {
     assert_eq!(whole, [Wholeness::Lost]);
 }
 
-/// It has its notes, and may lack what was put in after its copy was made.
+/// The server has its markers, and may lack entries that were added after the copy was made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_on_a_copy_is_noticed_once() {
     let server = Redis::own().await;
@@ -397,8 +397,8 @@ async fn signals_reach_every_engine_in_order_and_no_other_prefix() {
     }
 }
 
-/// What is for one engine alone comes back to its sender unless that engine listens. Each node of a Cluster counts its own listeners
-/// only: there nothing comes back.
+/// A signal for one engine alone is reported back to the sender unless that engine listens. Each node of a
+/// Cluster counts only its own listeners: there, nothing is reported back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_for_an_engine_that_does_not_listen_comes_back() {
     let (server, cluster) = (Redis::own().await, servers::redis_cluster().await);
@@ -423,7 +423,7 @@ async fn a_signal_for_an_engine_that_does_not_listen_comes_back() {
     }
 }
 
-/// What is for one engine goes to that one alone, also after its connection was lost.
+/// A signal for one engine reaches only that engine, even after its connection was lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_demand_reaches_the_engine_that_it_is_for_and_no_other() {
     let (server, cluster) = (Redis::own().await, servers::redis_cluster().await);

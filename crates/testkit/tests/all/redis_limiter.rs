@@ -62,7 +62,8 @@ mod cluster {
     punctual_testkit::for_each_limiter_case!(stamp);
 }
 
-/// Two engines whose clocks are a second apart, and one that jumps to and fro: what they say does not matter.
+/// Two engines whose clocks are a second apart, and one whose clock jumps back and forth: their clocks do not
+/// matter.
 #[tokio::test]
 async fn a_rate_runs_on_one_clock_whatever_the_engines_say() {
     let server = servers::redis().await;
@@ -93,8 +94,8 @@ async fn until_answered(server: &Redis, words: &[&str], answer: &str) {
     until(&format!("{words:?} is {answer}"), || async { server.command(words).await == answer }).await;
 }
 
-/// What a failover or a crash may have lost was granted by a server that is no more: one with another run id has to be
-/// told what is in flight before it grants anything, however much of the keys it has.
+/// A failover or a crash may have lost grants of the former server. A server with another run id needs all
+/// attempts in flight before it grants anything, no matter how many of the keys it has.
 #[tokio::test]
 async fn another_server_with_the_same_keys_is_not_whole_and_neither_is_the_old_one_when_it_comes_back() {
     let sentinels = servers::Sentinels::own().await;

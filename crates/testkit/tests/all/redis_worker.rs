@@ -1,5 +1,6 @@
-//! A worker that takes its tasks from Redis Streams: a whole engine with its API, a private Redis between them. What is
-//! delivered twice, late or to the dead must be executed by one, and only while its attempt holds.
+//! A worker that takes its tasks from Redis Streams: a whole engine with its API, and a private Redis between
+//! them. A task that is delivered twice, late or to a dead worker must be executed by one, and only while its
+//! attempt is valid.
 
 use super::engine::{WallClock, queue};
 use axum::{Router, body::Body, http::Request};
@@ -140,7 +141,7 @@ impl<'r> RedisWorkerRig<'r> {
             .from_bus(source)
     }
 
-    /// The one message that comes next, taken manually.
+    /// The next message, taken manually.
     async fn receive(&self, bus: &RedisBus) -> Delivery {
         let mut got = bus.receive(&queue(), 1, HANG_LIMIT, WallClock.now()).await.unwrap();
         got.pop().expect("a message comes")
@@ -180,7 +181,7 @@ impl Working {
         Self { shutdown, work }
     }
 
-    /// Tasks that succeeded, and were told so.
+    /// The number of tasks that succeeded and whose outcome was accepted.
     async fn end(self) -> u64 {
         self.shutdown.iter().for_each(CancellationToken::cancel);
         let worked = timeout(HANG_LIMIT, self.work.join_all()).await.expect("a prompt end");
@@ -288,7 +289,8 @@ async fn what_a_dead_worker_had_received_runs_in_another_before_its_lease_ends()
     rig.running.stop().await;
 }
 
-/// The message comes with 2 s of lease left; the worker's leases last 30 s. Only a heartbeat can have extended it.
+/// The message is received with 2 s of lease left; the worker's leases last 30 s. Only a heartbeat can have
+/// extended it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_is_nearly_over_is_extended_before_the_task_runs() {
     let rig = RedisWorkerRig::start(2_000).await;
@@ -374,13 +376,13 @@ async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
     rig.running.stop().await;
 }
 
-/// Attempts that were taken from the bus: those that were asked for have no guard here.
+/// Attempts that were taken from the bus: pulled attempts have no guard here.
 async fn guarded(redis: &Redis) -> usize {
     redis.command(&["KEYS", "*:guard"]).await.lines().filter(|line| line.ends_with(":guard")).count()
 }
 
-/// Pull works when the bus does not (C5): what fires while Redis is unavailable runs all the same, and afterwards tasks come over the
-/// bus again.
+/// Pull works while the bus does not (C5): tasks that fire while Redis is unavailable run all the same, and
+/// later ones are delivered over the bus again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn while_the_bus_is_away_a_worker_asks_the_server_and_returns() {
     let own = Redis::own().await;
@@ -438,7 +440,8 @@ async fn a_worker_that_pulls_asks_its_guard_and_runs_where_that_does_not_answer(
     rig.running.stop().await;
 }
 
-/// The same attempt, which another was handed too and has begun: what is not begun here is not answered for either.
+/// Another worker received the same attempt, and has begun it: this worker neither begins it nor reports for
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_worker_that_pulls_does_not_run_what_another_has_begun() {
     let rig = RedisWorkerRig::start(LEASE_MS).await;

@@ -128,7 +128,7 @@ async fn all_are_on_time(rig: RoomRig, due_max: usize) -> usize {
     most
 }
 
-/// What was set for a file by an older build, and for a bus that nobody can reach: its tasks wait for whoever pulls.
+/// An older build has set the queue to push, without a reachable bus: its tasks wait for executors that pull.
 #[tokio::test]
 async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
     let rig = RoomRig::with(Options { can_push: false, ..Options::default() });

@@ -185,7 +185,7 @@ async fn end(engine: &Engine, leased: &[Assignment], report: Report) {
     assert!(recorded.iter().all(|recorded| *recorded == Reported::Accepted), "{recorded:?}");
 }
 
-/// A whole life of tasks: inserted near and far, overdue, failed and tried again, cancelled, given back; and what is looked at.
+/// A whole life of tasks: inserted near and far, overdue, failed and retried, cancelled, returned; and read.
 #[tokio::test]
 async fn nothing_of_a_queue_that_is_scanned_comes_to_the_hot_set_or_its_limiter() {
     let site = ScanSite::new(&["a", "b"], scanned(1_000, 3)).await;
@@ -253,7 +253,8 @@ async fn a_scan_by_hand_answers_what_it_found_and_executors_have_so_many_at_a_ti
     assert_eq!(site.engine().scan_queue(other).await.unwrap(), None, "it is not scanned");
 }
 
-/// A database that hangs is not waited for once a partition, and whoever has started the scan is told what to do.
+/// The engine does not wait once per partition for a database that hangs, and the operator who started the
+/// scan learns what to do.
 #[tokio::test]
 async fn a_scan_by_hand_ends_with_what_to_do_while_the_database_hangs() {
     let site = ScanSite::new(&["a"], scanned(HOUR_MS, 9)).await;
@@ -337,7 +338,8 @@ async fn three_scans_that_fail_in_a_row_are_an_alert_and_so_is_a_task_that_is_la
     assert_eq!((numbers.fired, numbers.over_budget), (1, 1));
 }
 
-/// A scan that was not made is known of from the rows, whoever should have made it; but not before the queue's budget is over.
+/// The rows show that a scan was missed, whichever engine should have made it; but not before the queue's
+/// budget is over.
 #[tokio::test]
 async fn a_task_that_no_scan_finds_is_overdue_only_after_its_budget() {
     let site =

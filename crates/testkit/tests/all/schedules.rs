@@ -1,5 +1,6 @@
-//! Schedules on a real engine and both kinds of back ends: runs are made ahead of their time and once, whoever dies between
-//! two steps; what is changed or paused is revoked; policies hold with real tasks. Time stands still until a test moves it.
+//! Schedules on a real engine and both kinds of back ends: runs are made ahead of time and once, if any
+//! engine dies between two steps; changed or paused ones are revoked; policies hold with real tasks. Only the
+//! test moves the clock.
 
 mod asked_for;
 mod changes;

@@ -1,5 +1,5 @@
-//! The servers that other tests stand on: they answer, they can be killed and started again, and nothing of them is
-//! left when the process that started them is killed.
+//! The servers of other tests: they answer, they can be killed and restarted, and nothing of them is left
+//! when the process that started them is killed.
 
 use punctual_testkit::{
     patience::until,

@@ -1,5 +1,5 @@
-//! Several running engines on one store and one hot set, with their threads and services, at the moments that matter.
-//! And the suites of what they agree by, for the ends in memory.
+//! Several running engines on one store and one hot set, with their threads and services, in the situations
+//! that matter. And the suites of the shared back ends, for those in memory.
 
 use crate::engine::{WallClock, queue, slow_repair};
 use punctual_contract::{
@@ -56,7 +56,7 @@ mod signals_in_memory {
     punctual_testkit::for_each_signals_case!(stamp);
 }
 
-/// What the engines share.
+/// The back ends that the engines share.
 struct EngineCluster {
     clock: Arc<dyn Clock>,
     truth: Arc<dyn Store>,
@@ -298,7 +298,7 @@ async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
     running.stop().await;
 }
 
-/// What is given up waits for a store that hangs; heartbeats, and what is kept, do not.
+/// Partitions that are given up wait for a store that hangs; heartbeats and the remaining partitions do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_hangs_while_the_members_change_costs_an_engine_no_other_partition() {
     let cluster = EngineCluster::new();
@@ -366,8 +366,9 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
     assert!(done.iter().all(|state| *state == State::Succeeded), "{done:?}");
 }
 
-/// An engine has looked at the store and hangs before it loads what it found. Meanwhile the owner leases a task of it ahead of
-/// its instant, and it is cancelled through another engine: when the load arrives after the answer, nobody gets the task.
+/// An engine has scanned the store, and hangs before it loads the tasks it found. Meanwhile the owner leases
+/// one of them ahead of its instant, and it is cancelled through another engine. The load is done after that
+/// answer, and no executor gets the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after_the_answer() {
     let cluster = EngineCluster::new();
@@ -418,7 +419,7 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
     running.stop().await;
 }
 
-/// The store shows all partitions but the first: what is overdue in the others and was lost fires.
+/// The store shows all partitions except the first: lost overdue tasks of the others fire.
 #[tokio::test]
 async fn what_is_overdue_fires_although_one_partition_cannot_be_looked_at() {
     let cluster = EngineCluster::new();
@@ -456,7 +457,8 @@ async fn what_is_overdue_fires_although_one_partition_cannot_be_looked_at() {
     running.stop().await;
 }
 
-/// What a hand-over needs comes with the entry, through the hot set that the engines share.
+/// The facts that a hand-over needs are in the entry, which passes through the hot set that the engines
+/// share.
 #[tokio::test]
 async fn what_another_engine_has_inserted_is_handed_over_without_a_look() {
     const TASKS: usize = 100;

@@ -133,7 +133,7 @@ impl SharesRig {
         self.limiter.holders(&LimitScope::Namespace(name(namespace)), 0).await.unwrap().count
     }
 
-    /// Everybody asks, and what it had is over: until nothing changes any more.
+    /// All queues ask for tasks, and their attempts end, until nothing changes any more.
     async fn record_outcomes(&self, queues: &[QueueKey]) {
         let mut running: Vec<Vec<Assignment>> = vec![Vec::new(); queues.len()];
         for _ in 0..12 {

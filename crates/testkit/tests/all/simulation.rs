@@ -1,4 +1,4 @@
-//! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
+//! Seeded lives of engines. A failing seed prints its operations; kept ones are below as named lists.
 
 use punctual_testkit::simulation::{
     Due, Faults, Hands, Op, ReadyOrder, Setup, run, run_changes, run_schedules, run_workflows, seeded,
@@ -50,7 +50,7 @@ fn run_seeds_of(due: Due, limits: bool, engines: usize, hands: Hands, faults: im
     }
 }
 
-/// Leaves out what is not needed for a promise to break.
+/// Removes the operations that are not needed to break a promise.
 fn shrink(ops: &[Op], setup: Setup) -> Vec<Op> {
     let mut ops = ops.to_vec();
     let mut nth = 0;
@@ -72,8 +72,9 @@ fn thousands_of_lives_by_redis_keep_every_promise() {
     run_seeds_of(Due::InRedis, false, 1, Hands::Pull, |_| Faults::None);
 }
 
-/// Lives that have found a fault. 2419: a lease that was made ahead and had become too old stood first in the backlog, and an executor
-/// got nothing, although others waited behind it. (Its shortest list found one more: the store refused the first task of the backlog.)
+/// Lives that have found a fault. 2419: a prelease that had become too old was first in the backlog, and an
+/// executor got no task, although others waited after it. (The shortest list found another fault: the store
+/// refused the first task of the backlog.)
 const KNOWN_LIVES: [u64; 1] = [2419];
 
 #[test]
@@ -118,8 +119,8 @@ fn an_executor_gets_what_waits_behind_a_task_that_the_store_refuses() {
     }
 }
 
-/// By rule four in five go to the most urgent of what waits, in one level the oldest, and of a task the newest version; each list
-/// that breaks the last two fails by itself.
+/// By rule, four of five choices take the most urgent waiting task, the oldest of its level, and the newest
+/// version of a task. A list that breaks one of the last two fails by itself.
 fn keeps_order(engines: usize, limits: bool) {
     keeps_order_with(due_of(engines), engines, limits, |ops, _| ops);
 }
@@ -264,8 +265,8 @@ fn lives_of_schedules_that_have_found_a_fault_find_it_no_more() {
     }
 }
 
-/// Lives on a push queue that have found a fault. 5753: the clock was set back, a lease that was made ahead was given back, and a
-/// mark took back that the task had fired.
+/// Seeds on a push queue that have found a fault. 5753: the clock was set back, a lease ahead of the instant
+/// was returned, and a mark withdrew that the task had fired.
 const KNOWN_PUSHED: [u64; 1] = [5753];
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-/// Each statement of a file by its name, with its comment. What is in a hole to be repeated, `{rows: …}`, is there once.
+/// Each statement of a file by its name, with its comment. The contents of a repeated hole, `{rows: …}`,
+/// occur once.
 pub(crate) fn all(dialect: &str, file: &str) -> Vec<(String, String)> {
     let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/src");
     let path = store.join(dialect).join(file).with_extension("sql");

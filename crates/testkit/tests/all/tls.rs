@@ -1,5 +1,5 @@
-//! Everything that engines say to Redis and MySQL, over TLS: the suites of hot set and bus on a Cluster whose nodes speak
-//! nothing else, signals and failover under Sentinels, and a store on a MariaDB that takes nobody without it.
+//! All connections of engines to Redis and MySQL, over TLS: the suites of hot set and bus on a Cluster with
+//! TLS-only nodes, signals and failover under Sentinels, and a store on a MariaDB that requires it.
 
 use punctual_bus::{RedisBus, RedisBusOptions};
 use punctual_contract::{Bus, Hot, Ownership as _, Signals as _, ownership::Signal};
@@ -19,7 +19,7 @@ use punctual_testkit::{
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use tokio::sync::OnceCell;
 
-/// One for the suites of this file; its authority signs nobody else.
+/// One for the suites of this file; its authority signs no other certificate.
 async fn cluster() -> &'static RedisCluster {
     static ONE: OnceCell<RedisCluster> = OnceCell::const_new();
     ONE.get_or_init(|| async { RedisCluster::over_tls(&TlsKeyPair::loopback(&Authority::new())).await }).await

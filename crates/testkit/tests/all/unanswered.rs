@@ -1,5 +1,6 @@
-//! The hot set carries out what it was asked, and its answer is lost: what it gave is handed over at once, not when a look at
-//! what is overdue finds it after seconds. Time stands still here, so that nothing can come by waiting. In memory, and on MySQL and Redis.
+//! The hot set executes a request, and its answer is lost: its tasks are handed over immediately, not when a
+//! look at overdue tasks finds them after seconds. The clock does not move here, so that nothing can result
+//! from waiting. In memory, and on MySQL and Redis.
 
 use crate::crash_points::{Embedded, Ground, OnServers, Stand, queue, succeeded};
 use punctual_contract::store::Assignment;

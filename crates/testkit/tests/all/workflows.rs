@@ -1,5 +1,6 @@
-//! Workflows on a real engine and both kinds of back ends: nodes run in the order that their edges say, each once, whoever dies
-//! between two steps; what fails is undone in the reverse order. Time stands still until a test moves it.
+//! Workflows on a real engine and both kinds of back ends: nodes run in the order of their edges, each once,
+//! if any engine dies between two steps; failed work is undone in reverse order. Only the test moves the
+//! clock.
 
 mod costs;
 mod crashing;

@@ -136,7 +136,7 @@ fn years_of_sparse_timers_fire_in_few_steps() {
     assert_eq!(wheel.len(), 10_000);
 }
 
-/// The bucket is one that, without smoothing, would move all at once at its border.
+/// Without smoothing, this bucket would move all at once at its border.
 #[test]
 fn a_large_bucket_is_opened_in_slices_before_its_time() {
     let mut wheel = Wheel::new(0);

@@ -6,13 +6,14 @@ use crate::Wheel;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Slots a wheel may hold for `live` timers: as many stale ones, what is tolerated, and what comes during a round of the sweep.
+/// The slots that a wheel may hold for `live` timers: as many stale ones, a tolerance, and the inserts during
+/// a round of the sweep.
 fn bound(live: usize) -> usize {
     let crowded = 2 * live + 1_024;
     crowded + crowded / 32 + 100
 }
 
-/// Inserts and cancels first in, first out, with `live` timers at a time and time standing still.
+/// Inserts and cancels first in, first out, with `live` timers at a time, while the time does not advance.
 fn churn(live: usize, times: i64, deadline_ms: impl Fn(i64) -> i64) -> Wheel<i64> {
     let mut wheel = Wheel::new(0);
     let mut keys = VecDeque::new();

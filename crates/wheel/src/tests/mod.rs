@@ -1,4 +1,4 @@
-//! What the wheel promises, checked through its public functions: against a model, and at named edges.
+//! The promises of the wheel, checked through its public functions: against a model, and at named edges.
 
 mod edges;
 mod memory;

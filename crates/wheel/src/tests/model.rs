@@ -25,7 +25,7 @@ enum Operation {
     AdvanceToNext(u8),
 }
 
-/// From 1 ms to some years, every order of magnitude alike.
+/// From 1 ms to some years, every order of magnitude equally likely.
 fn distance() -> impl Strategy<Value = i64> {
     (0..38u32, any::<u64>()).prop_map(|(bits, random)| {
         let below = 1i64 << bits;
@@ -156,7 +156,7 @@ proptest! {
         prop_assert!(pair.wheel.is_empty());
     }
 
-    /// The ring turns several times, a tick at a time, while timers come and go.
+    /// The ring turns several times, a tick at a time, while timers are inserted and fire.
     #[test]
     fn ticking_through_the_turns_of_the_first_two_levels_agrees(
         start_ms in -200_000..200_000i64,

@@ -1,5 +1,5 @@
-//! What is left out is passed by at once, however long; what can never be is known from the fields; and a budget that is used up
-//! means "look again".
+//! Exclusions are skipped in one step, however long. Impossible dates are recognized from the fields. An
+//! exhausted budget means "look again".
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn every(every_ms: i64) -> Schedule {
     Schedule { every_ms: Some(every_ms), ..plain() }
 }
 
-/// The first instant, and the steps that it took.
+/// The first instant, and the number of steps taken.
 fn first(schedule: &Schedule, after: &str) -> (String, u32) {
     let mut budget = budget();
     let before = budget.left();
@@ -64,7 +64,7 @@ fn a_long_exclusion_is_passed_by_in_a_few_steps() {
 
 #[test]
 fn an_exclusion_follows_the_clock_of_its_zone() {
-    // Berlin: 02:00 to 03:00 does not exist on 29 March 2026, and comes twice on 25 October.
+    // Berlin: 02:00 to 03:00 does not exist on 29 March 2026, and occurs twice on 25 October.
     let berlin = |exclude: &str, start: &str| {
         let schedule = Schedule { time_zone: "Europe/Berlin".to_owned(), ..every(60_000) };
         first(&excluding(schedule, &[exclude], start), NOW_IN_2026).0
@@ -109,8 +109,8 @@ fn passing_by_finds_what_a_look_at_each_instant_finds() {
         "0-30 */2 * * *",
         "* * L * *",
         "* * * 3 *",
-        // Its hours begin with a star: a fixed time that the clock jumps over runs after the jump, and the slow search would
-        // take that for an instant of the exclusion, which means what the clock shows.
+        // Its hours begin with a star. A fixed time that the clock skips runs after the jump; the slow search
+        // would take that for an instant of the exclusion, which means wall clock time.
         "15 10-20 */3 * * *",
         "* * * * MON#1",
     ];

@@ -1,5 +1,5 @@
-//! 200 expressions in 12 zones on the days on which their clocks change, of four years, against an implementation that has
-//! nothing to do with this one: `tests/golden/schedules.py` made the file, and shows what it says of one case.
+//! 200 expressions in 12 zones on the days of their clock changes, in four years, compared with an
+//! independent implementation: `tests/golden/schedules.py` made the file, and shows its result for one case.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a schedule does step by step: ahead of time, beside a run that is not over, after a time in which nobody looked.
+//! Schedules step by step: ahead of time, beside a running run, and after a time without steps.
 
 use super::*;
 
@@ -13,7 +13,7 @@ struct Clockwork {
     /// The number of the run whose payload has no value.
     unfilled: u64,
     budget: u32,
-    /// So many payloads are filled in by one step.
+    /// The number of payloads that one step fills in.
     dear_after: usize,
 }
 
@@ -141,7 +141,7 @@ fn dear_payloads_end_a_step_and_no_instant_is_lost_by_that() {
             assert!(step.runs.len() <= 3, "{missed:?}: {}", step.runs.len());
             made.extend(step.runs.iter().map(|run| (run.at, run.outcome)));
             steps += 1;
-            // Others have their turn before.
+            // Other schedules have their turn first.
             assert!(step.wake_at.is_some_and(|at| at > clockwork.now), "{missed:?}");
             if step.wake_at != Some(clockwork.now.plus(1)) {
                 break;
@@ -236,7 +236,7 @@ fn of_late_runs_that_stop_each_other_the_last_begins_and_the_run_before_them_is_
     }
 }
 
-/// A late run and one that comes up a few seconds after it are made in one step too.
+/// A late run and one that is due a few seconds later are made in one step too.
 #[test]
 fn a_late_run_whose_place_the_next_takes_at_once_does_not_begin() {
     let missed = Missed::Latest;
@@ -368,7 +368,7 @@ fn taken_back(clockwork: &mut Clockwork, all: &[&str]) {
 
 #[test]
 fn an_instant_that_was_taken_back_before_it_fired_is_decided_by_the_new_document() {
-    // Its instant has come, and its jitter not yet.
+    // Its instant has passed, and its jitter has not.
     let late = || Clockwork::new(Schedule { jitter_ms: HOUR_MS, ..cron("0 10 * * *", "UTC") });
     let mut clockwork = late();
     clockwork.now = clockwork.now.plus(1_000);
@@ -379,7 +379,7 @@ fn an_instant_that_was_taken_back_before_it_fired_is_decided_by_the_new_document
     assert_eq!(reported(&step), [at(Outcome::Created, "10:00")]);
     assert_eq!(step.runs[0].version, 2, "another task of the same instant");
     assert_eq!(clockwork.after(1_000).runs, [], "once");
-    // The new document does not have it.
+    // The new document does not have this instant.
     let mut clockwork = late();
     clockwork.progress.decided_until = clockwork.now.plus(MINUTE_MS);
     taken_back(&mut clockwork, &[ten]);

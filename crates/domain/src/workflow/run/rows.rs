@@ -1,4 +1,4 @@
-//! The rows of a workflow: of a node, of an item of its fan-out, or of what undoes one.
+//! The rows of a workflow: of a node, of an item of its fan-out, or of a compensation.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ impl Role {
         }
     }
 
-    /// None: no such code.
+    /// None: no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Action, Self::Compensation].into_iter().find(|role| role.code() == code)
@@ -60,13 +60,13 @@ pub enum NodeState {
     Blocked,
     /// It was decided that it runs; it has a task, or one is being made.
     Open,
-    /// Somebody skips it, and its task has not ended yet.
+    /// A caller skips it, and its task has not ended yet.
     Skipping,
     Succeeded,
     Failed,
     /// Its condition, or its parents, left it out.
     Skipped,
-    /// Somebody has skipped it: it counts as done.
+    /// A caller has skipped it: it counts as done.
     Passed,
     /// Its task was cancelled.
     Cancelled,
@@ -98,7 +98,7 @@ impl NodeState {
         }
     }
 
-    /// None: no such code.
+    /// None: no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
@@ -136,12 +136,12 @@ impl NodeState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeRow {
     pub state: NodeState,
-    /// Of the node, counted by retries of the workflow: part of what its task is called.
+    /// Of the node, counted by retries of the workflow: part of its task's identity.
     pub attempt: u32,
-    /// Its task is there.
+    /// Its task exists.
     pub is_made: bool,
     /// Of those that have succeeded, which it was.
     pub order: Option<u64>,
-    /// A fan-out of so many.
+    /// The number of items of a fan-out.
     pub items: Option<u32>,
 }

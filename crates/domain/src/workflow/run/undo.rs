@@ -1,11 +1,11 @@
-//! The end of a workflow: when all has ended, or, where it fails or is cancelled, when nothing runs any more and what was done
-//! is undone, the last first, one after the other.
+//! The end of a workflow: when all nodes have ended; or, if it fails or is cancelled, when no task runs any
+//! more and the completed work is undone in reverse order, one after the other.
 
 use super::{Ending, NodeKey, NodeRow, NodeState, Role, Run, WorkflowState};
 use crate::workflow::Graph;
 
 impl Run {
-    /// Brings it to its end as far as its rows allow; compensations that are to be made next are open afterwards.
+    /// Finishes the workflow as far as its rows allow; the next compensations to make are open afterwards.
     pub fn finish(&mut self, graph: &Graph) {
         if self.state.is_finished() {
             return;

@@ -1,5 +1,5 @@
-//! Random graphs, random outcomes, random order of ends, against a model that knows nothing of rows: a node's fate follows
-//! from its parents' alone.
+//! Random graphs, random outcomes, random order of ends, compared with a model without rows: the end state of
+//! a node depends only on its parents.
 
 use super::{Join, OnFailure, document, node};
 use crate::{
@@ -82,7 +82,7 @@ impl RandomPlan {
         document(nodes.collect())
     }
 
-    /// What each comes to, if nothing ends the workflow.
+    /// The end state of each node, if nothing ends the workflow.
     fn fates(&self) -> Vec<NodeState> {
         let mut fates: Vec<NodeState> = Vec::new();
         for (nth, node) in self.nodes.iter().enumerate() {
@@ -136,7 +136,7 @@ fn go_on(plan: &RandomPlan, graph: &Graph, run: &mut Run) {
     assert!(run.adds_up(graph), "{run:?}");
 }
 
-/// Ends whatever is open, the one that `choice` says first. What was undone, in order.
+/// Ends open rows, in the order given by `choices`. Returns the undone ones, in order.
 fn driven(plan: &RandomPlan, graph: &Graph, run: &mut Run, choices: &[u8]) -> Vec<NodeKey> {
     let mut undone = Vec::new();
     go_on(plan, graph, run);
@@ -235,7 +235,7 @@ proptest! {
             return Ok(());
         }
         run.retry(&graph).unwrap();
-        // What fails for good works the second time.
+        // Tasks that fail permanently succeed the second time.
         failing.nodes.iter_mut().filter(|node| !node.goes_on).for_each(|node| node.fails = false);
         driven(&failing, &graph, &mut run, &choices);
         prop_assert_eq!(run.state, WorkflowState::Succeeded);

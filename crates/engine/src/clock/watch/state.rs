@@ -1,10 +1,10 @@
-//! What was found of the clock when last looked.
+//! The clock's status as of the last look.
 
 use parking_lot::Mutex;
 use punctual_contract::clock::ClockStatus;
 use punctual_domain::time::Millis;
 
-/// What was found when last looked.
+/// The clock's status as of the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(super) last: Mutex<(Millis, ClockStatus)>,

@@ -1,4 +1,4 @@
-//! The model after the firing: lines, gates, what the store does not know, and answers that were lost.
+//! The model after the firing: lines, gates, tasks that the store does not know, and lost answers.
 
 use super::{
     super::{
@@ -21,7 +21,7 @@ use punctual_domain::time::Millis;
 use std::collections::BTreeMap;
 
 impl LiveModel {
-    /// Fired tasks go into the line, out of it, to an executor, or behind the gate of their database.
+    /// Moves fired tasks into the line, out of it, to an executor, or behind the gate of their database.
     pub(super) fn hand_over(&mut self) {
         let take = |rng: &mut Rng, from: &mut Vec<HotEntry>| -> Vec<HotEntry> {
             let most = rng.usize(0..=from.len());
@@ -101,7 +101,7 @@ impl LiveModel {
         }
     }
 
-    /// A call for leases ends: its tasks are set aside, served, or with executors.
+    /// A request for leases ends: its tasks are set aside, lined, or with executors.
     fn end_grant(&mut self) {
         let Some(some) = self.grants.pop() else { return };
         if self.rng.bool() {
@@ -136,7 +136,7 @@ impl LiveModel {
         self.offered.extend(back);
     }
 
-    /// The store learns of some that have fired.
+    /// The store learns of some fired tasks.
     fn persist(&mut self) {
         let all: Vec<HotEntry> = self.live.lock().unpersisted().cloned().collect();
         let some: Vec<HotEntry> = all.into_iter().filter(|_| self.rng.bool()).collect();
@@ -175,7 +175,7 @@ impl LiveModel {
         self.end_known(&some, ended.known.into_keys().collect());
     }
 
-    /// What was known of these goes with their outcomes: once, and as long as it is good.
+    /// The known facts of these are returned with their outcomes: once, and while they are good.
     fn end_known(&mut self, ended: &[Key], known: Vec<Key>) {
         for attempt in &known {
             let until = self.delivered.get(attempt);
@@ -186,7 +186,7 @@ impl LiveModel {
         ended.iter().for_each(|attempt| _ = self.delivered.remove(attempt));
     }
 
-    /// What was fired is noted, but for what has a lease or a newer fence in the table.
+    /// Fired tasks are noted, except those with a lease or a newer fence in the table.
     fn note_fired(&mut self) {
         let some: Vec<HotEntry> = self.offered.iter().filter(|_| self.rng.bool()).cloned().collect();
         for entry in &some {
@@ -239,7 +239,7 @@ impl LiveModel {
         assert_eq!((after.ready, after.parked), (before.ready + back, before.parked - back));
     }
 
-    /// Whether a fired entry does not come into the table: it has a lease ahead there, or something newer is there.
+    /// Whether the table refuses a fired entry: it has a prelease of it, or a newer fence.
     fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
         let slots = self.live.lock().of_model();
         let slots = slots.into_iter().filter(|slot| slot.2 != REPORTED);
@@ -251,7 +251,7 @@ impl LiveModel {
         }
     }
 
-    /// A grant is not answered: its tasks are offered again at once.
+    /// A grant is not answered: its tasks are offered again immediately.
     fn doubt_asked(&mut self) {
         let some: Vec<HotEntry> = self.grants.iter().flatten().chain(&self.offered).cloned().collect();
         let some: Vec<HotEntry> = some.into_iter().filter(|_| self.rng.u8(0..4) == 0).collect();
@@ -260,7 +260,7 @@ impl LiveModel {
         self.doubted.extend(some.iter().filter(|entry| !refused(entry)).map(key));
     }
 
-    /// The store has not answered leases ahead of their instants. What has fired meanwhile.
+    /// The store has not answered requests for preleases. Returns tasks that fired meanwhile.
     pub(super) fn lease_unanswered(&mut self, asked: &[HotEntry]) -> Vec<HotEntry> {
         let slots = self.live.lock().of_model();
         let stages: HashMap<Key, Stage> = slots.iter().map(|slot| ((slot.0, slot.1), slot.2)).collect();
@@ -275,14 +275,14 @@ impl LiveModel {
         fired
     }
 
-    /// What is known of its lease stays known after its instant.
+    /// A doubtful prelease stays in doubt after the task fires.
     pub(super) fn fires_in_doubt(&mut self, entry: &HotEntry) {
         if self.doubted_ahead.remove(&key(entry)) {
             self.doubted.insert(key(entry));
         }
     }
 
-    /// An executor's lease was made and could not be given back; or another call has given it back, and the hot set has its task.
+    /// An executor's lease was made and could not be returned; or another call has returned it, and the hot set has its task.
     fn doubt_made(&mut self) {
         let is_newest = |entry: &&HotEntry| {
             let (id, fence) = key(entry);
@@ -302,7 +302,7 @@ impl LiveModel {
         }
     }
 
-    /// A database is unavailable, and an executor gets what was offered; or it is back, and has what executors got.
+    /// A database is unavailable, and an executor gets offered tasks; or it returns, and gets the executors' leases.
     pub(super) fn hand_over_for_later(&mut self) {
         if self.rng.bool() {
             let settled: Vec<Key> = self.for_later.iter().copied().filter(|_| self.rng.bool()).collect();
@@ -353,7 +353,7 @@ impl LiveModel {
         }
     }
 
-    /// Leases that were made ahead go to executors; who has them is reported, or their outcomes come first.
+    /// Preleases are handed to executors. Their holders are reported, or their outcomes arrive first.
     pub(super) fn report(&mut self) {
         match self.rng.u8(0..6) {
             0 | 1 => self.hand_over_leased(),
@@ -432,7 +432,7 @@ impl LiveModel {
             return assert!(!self.live.lock().is_unreported(id, fence), "its lease is over");
         }
         assert!(self.live.lock().is_unreported(id, fence) && !self.live.lock().keeps(&entry));
-        // Nearly always something is known of an attempt that has just begun.
+        // A new attempt nearly always has known facts.
         if self.rng.u8(0..8) != 0 {
             self.deliver(&[HotEntry { fence: fence - 1, ..entry.clone() }]);
             assert!(self.live.lock().is_unreported(id, fence));
@@ -446,7 +446,7 @@ impl LiveModel {
         }
     }
 
-    /// What is noted beside the stages stays until it is settled, or something newer replaces it.
+    /// Notes beside the stages stay until they are settled, or a newer fence replaces them.
     pub(super) fn check_after(&mut self) {
         let table = self.live.lock();
         let slots: HashMap<i64, (i64, Stage)> =

@@ -1,4 +1,4 @@
-//! Tasks that could not be sent, and when each comes back, as far as this engine knows. Brings none of them back itself.
+//! Tasks that could not be sent, and when each is retried, as far as this engine knows. Retries none itself.
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 /// After the second failure in a row; it doubles with each.
 const PAUSE_MS: i64 = 10_000;
-/// So long after the bus is back the last of its tasks is sent again.
+/// At most this long after the bus is back, the last of its tasks is sent again.
 const PAUSE_MAX_MS: i64 = 60_000;
-/// Remembered at a time; the refill comes upon the others again.
+/// The most tasks remembered at a time; the refill finds the others again.
 const REMEMBERED_MAX: usize = 100_000;
-/// What was brought back and was not seen failing for this long has been sent, or ended otherwise.
+/// A task that was retried and has not failed again for this long was sent, or has ended otherwise.
 const FORGET_AFTER_MS: i64 = 10 * 60_000;
 
-/// What this engine knows of tasks that could not be sent.
+/// What this engine remembers about tasks that could not be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     inner: Mutex<CompensatorState>,
@@ -34,13 +34,13 @@ struct Failed {
     entry: HotEntry,
     /// In a row, as far as this engine has seen.
     failures: u32,
-    /// Not brought back before.
+    /// The task is not retried before.
     again_at: Millis,
     /// It is on its way: seen failing with the same fence after `again_at`, it was lost on it.
     is_back: bool,
 }
 
-/// The first time it comes back with the next run.
+/// The first retry is in the next run.
 fn pause_ms(failures: u32) -> i64 {
     match failures {
         0 | 1 => 0,
@@ -49,7 +49,7 @@ fn pause_ms(failures: u32) -> i64 {
 }
 
 impl Unsent {
-    /// Of what a scan has found, takes what could not be sent; answers the rest.
+    /// Takes unsent tasks out of the results of a scan, and returns the others.
     pub(crate) fn sort_out(&self, mut found: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
         let is_unsent = |entry: &mut HotEntry| entry.state == State::DispatchFailed;
         let mut inner = self.inner.lock();
@@ -57,7 +57,7 @@ impl Unsent {
         found
     }
 
-    /// What is to come back now, the longest overdue first. Forgets what other engines work on.
+    /// The tasks to retry now, the longest overdue first. Forgets tasks of other engines' partitions.
     pub(super) fn take_due(
         &self,
         now: Millis,
@@ -79,7 +79,7 @@ impl Unsent {
         back.collect()
     }
 
-    /// They could not be brought back.
+    /// These could not be retried.
     pub(super) fn still_here(&self, entries: &[HotEntry], now: Millis) {
         let mut inner = self.inner.lock();
         for entry in entries {
@@ -89,7 +89,7 @@ impl Unsent {
         }
     }
 
-    /// When it comes back, as far as this engine knows.
+    /// When the task is retried, as far as this engine knows.
     pub(crate) fn again_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let inner = self.inner.lock();
         inner.failed.get(&id).filter(|failed| failed.entry.fence == fence).map(|failed| failed.again_at)
@@ -108,7 +108,7 @@ impl Unsent {
         }
     }
 
-    /// What is remembered as not sent.
+    /// How many tasks are remembered as unsent.
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().failed.values().filter(|failed| !failed.is_back).count()
     }

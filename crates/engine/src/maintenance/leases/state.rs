@@ -1,14 +1,14 @@
-//! Databases whose leases could not be looked at, and since when they are back. Ends no lease.
+//! Databases whose leases could not be read, and since when they are back. Ends no lease.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::time::Millis;
 
-/// A part of the store that was unavailable is left alone for so long when it is back: its executors could give no heartbeat,
-/// and engines whose answers were lost give back what nobody had.
+/// A database that returns is left alone for this long: its executors could not send heartbeats, and engines
+/// whose answers were lost return leases that no executor had.
 const BACK_FOR_MS: i64 = 2_000;
 
-/// Which parts could not be looked at: since they are back, or None as long as they are not.
+/// Databases that could not be read: since when they are back, or None while they are not.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseLooks(Mutex<HashMap<usize, Option<Millis>>>);
 

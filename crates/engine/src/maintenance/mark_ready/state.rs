@@ -1,4 +1,4 @@
-//! How many marks the store is asked for at once. Asks for none.
+//! How many marks the store is asked for at once. Requests none.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -7,8 +7,8 @@ pub(super) const CHUNK: usize = 200;
 /// That many at least, however slow the store is.
 const FEW: usize = 10;
 
-/// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,
-/// because each mark is a look and an update, and hand-overs wait for them.
+/// How many tasks of busy executors are marked at once. Halved after each slow unit of work: each mark is a
+/// read and an update, and hand-overs wait for them.
 #[derive(Debug)]
 pub(crate) struct MarkPace(AtomicUsize);
 

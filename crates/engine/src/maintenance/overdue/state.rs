@@ -1,4 +1,5 @@
-//! What the looks at all partitions have found that should have fired, and how far they have come. Looks at nothing itself.
+//! The overdue tasks that the looks at all partitions have found, and how far the looks have got. Looks at
+//! nothing itself.
 
 use parking_lot::Mutex;
 use punctual_contract::store::Overdue;
@@ -17,22 +18,22 @@ pub struct OverdueTask {
     pub id: i64,
 }
 
-/// A partition, its database, and the oldest task that should have fired; None: there is none.
+/// A partition, its database, and its oldest overdue task; None: it has none.
 pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
 
 #[derive(Debug, Default)]
 pub(crate) struct OverdueWatch {
     pub(super) partitions: Mutex<BTreeMap<Partition, Watched>>,
-    /// By the clock of whoever turns the engine manually.
+    /// By the clock of the caller that runs the engine manually.
     pub(super) looked_at: Mutex<Option<Millis>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     pub(super) database: usize,
-    /// Up to where the walk that follows the present has come.
+    /// How far the walk that follows the present has got.
     pub(super) followed: Option<Key>,
-    /// The same of the walk through everything; None: it begins.
+    /// The same for the walk over all rows; None: it begins.
     pub(super) lap: Option<Key>,
     pub(super) suspects: BTreeMap<Key, Suspect>,
 }
@@ -40,9 +41,9 @@ pub(super) struct Watched {
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub(super) overdue: Overdue,
-    /// None: not read yet. Rows are looked at by key alone; only of what is at a second look is more read.
+    /// None: not read yet. The walks read keys only; more is read of a row that is seen twice.
     pub(super) queue: Option<QueueKey>,
-    /// When it was first seen: what is seen once may be about to fire, after a start for example.
+    /// When it was first seen: a row that is seen once may be about to fire, for example after a start.
     pub(super) seen_at: Millis,
 }
 

@@ -1,7 +1,7 @@
-//! Places of attempts that this engine has handed over while their database is unavailable: no row says that they are in flight. Whichever
-//! engine holds the limiter against the store would free them, so each engine says every second of its own that they are granted.
-//! An engine that dies says so no more, and its places are freed ten seconds later, as those of any grant that nothing came of. Must
-//! not give a place to an attempt that has ended.
+//! Slots of attempts that this engine has handed over while their database is unavailable: no row shows them
+//! in flight. The reconciling engine would free their slots, so each engine renews the grants of its own
+//! attempts every second. If an engine dies, its slots are freed ten seconds later, like those of any grant
+//! without a lease. Must not give a slot to an attempt that has ended.
 
 use super::{Looks, NO_GRACE_MS, free_the_gone, scopes_of};
 use crate::{core::Core, live::ForLaterLease, options::STEP_LIMIT, parts, pipeline::bounds::Bounded};
@@ -20,8 +20,8 @@ fn unwritten(core: &Core) -> HashSet<Member> {
     core.live.lock().unwritten().map(|(entry, _)| member(entry)).collect()
 }
 
-/// What they should hold by what is set: what the limiter had granted them it may have lost. Of executors with a bound only as far as the
-/// registry can be read.
+/// The slots that they should hold by the settings: the limiter may have lost its grants. Bounds of executors
+/// are included only if the registry can be read.
 pub(super) async fn places(core: &Core, looks: Looks<'_>, now: Millis) -> Vec<Held> {
     let all: Vec<(HotEntry, String, Millis)> = {
         let table = core.live.lock();
@@ -56,7 +56,7 @@ async fn bounded(core: &Core, namespaces: impl Iterator<Item = &Name>) -> Bounde
     bounded
 }
 
-/// Of the limiter of queues that are not scanned: the others hand nothing over without the store.
+/// For the limiter of unscanned queues: scanned queues hand nothing over without the store.
 pub(super) async fn keep(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<(), Error> {
     let members: Vec<Member> = unwritten(core).into_iter().collect();
     if members.is_empty() {
@@ -80,7 +80,8 @@ pub(super) async fn keep(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Res
         }
         kept.extend(lost);
     }
-    // What was written meanwhile may have ended meanwhile, and given up what it holds again now.
+    // An attempt whose lease was written meanwhile may have ended meanwhile, and released the slot that it
+    // now holds again.
     let unwritten = unwritten(core);
     kept.retain(|held| !unwritten.contains(&held.member));
     free_the_gone(core, looks, &kept, NO_GRACE_MS, now).await?.failed.map_or(Ok(()), Err)

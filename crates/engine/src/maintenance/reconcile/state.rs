@@ -1,4 +1,5 @@
-//! What the reconciler has looked at last, and where its next look continues. Asks neither the limiter nor the store.
+//! What the reconciler has last checked, and where its next check continues. Asks neither the limiter nor the
+//! store.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -9,10 +10,10 @@ use tokio::sync::Notify;
 
 const FULL_EVERY_MS: i64 = 30_000;
 const LANES_EVERY_MS: i64 = 5_000;
-/// Of each kind no more is owed: what is beyond it a look at all members finds.
+/// The most that is owed of each kind; a full check finds the rest.
 const OWED_MAX: usize = 100_000;
 
-/// When what was done last.
+/// When each check last ran.
 #[derive(Debug, Default)]
 pub(crate) struct Reconciler {
     pub(super) last: Mutex<Last>,
@@ -20,7 +21,7 @@ pub(crate) struct Reconciler {
     owed: Mutex<Owed>,
 }
 
-/// What this engine has still to say to the limiter, which did not answer.
+/// Reports that this engine owes the limiter, which did not answer.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
     /// They have ended.
@@ -28,7 +29,7 @@ pub(super) struct Owed {
     pub(super) unused: Vec<UnusedGrant>,
 }
 
-/// What this engine was granted, or perhaps, and does not use.
+/// A slot that this engine was granted, or may have been, and does not use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnusedGrant {
     /// Of the row.
@@ -44,16 +45,16 @@ pub(super) struct Last {
     pub(super) revision: Option<i64>,
     lost_at: Option<Millis>,
     pub(super) leases: Leases,
-    /// By queue, where the look at its lanes continues.
+    /// By queue, where the check of its lanes continues.
     pub(super) positions: HashMap<QueueKey, ParkReason>,
 }
 
-/// How far the look at all leases has come.
+/// How far the check of all leases has got.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Leases {
     #[default]
     AllSeen,
-    /// None: from the beginning.
+    /// None: it begins at the start.
     From(Option<LeasePosition>),
 }
 
@@ -62,12 +63,12 @@ fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
 }
 
 impl Reconciler {
-    /// Whether all is to be looked at in this run.
+    /// Whether this run checks everything.
     pub(super) fn begin_full(&self, revision: i64, now: Millis) -> bool {
         let mut last = self.last.lock();
         let begins = is_over(last.full_at, FULL_EVERY_MS, now) || last.revision != Some(revision);
         if begins {
-            // What was set anew holds for leases that were looked at before, too.
+            // New settings also apply to leases that were checked before.
             if matches!(last.leases, Leases::AllSeen) || last.revision != Some(revision) {
                 last.leases = Leases::From(None);
             }
@@ -93,7 +94,7 @@ impl Reconciler {
         begins
     }
 
-    /// All is to be looked at in the next run.
+    /// The next run checks everything.
     pub(super) fn again(&self) {
         let mut last = self.last.lock();
         (last.full_at, last.leases) = (None, Leases::AllSeen);
@@ -105,27 +106,29 @@ impl Reconciler {
         now.since(*last.lost_at.get_or_insert(now)) >= wait_ms
     }
 
-    /// How long until a loss that is known has been there for `wait_ms`. None: there is none, or it has.
+    /// How long until a known loss has lasted for `wait_ms`. None: there is no loss, or it has lasted that
+    /// long.
     pub(super) fn rebuilds_in(&self, wait_ms: i64, now: Millis) -> Option<Duration> {
         let left_ms = wait_ms - now.since(self.last.lock().lost_at?);
         u64::try_from(left_ms).ok().filter(|left_ms| *left_ms > 0).map(Duration::from_millis)
     }
 
-    /// A loss was seen. One that is known already is looked at in its time.
+    /// Reports a loss. A known one is handled at its time.
     pub(super) fn ask(&self) {
         if self.last.lock().lost_at.is_none() {
             self.asked.notify_one();
         }
     }
 
-    /// It is tried at once, and then with each run.
+    /// Tried immediately, and then with each run.
     pub(super) fn owe(&self, ended: Vec<Member>, unused: Vec<UnusedGrant>) {
         if self.owe_still(Owed { ended, unused }) {
             self.asked.notify_one();
         }
     }
 
-    /// Whether nothing was owed before. What finds no room is left to a look at all: the engine that leads begins one with its next run.
+    /// Returns whether nothing was owed before. What exceeds the bound is left to a full check, which the
+    /// leading engine begins with its next run.
     pub(super) fn owe_still(&self, Owed { ended, unused }: Owed) -> bool {
         let count = ended.len() + unused.len();
         let mut owed = self.owed.lock();

@@ -1,4 +1,4 @@
-//! What this engine knows of its queues' admission. Losing any of it costs an interval. Admits nothing itself.
+//! This engine's memory of its queues' admission. Losing any of it costs an interval. Admits nothing itself.
 
 use crate::{
     pipeline::{bounds::state::Bounds, freed::state::DeferredQueues, kinds::state::ParkedKinds},
@@ -10,14 +10,14 @@ use punctual_contract::hot::ParkReason;
 use punctual_domain::{name::QueueKey, settings::QueueSettings, time::Millis};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// A version that has not asked for tasks for this long is not there.
+/// A version whose executors have not requested tasks for this long counts as gone.
 pub(super) const VERSION_GONE_MS: i64 = 60_000;
 
-/// What this engine knows of its queues' admission. Losing any of it costs an interval.
+/// This engine's memory of its queues' admission. Losing any of it costs an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Admissions {
     queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
-    /// Limits have been set since this process began: then attempts that end may hold places.
+    /// Limits have been set since this process began, so ending attempts may hold slots.
     revision: Mutex<(i64, bool)>,
     pub(crate) deferred: DeferredQueues,
     pub(crate) kinds: ParkedKinds,
@@ -26,14 +26,14 @@ pub(crate) struct Admissions {
 
 #[derive(Debug, Default)]
 pub(super) struct Lately {
-    /// Ranges for which something is parked, and when that was looked up.
+    /// Version ranges with parked tasks, and when they were looked up.
     pub(super) ranges: Vec<String>,
     pub(super) looked_at: Option<Millis>,
     /// Versions that have asked, and when they last did.
     pub(super) versions: BTreeMap<String, Millis>,
     /// Keys whose rate has no start left, by when it has.
     pub(super) throttled: BTreeMap<(Millis, ParkReason), ()>,
-    /// After which of the queue's lanes the next look at them continues, and when the last one was.
+    /// The lane after which the next check of the queue's lanes continues, and the time of the last check.
     pub(super) lanes_from: Option<ParkReason>,
     pub(super) lanes_looked_at: Option<Millis>,
     /// When the queue's own rate has a start again.
@@ -47,14 +47,14 @@ impl Admissions {
         work(self.queues.lock().entry(Arc::clone(queue)).or_default())
     }
 
-    /// Versions that lately asked for the tasks of a queue here.
+    /// Versions that recently requested tasks of a queue here.
     pub(crate) fn versions(&self, queue: &QueueKey, now: Millis) -> Vec<String> {
         let queues = self.queues.lock();
         let known = queues.get(queue).map(|queue| &queue.versions).into_iter().flatten();
         known.filter(|pair| now.since(*pair.1) <= VERSION_GONE_MS).map(|pair| pair.0.clone()).collect()
     }
 
-    /// How long until a rate of the queue lets something go that it deferred, as far as this engine knows.
+    /// How long until a rate of the queue admits a deferred task, as far as this engine knows.
     pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
         let queues = self.queues.lock();
         let known = queues.get(queue)?;
@@ -67,7 +67,7 @@ impl Admissions {
         self.queues.lock().len() + self.kinds.queues_held()
     }
 
-    /// Queues that nobody has asked for lately, with nothing parked and no rate to wait for.
+    /// Forgets queues without recent requests, without parked tasks, and without a rate to wait for.
     pub(crate) fn forget(&self, now: Millis) {
         let is_in_use = |lately: &Lately| {
             let has_asked = lately.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);

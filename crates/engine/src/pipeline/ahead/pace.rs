@@ -1,5 +1,5 @@
-//! How well the store keeps up with leases ahead of their instant, and where something lies that found no executor. Losing any of it costs
-//! some leases that are made too late.
+//! How well the store keeps up with preleases, and which queues have preleased tasks without an executor.
+//! Losing any of it costs some preleases that are made too late.
 
 use crate::arrivals::state::QueueWaiters;
 use hashbrown::HashMap;
@@ -10,14 +10,14 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// Where something lies that found no executor.
+    /// Queues with preleased tasks that found no executor.
     pub(super) shelves: Mutex<Vec<Arc<QueueWaiters>>>,
     pub(crate) something: Notify,
     /// By the part of the store.
     pace: Mutex<HashMap<usize, Pace>>,
 }
 
-/// Nothing is leased ahead for so long after an answer that came too late, twice as long after each further one.
+/// How long preleasing pauses after a late answer; twice as long after each further one.
 const PAUSE_MS: i64 = 200;
 const PAUSE_MAX_MS: i64 = 6_400;
 
@@ -47,7 +47,7 @@ impl Ahead {
         *self.pace.lock() = HashMap::default();
     }
 
-    /// The store was too slow lately: what is asked of it besides would make it slower.
+    /// The store was recently too slow: further requests would slow it down more.
     pub(super) fn is_too_slow(&self, part: usize, now: Millis) -> bool {
         self.pace.lock().get(&part).is_some_and(|pace| now < pace.not_before)
     }

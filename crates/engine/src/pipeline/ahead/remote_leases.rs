@@ -1,13 +1,16 @@
-//! Tasks whose executors wait at another engine go there before their instant. That engine leases them ahead together with its own,
-//! fires them and hands them over. Order of steps, and what a crash, a hang or a lost message between two of them leaves:
+//! Passes tasks to an engine at which executors wait, before they fire. That engine preleases them together
+//! with its own, fires them and hands them over. Order of steps, and what a crash, a hang or a lost message
+//! between two of them leaves:
 //!
-//! 1. *Wanted.* An engine says each second, and after each batch, how many tasks of a queue its executors take. Lost: the tasks fire at
-//!    the owner of their partition, which says `Ready` (`pipeline::remote_tasks`).
-//! 2. *Passed.* The owner drops the tasks from its table and sends them in one message. Not sent, or the other engine does not listen:
-//!    they come back into its table, and that engine gets nothing until it says again what it takes. Lost, or the other engine dies:
-//!    the owner's look at what is overdue finds them in the store, `overdue_after_ms` after their instant.
-//! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`. It stops: what has not fired
-//!    goes to the hot set, whence the owner takes it (`Engine::leave`).
+//! 1. *Wanted.* An engine announces each second, and after each batch, how many tasks of a queue its
+//!    executors accept. Lost: the tasks fire at the owner of their partition, which sends `Ready`
+//!    (`pipeline::remote_tasks`).
+//! 2. *Passed.* The owner removes the tasks from its table and sends them in one message. Not sent, or the
+//!    other engine does not listen: they return to its table, and that engine gets nothing until its next
+//!    announcement. Lost, or the other engine dies: the owner's look at overdue tasks finds them in the
+//!    store, `overdue_after_ms` after their due time.
+//! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`. If it
+//!    stops, it moves unfired tasks to the hot set, from which the owner takes them (`Engine::leave`).
 //!
 //! A cancel or a change at the owner is decided by the store's conditional update, or by the lease that the other engine has made.
 //! Only for queues whose starts nothing limits or orders. Must not lease anything.
@@ -21,8 +24,8 @@ use punctual_contract::{
 use punctual_domain::name::QueueKey;
 use std::sync::Arc;
 
-/// Of what comes near, what no executor of this engine waits for goes to engines whose executors do. Returns what stays.
-/// `is_worked_on`: executors of this engine take tasks of the queue.
+/// Passes candidates that no executor here waits for to engines whose executors do. Returns the others.
+/// `is_worked_on`: executors here take tasks of the queue.
 pub(super) fn pass_on(
     core: &Arc<Core>,
     near: Vec<HotEntry>,
@@ -35,7 +38,8 @@ pub(super) fn pass_on(
     let mut stays = Vec::new();
     let mut queues: HashMap<Arc<QueueKey>, Vec<HotEntry>> = HashMap::new();
     for entry in near {
-        // What was passed to this engine goes no further, and what a database cannot lease here it cannot lease there.
+        // A task that was passed to this engine is not passed on. A database that cannot lease it here cannot
+        // lease it there either.
         let is_doubtful =
             !doubtful.is_empty() && doubtful.contains(&core.store.part_of(entry.place.partition));
         if core.holdings.tenure(entry.place.partition).is_some() && !is_doubtful {
@@ -75,13 +79,13 @@ async fn send(core: &Core, engine: String, queue: &QueueKey, entries: Vec<HotEnt
         let tasks = entries.len();
         core.sharing.elsewhere.wants(engine, queue.clone(), 0);
         tracing::warn!(%error, tasks, "tasks could not be passed to another engine before their time; they fire here");
-        // What is of partitions that were given up meanwhile their new owner has in the store.
+        // Tasks of partitions that were given up meanwhile are in the store for their new owner.
         let loaded = core.live.lock().load(entries, |_| false, |_| true);
         note_loaded(core, &loaded);
     }
 }
 
-/// The table has taken these in: the timer is to wake for them, and they may be leased ahead.
+/// The table has accepted these: the timer must wake for them, and they may be preleased.
 pub(super) fn note_loaded(core: &Core, loaded: &Loaded) {
     core.firing.timer.insert(loaded.accepted.iter().map(|entry| entry.due_at));
     if loaded.has_first_candidate {

@@ -1,5 +1,5 @@
-//! Says to the other engines how many tasks of a queue the executors of this engine take, and takes in what owners pass to it before its
-//! time. The steps stand in `elsewhere`. Must not lease anything.
+//! Announces to the other engines how many tasks of a queue this engine's executors accept, and loads unfired
+//! tasks that owners pass to it. `remote_leases` lists the steps. Must not lease anything.
 
 use super::{may_be_leased, remote_leases::note_loaded, room};
 use crate::core::Core;

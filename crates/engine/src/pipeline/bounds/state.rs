@@ -10,11 +10,11 @@ use std::sync::{
 };
 use tokio::sync::{Notify, futures::Notified};
 
-/// What this engine knows of such executors. Losing any of it costs an interval.
+/// This engine's memory of bounded executors. Losing any of it costs an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
-    /// One has asked here, or ended an attempt here, since this process began: attempts may hold places although
-    /// nothing is set.
+    /// A bounded executor has requested tasks here, or ended an attempt here, since this process began. So
+    /// attempts may hold slots although no limit is set.
     are_in_use: AtomicBool,
     waiting: Mutex<HashMap<Scope, Arc<Waiters>>>,
 }

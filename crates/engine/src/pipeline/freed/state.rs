@@ -1,4 +1,4 @@
-//! Queues with tasks that wait for a limit which others share, as far as this engine knows. Wakes nobody.
+//! Queues with tasks that wait for a shared limit, as far as this engine knows. Wakes no waiter.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -12,14 +12,14 @@ pub(crate) struct DeferredQueues(Mutex<HashMap<Arc<QueueKey>, QueueState>>);
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Looks that are under way: what is freed meanwhile may be what they are told is not there.
+    /// Running checks: a slot that is freed during one may be missing from its answer.
     looks: usize,
     is_deferred: bool,
-    /// How often it was deferred: a look that began before the last time does not know better.
+    /// How often the queue was deferred: a check that began before the last time is outdated.
     times: u64,
 }
 
-/// One look at a queue's tasks, from before the limiter is asked until it is over.
+/// One check of a queue's tasks, from before the limiter is asked until the check ends.
 #[derive(Debug)]
 pub(crate) struct QueueAttempt<'a> {
     all: &'a DeferredQueues,
@@ -35,7 +35,7 @@ impl DeferredQueues {
         QueueAttempt { all: self, queue, times: state.times }
     }
 
-    /// Who may wait for what has just been freed.
+    /// The queues that may wait for a slot that was just freed.
     pub(super) fn queues(&self) -> Vec<Arc<QueueKey>> {
         self.0.lock().keys().map(Arc::clone).collect()
     }
@@ -52,7 +52,7 @@ impl QueueAttempt<'_> {
         }
     }
 
-    /// Nothing of the queue is left that is ready.
+    /// The queue has no ready task left.
     pub(crate) fn found_the_end(&self) {
         if let Some(state) = self.all.0.lock().get_mut(self.queue)
             && state.times == self.times

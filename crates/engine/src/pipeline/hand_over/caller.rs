@@ -3,12 +3,12 @@
 use super::late::LateLeaseSender;
 use crate::pipeline::request::Restrictions;
 
-/// Who asks for leases.
+/// The caller that requests leases.
 #[derive(Debug, Clone)]
 pub(super) struct LeaseCaller {
-    /// What comes after the other parts' answers.
+    /// The receiver of leases that follow the other databases' answers.
     pub(super) late_leases: LateLeaseSender,
-    /// It goes with what there is now.
+    /// The caller leaves with what is available now.
     pub(super) is_late: bool,
     pub(super) only: Restrictions,
 }

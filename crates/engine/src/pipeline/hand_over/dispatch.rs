@@ -1,5 +1,6 @@
-//! Leases made durable: the databases are asked side by side, each in its time, and what one of them does not lease is offered again, or
-//! set aside until it answers. Must not choose which tasks go: they were admitted before.
+//! Makes leases durable: the databases are asked concurrently, each with a time limit. Tasks that a database
+//! does not lease are offered again, or set aside until it answers. Must not choose tasks: they were admitted
+//! before.
 
 use super::{
     caller::LeaseCaller,
@@ -35,11 +36,11 @@ use tokio::{
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
-/// For so long after it has fired a task of another engine's partition is in the store as it was when it was offered: later its
-/// owner may have marked it as ready. Less than the owner waits, because clocks differ.
+/// For this long after it fired, a task of another engine's partition is stored as it was when it was
+/// offered. Later, its owner may have marked it as ready. Less than the owner waits, because clocks differ.
 const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
 
-/// Why a lease is given back whose place the limiter has lost.
+/// The reason for returning a lease whose slot the limiter has lost.
 const SLOT_LOST: &str = "slot_lost";
 
 /// Makes leases durable. Tasks of a queue that is scanned are leased each in a transaction of its own: one that fails keeps no
@@ -66,8 +67,8 @@ pub(super) async fn dispatch(
     Ok(leased)
 }
 
-/// At each part of the store by itself. What a part has leased is handed over although others fail or
-/// are silent. The caller is sent what comes after that while it waits for more. What is leased after the caller has gone is given back.
+/// Leases at each database separately. Leases of one are handed over although others fail or are silent.
+/// Later leases are sent to the caller while it waits for more. If the caller is gone, they are returned.
 async fn dispatch_together(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -77,7 +78,7 @@ async fn dispatch_together(
 ) -> Result<Vec<Assignment>, Error> {
     if core.store.parts() == 1 {
         let leased = match dispatch_in(core, 0, request, entries, slots_since).await {
-            // As with several: what is behind those that were set aside has its turn.
+            // As with several databases: tasks behind those that were set aside have their turn.
             Err(_) if without_store::is_allowed(core, &request.queue) => Vec::new(),
             leased => leased?,
         };
@@ -104,14 +105,14 @@ async fn dispatch_together(
         asked.push(granted);
     }
     let (mut leased, mut end) = (Vec::new(), Instant::now() + patience);
-    // A part that fails has set its own aside: the caller has what the others gave, or waits on.
+    // A failing database has deferred its tasks: the caller gets the leases of the others, or waits on.
     while let Ok(Some(answer)) = timeout_at(end, asked.next()).await {
         leased.extend(answer.ok().and_then(Result::ok).into_iter().flatten());
         if !leased.is_empty() {
             end = end.min(Instant::now() + OTHERS_AFTER);
         }
     }
-    // What was answered at the last instant; later answers go after the caller.
+    // Answers of the last instant; later ones are sent after the caller's answer.
     for mut answer in asked {
         answer.close();
         leased.extend(answer.try_recv().ok().and_then(Result::ok).into_iter().flatten());
@@ -120,8 +121,9 @@ async fn dispatch_together(
     Ok(long_payloads::fetch(core, leased).await)
 }
 
-/// Of one part. On an error the entries are offered again, or set aside where others may continue without it. If the lease was
-/// made after all, the store refuses the next one, and this one is given back (`unknown`).
+/// Leases at one database. On an error the entries are offered again, or set aside if others can proceed
+/// without them. If the lease was made nevertheless, the store refuses the next one, and this one is returned
+/// (`unknown`).
 async fn dispatch_in(
     core: &Arc<Core>,
     part: usize,
@@ -135,7 +137,7 @@ async fn dispatch_in(
     }
     let now = core.now();
     let _nobody_else_offers_them = core.live.grants(&entries);
-    // The rows of a queue that is scanned are always looked at.
+    // The rows of a scanned queue are always read.
     let is_scanned = core.settings.is_scanned(&request.queue);
     let known =
         |entry: &HotEntry| Facts::of(entry).filter(|_| !is_scanned && !may_be_marked(core, entry, now));
@@ -171,8 +173,8 @@ async fn dispatch_in(
     Ok(keep_those_with_places(core, &request.queue, leased, since).await)
 }
 
-/// The store has these leases. A lease that took long may have lost its place meanwhile, with all that the limiter had: no executor
-/// has it then.
+/// The store has these leases. A slow lease may have lost its slot, if the limiter lost its data: then no
+/// executor gets the task.
 async fn keep_those_with_places(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -212,7 +214,8 @@ async fn failed(
     if error.happened == Happened::No {
         admit::never_began(core, &request.queue, entries.iter(), slots_since).await;
     }
-    // Others may continue: those of other databases, and those that are handed over without theirs. Who waits for them learns of no error.
+    // Others can proceed: tasks of other databases, and those handed over without theirs. Callers that wait
+    // for them get no error.
     if core.store.parts() > 1 || without_store::is_allowed(core, &request.queue) {
         core.parts.failed(part);
         if !entries.is_empty() {
@@ -227,8 +230,8 @@ async fn failed(
     }
 }
 
-/// Their queue is paused, which this engine does not know yet: they stand where they stood, and no executor is woken for
-/// them.
+/// Their queue is paused, which this engine does not know yet: they keep their places, and no executor is
+/// woken for them.
 fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: &[HotEntry]) {
     if paused.is_empty() {
         return;
@@ -237,7 +240,8 @@ fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: &[HotEntry]) {
     line::serve(core, paused);
 }
 
-/// The store may have it as ready, or soon: it fired a while ago, at another engine or before this one marked it.
+/// The store may have it as ready, or soon will: it fired a while ago, at another engine or before this one
+/// marked it.
 fn may_be_marked(core: &Core, entry: &HotEntry, now: Millis) -> bool {
     let is_own = core.holdings.tenure(entry.place.partition).is_some();
     let is_unpersisted = || core.live.lock().unpersisted_at(entry.place.id, entry.fence).is_some();

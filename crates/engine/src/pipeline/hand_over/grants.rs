@@ -1,4 +1,4 @@
-//! What the store is asked for when tasks are handed over, and what is remembered of it. Asks no server.
+//! Builds the lease requests of a hand-over, and remembers the leases. Asks no server.
 
 use crate::{core::Core, pipeline::request::LeaseRequest};
 use punctual_contract::{
@@ -7,7 +7,8 @@ use punctual_contract::{
 };
 use punctual_domain::time::Millis;
 
-/// An executor gives a heartbeat about three times in a lease: after this part of it, something has probably been learned of it.
+/// An executor sends about three heartbeats per lease: after this fraction of it, a heartbeat has probably
+/// been received.
 const UNHEARD_SHARE: i64 = 4;
 
 pub(super) fn split_paused(
@@ -20,7 +21,7 @@ pub(super) fn split_paused(
     (entries(done), entries(paused))
 }
 
-/// What is known of these until they end goes to the store with their outcomes.
+/// Remembers these until they end; the facts are sent to the store with their outcomes.
 pub(crate) fn was_handed_over(core: &Core, request: &LeaseRequest, leased: &[Assignment], now: Millis) {
     let until = now.plus(request.lease_ms / UNHEARD_SHARE);
     core.live.lock().know_attempts(&request.queue, leased, until);
@@ -39,7 +40,7 @@ pub(super) fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRe
     }
 }
 
-/// The hand-over of these is known to the store: nothing here needs to remember them.
+/// The store knows that these were handed over: nothing here needs to remember them.
 pub(crate) fn forget(core: &Core, entries: &[HotEntry]) {
     core.live.lock().persisted(entries);
 }

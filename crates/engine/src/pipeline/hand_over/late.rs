@@ -1,5 +1,5 @@
-//! Leases that a part of the store makes after the caller they were asked for continued without it: the caller has them if
-//! it still waits, with nothing; otherwise they are given back. However the caller goes, each of them is one or the other.
+//! Leases that a database makes after their caller continued without it. If the caller still waits with no
+//! task, it gets them; otherwise they are returned. One of the two always happens, however the caller ends.
 
 use super::release::give_back;
 use crate::{core::Core, long_payloads, pipeline::ahead};
@@ -11,7 +11,7 @@ const REASON: &str = "leased_too_late";
 
 pub(super) type LateLeaseSender = UnboundedSender<Vec<Assignment>>;
 
-/// The caller's end. The caller waits for a store of one part, and nothing comes here.
+/// The caller's end. With a single database the caller waits for it, and nothing is received here.
 pub(super) struct LateLeases {
     core: Arc<Core>,
     late_leases: LateLeaseSender,
@@ -28,7 +28,7 @@ impl LateLeases {
         self.late_leases.clone()
     }
 
-    /// Waits for some. May be given up at any instant.
+    /// Waits for late leases. May be abandoned at any instant.
     pub(super) async fn next(&mut self) -> Vec<Assignment> {
         // Never closed: this has a sender itself.
         self.late.recv().await.unwrap_or_default()
@@ -49,7 +49,7 @@ impl Drop for LateLeases {
     }
 }
 
-/// These were made while their caller continued. `discontinuities`: of time, when they were asked for.
+/// These were made after their caller continued. `discontinuities`: of the clock, when they were requested.
 pub(super) async fn leased(
     core: &Arc<Core>,
     late_leases: LateLeaseSender,

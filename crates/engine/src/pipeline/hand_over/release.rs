@@ -1,4 +1,5 @@
-//! Leases given back: no executor has learned of them, or they came too late. Must not give back what an executor has.
+//! Returns leases that no executor has learned of, or that came too late. Must not return a lease that an
+//! executor has.
 
 use crate::{
     core::Core,
@@ -16,7 +17,7 @@ use punctual_contract::{
 use punctual_domain::{place::TaskRef, state::State, task::Task};
 use std::sync::Arc;
 
-/// No executor has learned of these leases: the attempts are given back, and the tasks are ready again.
+/// No executor has learned of these leases: their attempts are returned, and the tasks are ready again.
 pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
     let leased = without_store::keep_stored(core, leased);
     if leased.is_empty() {
@@ -37,7 +38,7 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
     parts::apart(core, leased, |lease| lease.place.partition, release).await;
 }
 
-/// Leases of one part, by place and fence. How many were given back.
+/// Returns leases of one database, by place and fence, and the number returned.
 pub(crate) async fn release(
     core: &Arc<Core>,
     leases: Vec<(TaskRef, i64)>,
@@ -80,8 +81,8 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
             let now = core.now();
             let entry_of = |task: &Task| {
                 let entry = entry_of(task);
-                // Leased ahead, and given back before its instant: it has yet to fire. A task of a push queue stays ready: the
-                // engine has answered "already fired" for it, and its answers never go back to "waiting".
+                // Preleased and returned before it fired: it must still fire. A task of a push queue stays
+                // ready: callers were answered "already fired" for it, and answers never revert to "waiting".
                 let is_to_fire = entry.due_at > now && !core.pushes(&entry.queue);
                 let state = if is_to_fire { State::Scheduled } else { entry.state };
                 HotEntry { state, ..entry }

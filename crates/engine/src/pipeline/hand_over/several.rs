@@ -1,10 +1,11 @@
-//! One caller that waits for several queues. It is at each of them: nothing is given to it or leased ahead for it, because two
-//! queues would give at one instant, and together more than it takes. It hears where something has come, and looks there as
-//! a caller of that queue alone does; so an idle queue costs a look in a while, and no more. It begins with all of them, in an order
-//! that is drawn anew each time: whichever has more work than it takes is as often behind the others as before them.
+//! One caller that waits for several queues. It is not registered at any of them. No task is given to it or
+//! preleased for it, because two queues might do so at one instant, and exceed what it accepts. It is
+//! notified which queue has tasks, and looks there like a caller of that queue alone. So an idle queue costs
+//! only an occasional look. It begins with all queues in a random order: a busy queue is as often behind the
+//! others as before them.
 //!
-//! A crash between the leases of two queues is what it is after that of one: the executor never learns of them, and they run out. What
-//! the caller was granted when it goes, or this engine was stopped, is given back, of all queues.
+//! A crash between the leases of two queues is like one after the lease of one: the executor never learns of
+//! them, and they expire. If the caller goes away, or this engine is stopped, all its leases are returned.
 
 use super::{
     EXECUTOR_GONE, caller::LeaseCaller, grant_or_take_leased, is_known_empty, late::LateLeases,
@@ -35,7 +36,7 @@ struct QueueRequest<'a> {
     _waiting: WaitingGuard<'a>,
 }
 
-/// What was leased so far. Given back if it is dropped: its caller has gone.
+/// The leases so far. Returned if this is dropped, because the caller is gone.
 struct Leased {
     core: Arc<Core>,
     assignments: Vec<Assignment>,
@@ -74,7 +75,7 @@ impl Drop for Leased {
     }
 }
 
-/// Leases at most `max`, of each queue at most what its request says. Empty: as `hand_over::lease`.
+/// Leases at most `max`, and from each queue at most what its request says. Empty: as `hand_over::lease`.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     requests: Vec<LeaseRequest>,
@@ -90,7 +91,7 @@ pub(crate) async fn lease(
     let bound = only.bound.as_ref().map(|bound| core.limits.admissions.bounds.wait(bound));
     let (mut late, mut leased) = (LateLeases::new(core), Leased::new(core));
     loop {
-        // Said before the look: what comes after it wakes.
+        // Registered before the look, so that later tasks wake the caller.
         let mut woken: FuturesUnordered<_> =
             lines.iter().enumerate().map(|entry| woken_by(entry.0, entry.1.waiters)).collect();
         let freed = or_never(bound.as_ref().map(|bound| bound.freed()));
@@ -104,7 +105,7 @@ pub(crate) async fn lease(
             match line.look(core, wanted, caller).await {
                 Ok(more) => leased.assignments.extend(more),
                 Err(error) if leased.assignments.is_empty() => return Err(error),
-                // What is leased already must be learned of.
+                // The caller must learn of tasks that are already leased.
                 Err(_) => break,
             }
         }
@@ -127,7 +128,7 @@ pub(crate) async fn lease(
             () = core.work.stopping.cancelled() => return Ok(Vec::new()),
         }
         if core.discontinuities() != leased.discontinuities {
-            // What woke this one goes to the next.
+            // The next waiter gets the notification.
             lines
                 .iter()
                 .filter(|line| line.look_at.is_none())
@@ -137,7 +138,7 @@ pub(crate) async fn lease(
     }
 }
 
-/// The place of the queue in which something has come since this was called.
+/// The position of the queue that got tasks since this was called.
 fn woken_by(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
     let notified = waiters.notified();
     async move {
@@ -146,7 +147,7 @@ fn woken_by(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
     }
 }
 
-/// What woke the caller is not looked for by anybody else.
+/// No other caller looks for the tasks that woke this one.
 fn goes_first(lines: &mut [QueueRequest<'_>], nth: usize) {
     if let Some(line) = lines.get_mut(nth) {
         line.look_at = None;
@@ -164,7 +165,7 @@ impl<'a> QueueRequest<'a> {
         self.look_at.is_none_or(|at| at <= Instant::now())
     }
 
-    /// Runs to its end even if the caller goes, from the moment that it is asked.
+    /// Once polled, runs to its end even if the caller hangs up.
     async fn look(
         &mut self,
         core: &Arc<Core>,

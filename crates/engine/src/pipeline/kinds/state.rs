@@ -1,4 +1,4 @@
-//! Kinds of which something is parked, by queue, as far as this engine knows. Parks nothing itself.
+//! Kinds with parked tasks, by queue, as far as this engine knows. Parks nothing itself.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ pub(crate) struct ParkedKinds(pub(super) Mutex<HashMap<Arc<QueueKey>, Lanes>>);
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     parked: BTreeSet<Name>,
-    /// When all lanes were last looked at.
+    /// When all lanes were last read.
     looked_at: Option<Millis>,
 }
 
@@ -37,7 +37,7 @@ impl ParkedKinds {
         }
     }
 
-    /// True: it is to be looked at.
+    /// True: the lanes must be read.
     pub(super) fn begin_look(&self, queue: &Arc<QueueKey>, now: Millis) -> bool {
         let mut all = self.0.lock();
         let lanes = all.entry(Arc::clone(queue)).or_default();

@@ -1,4 +1,5 @@
-//! Tasks that could not be sent: their attempts are given back, and the compensator brings them back. Must not send anything.
+//! Tasks that could not be sent: their attempts are returned, and the compensator retries them. Must not send
+//! anything.
 
 use crate::{
     core::Core,
@@ -16,7 +17,7 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// Tells the store what could not be sent: once, and once more at once; then its lease is one of which no executor has heard.
+/// Writes to the store what could not be sent, with one immediate retry; then the lease is in doubt.
 pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
     parts::apart(core, failed, |(lease, _)| lease.place.partition, mark_failed_in).await;
 }
@@ -49,7 +50,7 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
     core.live.lock().doubt_made(leases.collect(), core.now());
 }
 
-/// Two for each task, in one unit of work: the attempt is given back, and the task could not be sent.
+/// Two steps per task, in one unit of work: the attempt is returned, and the task could not be sent.
 fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
     let of = |(lease, error): &(Assignment, String)| {
         let step = |change: Change, error: Option<String>| {
@@ -61,7 +62,7 @@ fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
     failed.iter().flat_map(of).collect()
 }
 
-/// What other engines own their refill shows to them.
+/// Tasks of other owners are left out: their refill finds them.
 async fn remember(core: &Core, places: &[TaskRef]) {
     let is_mine = |partition: Partition| core.holdings.tenure(partition).is_some();
     let mine: Vec<TaskRef> = places.iter().filter(|place| is_mine(place.partition)).copied().collect();

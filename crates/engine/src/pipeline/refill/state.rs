@@ -1,4 +1,4 @@
-//! What is to be refilled: the gaps of each partition, and how far the look at what is overdue has come. Looks at no row itself.
+//! The gaps of each partition, and how far the look at overdue tasks has got. Reads no row itself.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -6,12 +6,13 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::{place::Partition, time::Millis};
 use tokio::sync::Notify;
 
-/// What became overdue so long before the last look is looked at once more: a commit may have come after it.
+/// Tasks that became overdue this long before the last look are read again: they may have been committed
+/// after it.
 const OVERLAP_MS: i64 = 3_000;
 
 pub(super) type Key = (Millis, i64);
 
-/// A span of instants of a partition. Both ends belong to it.
+/// A time span of a partition, including both ends.
 pub(crate) type Span = (Millis, Millis);
 
 /// Spans whose tasks may be neither in the table nor in the hot set: one a partition, which has all of them.
@@ -54,7 +55,7 @@ impl Gaps {
     }
 }
 
-/// How far the look at what is overdue has come.
+/// How far the look at overdue tasks has got.
 #[derive(Debug, Default)]
 pub(crate) struct OverdueLooks {
     /// By partition.
@@ -67,16 +68,16 @@ pub(crate) struct OverdueLooks {
 pub(super) struct Position {
     /// Of the tenure that it is of.
     term: i64,
-    /// All before has been looked at. None: the next run begins with the oldest.
+    /// All earlier tasks were read. None: the next run begins with the oldest.
     pub(super) front: Option<Key>,
     /// Of those before the front, where to continue looking once more.
     pub(super) again: Option<Key>,
-    /// Something was missing since the oldest was looked at.
+    /// A task was missing since the oldest was read.
     was_missing: bool,
 }
 
 impl OverdueLooks {
-    /// Tasks were left to the store, and there is room for them: the next look begins with the oldest, and does not wait for its turn.
+    /// Tasks were left to the store, and now fit: the next look begins with the oldest, and runs immediately.
     pub(crate) fn ask(&self) {
         self.positions.lock().clear();
         self.asked.notify_one();
@@ -99,7 +100,8 @@ impl OverdueLooks {
 }
 
 impl Position {
-    /// From the front on, up to `next`; None: to the end. Whether it is the turn of those before the front.
+    /// The look has read from the front up to `next`; None: to the end. Returns whether tasks before the
+    /// front are read next.
     pub(super) fn looked(&mut self, next: Option<Key>, is_missing: bool, until: Millis) -> bool {
         self.was_missing |= is_missing;
         if next.is_some() {
@@ -112,7 +114,7 @@ impl Position {
         goes_on
     }
 
-    /// At some before the front, up to `next`; None: to the last of them.
+    /// The look has read some tasks before the front, up to `next`; None: to the last of them.
     pub(super) fn looked_again(&mut self, next: Option<Key>, is_missing: bool) {
         let are_few = self.again.is_none() && next.is_none();
         self.again = next;
@@ -122,7 +124,7 @@ impl Position {
     }
 }
 
-/// The next run looks at what comes after this, whatever was seen.
+/// The next run reads tasks after this key, whatever was read.
 pub(super) fn recent(until: Millis) -> Key {
     (until.plus(-OVERLAP_MS), i64::MAX)
 }

@@ -1,8 +1,9 @@
-//! How full the hot set was when last looked at, and how far ahead it is filled by that. Asks it nothing.
+//! How full the hot set was at the last check, and the resulting horizon. Does not ask the hot set.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// From here on, in thousandths, only what is due within `NEARER_MS` is loaded: the rest of the room is for that.
+/// From this fullness on, in thousandths, only tasks due within `NEARER_MS` are loaded: the remaining room is
+/// reserved for them.
 const SHORT_AT: u32 = 800;
 /// Below this the horizon is whole again. Between the two it stays as it is: each change scans the horizon anew.
 const LONG_AT: u32 = 700;
@@ -13,12 +14,12 @@ const NEARER_MS: i64 = 30_000;
 pub(crate) struct Room {
     pub(super) fullness: AtomicU32,
     is_short: AtomicBool,
-    /// Entries that this engine has put in since it last looked.
+    /// Entries that this engine has loaded since its last check.
     pub(super) loaded: AtomicUsize,
 }
 
 impl Room {
-    /// In thousandths, as it was when last looked at.
+    /// In thousandths, as of the last check.
     pub(crate) fn fullness(&self) -> u32 {
         self.fullness.load(Relaxed)
     }

@@ -11,8 +11,8 @@ use punctual_contract::{
 use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use std::sync::Arc;
 
-/// Has the store move what is due to `ready`, in one transaction: those that it has there now, each with whether this call has
-/// moved it.
+/// Moves due tasks to `ready` in the store, in one transaction. Returns those that are ready there now, each
+/// with whether this call moved it.
 pub(super) async fn win(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<Vec<(HotEntry, bool)>, Error> {
     let now = core.now();
     let mut due = core.maintenance.unsent.sort_out(found, now);
@@ -39,7 +39,7 @@ pub(super) async fn win(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<Vec<(H
     Ok(won)
 }
 
-/// What the store has to be told so that the task is `ready` there.
+/// The steps that make the task `ready` in the store.
 fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
     let step = |change: Change| Step {
         place: entry.row(),
@@ -57,8 +57,8 @@ fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
     }
 }
 
-/// Puts what the store has as ready now where executors are served from, the first `most`; the store says again what the others
-/// are. Answers how many have fired only now, which each of them says.
+/// Adds the first `most` ready tasks to their lines; the store has the others. Returns how many have fired
+/// only now, according to their flags.
 pub(super) fn hold(core: &Core, won: &[(HotEntry, bool)], most: usize) -> usize {
     let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
     for (entry, is_new) in won {

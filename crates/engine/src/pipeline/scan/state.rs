@@ -1,5 +1,5 @@
-//! When queues are scanned, how far the scans under way have come, and what became of the last ones. Reads nothing, and holds no
-//! task.
+//! When queues are scanned, how far running scans have got, and the results of the last ones. Reads nothing,
+//! and holds no task.
 
 use crate::settings::LoadedSettings;
 use hashbrown::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 /// Scans of a queue that fail so often in a row are an alert.
 const FAILURES_IN_A_ROW: u64 = 3;
 
-/// By partition, where a pass over what is due continues.
+/// By partition, where a pass over due tasks continues.
 pub(crate) type Positions = Mutex<HashMap<Partition, Key>>;
 
 /// Due time and id.
@@ -21,13 +21,13 @@ pub(super) type Key = (Millis, i64);
 pub(crate) struct Scans {
     /// By part of the store and queue.
     scans: Mutex<HashMap<(usize, Arc<QueueKey>), Scan>>,
-    /// Of the looks for what is ready.
+    /// For the looks for ready tasks.
     pub(super) ready_positions: Mutex<HashMap<Partition, Key>>,
     /// Of manual scans.
     pub(super) manual: Arc<Semaphore>,
-    /// Partitions are looked through again then.
+    /// When partitions are scanned again.
     fills_again_at: Mutex<Option<Millis>>,
-    /// Queues that are scanned, as of the last look at the settings.
+    /// The scanned queues, as of the last look at the settings.
     scanned: Mutex<Vec<Arc<QueueKey>>>,
 }
 
@@ -54,19 +54,19 @@ struct Scan {
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(super) began_at: Millis,
-    /// Up to where all partitions were looked at. None: it is at its beginning.
+    /// Up to where all partitions were read. None: it is at its beginning.
     pub(super) after: Option<Key>,
     /// These could not be read.
     pub(super) failed: HashSet<Partition>,
     pub(super) report: ScanCounts,
     /// A read has not been answered in time.
     pub(super) is_silent: bool,
-    /// What failed last.
+    /// The last failure.
     pub(super) error: Option<String>,
     pub(super) oldest_failed: Option<Millis>,
 }
 
-/// What a scan has found.
+/// The counts of one scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanCounts {
     pub(crate) found: usize,
@@ -74,7 +74,7 @@ pub(crate) struct ScanCounts {
     pub(crate) failed: usize,
 }
 
-/// What is wrong with the scans of a queue.
+/// The problem of a queue's scans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) queue: Arc<QueueKey>,
@@ -91,7 +91,7 @@ impl Round {
 }
 
 impl Scans {
-    /// The scan that is to be continued, or begun.
+    /// The scan to continue or to begin.
     pub(super) fn begin(
         &self,
         part: usize,
@@ -119,7 +119,7 @@ impl Scans {
         (scan.error, scan.oldest_failed) = (round.error, round.oldest_failed);
     }
 
-    /// Queues that were scanned at the last look, and are no more: these are forgotten here.
+    /// Queues that were scanned at the last look and no longer are; they are forgotten here.
     pub(super) fn no_more(&self, known: &LoadedSettings) -> Vec<Arc<QueueKey>> {
         let mut scanned = self.scanned.lock();
         if *scanned == known.scanned {
@@ -162,7 +162,7 @@ fn shift_ms(queue: &QueueKey, interval_ms: i64) -> i64 {
     i64::from(sum).rem_euclid(interval_ms.max(1))
 }
 
-/// The number of the interval in which an instant lies.
+/// The number of the interval that contains an instant.
 fn turn(queue: &QueueKey, interval_ms: i64, at: Millis) -> i64 {
     (at.0 - shift_ms(queue, interval_ms)).div_euclid(interval_ms.max(1))
 }

@@ -8,7 +8,7 @@ use punctual_domain::{place::Partition, time::Millis};
 /// Due time and id.
 pub(super) type Key = (Millis, i64);
 
-/// Of each partition, as long as its tasks come from the store.
+/// The watermark of each partition, while its tasks are read from the store.
 #[derive(Debug, Default)]
 pub(crate) struct Watermarks(Mutex<Marks>);
 
@@ -23,13 +23,13 @@ struct Marks {
 pub(super) struct Watermark {
     /// Of the tenure that it is of: another one begins with the oldest.
     term: i64,
-    /// A read that began before the last of these moves nothing.
+    /// A read that began before the last reset moves nothing.
     beginnings: u64,
-    /// All up to here was read. None: nothing was.
+    /// Everything up to here was read. None: nothing was.
     pub(super) read_to: Option<Key>,
-    /// The look at what was committed behind the watermark continues here. None: it begins anew.
+    /// Where the look at later commits behind the watermark continues. None: it begins anew.
     pub(super) looked_to: Option<Key>,
-    /// Up to here the last of these looks has come to its end.
+    /// Up to here the last of these looks was completed.
     pub(super) looked_until: Option<Millis>,
 }
 
@@ -41,7 +41,7 @@ impl Watermarks {
         known.unwrap_or_else(|| Watermark { term, beginnings, ..Watermark::default() })
     }
 
-    /// What was lowered meanwhile, since `before` was read, stays low.
+    /// A watermark that was lowered since `before` was read stays low.
     pub(super) fn remember(&self, partition: Partition, before: Watermark, after: Watermark) {
         let mut marks = self.0.lock();
         if before.beginnings != marks.beginnings {
@@ -53,7 +53,7 @@ impl Watermarks {
         *mark = Watermark { read_to, ..after };
     }
 
-    /// Something of this instant did not come into the table: it is read again.
+    /// A task with this due time was not loaded into the table: it must be read again.
     pub(crate) fn lower(&self, partition: Partition, due_at: Millis) {
         if let Some(mark) = self.0.lock().of.get_mut(&partition) {
             mark.read_to = mark.read_to.min(Some((due_at.plus(-1), i64::MAX)));

@@ -1,7 +1,7 @@
-//! Whether the hot set is believed to answer, and how long a call waits for that availability to change. No call of a step waits
-//! longer: when the hot set is believed to be unavailable, all that are on their way end as calls whose answer was lost, and are
-//! repaired as such. Their late effects in the hot set decide nothing: each task is leased by the store's conditional update. Must
-//! not look at the hot set: `source` does, as soon as it is doubted here.
+//! Whether the hot set is considered available, and how long a call waits for that to change. When it is
+//! considered unavailable, all running calls end as calls whose answer was lost, and are repaired as such.
+//! Their late effects in the hot set decide nothing: each task is leased by the store's conditional update.
+//! Must not check the hot set: `hot_set_monitor` does, as soon as it is doubted here.
 
 use parking_lot::Mutex;
 use punctual_contract::Error;
@@ -15,9 +15,9 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-/// An answer takes a millisecond. A call that waits for longer than this has the hot set looked at.
+/// An answer takes a millisecond. A call that waits for longer than this requests a check of the hot set.
 const DOUBTED_AFTER: Duration = Duration::from_millis(100);
-/// Between two looks that doubts ask for: where each call fails, each would ask for one.
+/// Between two checks that calls request: otherwise each failing call would request one.
 const LOOKS_APART: Duration = Duration::from_millis(100);
 const SILENT: &str = "the hot set does not answer";
 
@@ -40,7 +40,7 @@ impl HotSetAvailability {
         *self.is_away.borrow()
     }
 
-    /// What was believed before.
+    /// Sets the availability, and returns the previous one.
     pub(in crate::pipeline) fn believe(&self, is_away: bool) -> bool {
         self.is_away.send_replace(is_away)
     }
@@ -56,12 +56,12 @@ impl HotSetAvailability {
         self.doubted.notify_one();
     }
 
-    /// The hot set is being looked at.
+    /// A check of the hot set begins.
     pub(in crate::pipeline) fn looks(&self) {
         *self.looked_at.lock() = Some(Instant::now());
     }
 
-    /// Ends when the hot set is to be looked at because it is doubted.
+    /// Ends when the hot set must be checked because a call doubts it.
     pub(in crate::pipeline) async fn is_doubted(&self) {
         self.doubted.notified().await;
         let looked_at = *self.looked_at.lock();

@@ -1,6 +1,6 @@
-//! What other engines have fired, for executors that ask here, while engines cannot pass tasks to one another by the hot set:
-//! it is read from the store and served here, too. The store gives each task to one of all engines that ask for it, by its fence;
-//! the second is refused, and forgets it. Must not fire anything: that is the owner's.
+//! Tasks that other engines have fired, for executors that ask here, while engines cannot pass tasks through
+//! the hot set. They are read from the store and lined up here too. The store leases each task to one of the
+//! engines, by its fence; another one is refused, and forgets it. Must not fire anything: the owner does.
 
 use super::scanned::{PAGES, Scanned, became_due_lately, next_page};
 use crate::{
@@ -12,18 +12,19 @@ use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
 use std::sync::Arc;
 
-/// What fired a moment ago is for the executors of the engine that fired it.
+/// Tasks that fired this recently are left to the executors of their own engine.
 const OWNERS_FIRST_MS: i64 = 100;
-/// Of one queue, what is served here before more of others is looked for.
+/// The most tasks of one queue that are lined up here before other engines are searched for more.
 pub(in crate::pipeline) const SERVED_MAX: usize = 1_000;
 
 /// Executors that ask at an interval, and do not wait, ask again within this.
 pub(in crate::pipeline) const ASKED_WITHIN_MS: i64 = 10_000;
 
-/// Of each queue that executors ask for here, how many may still be served.
+/// By queue that executors request here, how many more tasks may be lined up.
 pub(in crate::pipeline) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
-/// What executors ask for here, and the partitions where it may be. None: nothing. Served tasks of other queues are forgotten.
+/// What executors request here, and the partitions to search. None: nothing. Tasks of other queues are
+/// forgotten.
 pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
     let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
     if others.is_empty() {
@@ -32,13 +33,14 @@ pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partit
     let asked_for = serve_asked_for(core);
     let table = core.live.lock();
     let left = |queue: &QueueKey| SERVED_MAX.saturating_sub(table.line_counts(queue).all());
-    // Those of queues that are scanned are looked for by `scan`.
+    // `scan` looks for tasks of scanned queues.
     let asked_for = asked_for.iter().filter(|queue| !core.settings.is_scanned(queue));
     let wanted: Wanted = asked_for.map(|queue| (Arc::clone(queue), left(queue))).collect();
     (!wanted.is_empty()).then_some((wanted, others))
 }
 
-/// Tasks of other engines' partitions are served as long as executors ask for their queue here. These queues.
+/// Lines up tasks of other engines' partitions while executors request their queue here. Returns these
+/// queues.
 pub(in crate::pipeline) fn serve_asked_for(core: &Core) -> HashSet<Arc<QueueKey>> {
     let asked_for = core.arrivals.asked_for(core.now().plus(-ASKED_WITHIN_MS));
     let is_over = |queue: &QueueKey| !asked_for.contains(queue);
@@ -47,13 +49,13 @@ pub(in crate::pipeline) fn serve_asked_for(core: &Core) -> HashSet<Arc<QueueKey>
     asked_for
 }
 
-/// What other engines' partitions have is theirs to serve, or to pass.
+/// Drops tasks of other engines' partitions: their owners line them up, or pass them.
 pub(in crate::pipeline) fn serve_no_more(core: &Core) {
     let is_others = |entry: &HotEntry| core.holdings.tenure(entry.place.partition).is_none();
     drop(core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), is_others));
 }
 
-/// Until something was found, or there is no more to look at.
+/// Until a task was found, or nothing is left to read.
 pub(in crate::pipeline) async fn serve_partition(
     core: &Arc<Core>,
     positions: &Positions,
@@ -72,7 +74,8 @@ pub(in crate::pipeline) async fn serve_partition(
             break;
         }
     }
-    // The pass continues in the next run: its queues' tasks keep their order, and those of other queues do not wait for its end.
+    // The pass continues in the next run: its queues' tasks keep their order, and tasks of other queues do
+    // not wait for its end.
     let lately = became_due_lately(core, partition).await?;
     let are_served = core.live.lock().count_served();
     let is_wanted = |queue: &QueueKey| wanted.contains_key(queue) && !are_served.contains_key(queue);

@@ -1,6 +1,6 @@
-//! The hot set, and the limiter that is beside it, as the steps of an engine have them: each call ends when the hot set is believed
-//! to be unavailable (`availability`). Only the look that decides what is believed asks the hot set itself. Only for a hot set that keeps what is
-//! due. Changes no answer.
+//! Wrappers of the hot set and the limiter beside it, for the steps of an engine. Each call ends when the hot
+//! set is considered unavailable (`availability`). Only the check that decides this calls the hot set
+//! directly. Only for a hot set that keeps due tasks. Changes no answer.
 
 use super::availability::HotSetAvailability;
 use async_trait::async_trait;

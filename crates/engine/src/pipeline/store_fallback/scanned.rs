@@ -1,15 +1,16 @@
-//! A pass over what is due in the store, page by page, and what it has found: an entry that is served from the live table, stands
-//! where the pass has looked, and was not found is no longer ready. Another engine has handed it over, or it was cancelled or
-//! changed. Changes no row.
+//! A page-by-page pass over due tasks in the store, and what it has found. An entry of the live table within
+//! the passed range that was not found is no longer ready: another engine has handed it over, or it was
+//! cancelled or changed. Changes no row.
 
 use crate::{core::Core, options::STEP_LIMIT, pipeline::scan::state::Positions};
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, time::Millis};
 
-/// Pages of overdue tasks looked at in one partition in one run; the next continues there.
+/// Pages of overdue tasks that one run reads in one partition; the next run continues there.
 pub(in crate::pipeline) const PAGES: usize = 10;
-/// Of what became due since, beside a pass that takes more than one run. Commits that come later than this wait for the pass.
+/// Tasks that became due this recently are read beside a pass that takes several runs. Later commits wait for
+/// the pass.
 const LATELY_MS: i64 = 3_000;
 
 type Key = (Millis, i64);
@@ -19,9 +20,9 @@ const BEGINNING: Key = (Millis(i64::MIN), i64::MIN);
 
 #[derive(Debug)]
 pub(crate) struct Scanned {
-    /// What has fired since then may have been committed after the look.
+    /// Tasks that fired since then may have been committed after the look.
     began_at: Millis,
-    /// By partition: after which key the pass has looked, and until which.
+    /// By partition, the range of keys that the pass has read.
     spans: HashMap<Partition, (Key, Key)>,
     /// By id and fence.
     found: HashSet<(i64, i64)>,
@@ -53,8 +54,8 @@ impl Scanned {
             && !self.found.contains(&(entry.place.id, entry.fence))
     }
 
-    /// No task depends on what is forgotten: the next pass finds again what is ready. What nobody else writes to is gone when this
-    /// engine has said so.
+    /// Removes entries that are no longer ready. No task depends on them: the next pass finds ready tasks
+    /// again. Without other writers, only this engine's own moves remove entries.
     pub(in crate::pipeline) fn forget_what_is_gone(&self, core: &Core) {
         if core.store_fallback.others_write {
             drop(core.live.lock().serve_no_more(|_| true, |entry| self.is_gone(entry)));
@@ -62,7 +63,7 @@ impl Scanned {
     }
 }
 
-/// What is due in a partition, from where the last page of it ended; and whether that is the end.
+/// The due tasks of a partition after the last page, and whether the pass has ended there.
 pub(in crate::pipeline) async fn next_page(
     core: &Core,
     positions: &Positions,
@@ -77,7 +78,7 @@ pub(in crate::pipeline) async fn next_page(
     Ok((page, next.is_none()))
 }
 
-/// What is due in a partition after a key; and the key after which there may be more. None: that is the end.
+/// The due tasks of a partition after a key; and the key after which there may be more. None: the end.
 pub(in crate::pipeline) async fn page_after(
     core: &Core,
     partition: Partition,
@@ -91,7 +92,8 @@ pub(in crate::pipeline) async fn page_after(
     Ok((page, next))
 }
 
-/// A pass over a long backlog comes to these only at its end; executors of another queue wait for them.
+/// Recently due tasks. A pass over a long backlog reaches them only at its end, while executors of another
+/// queue wait for them.
 pub(super) async fn became_due_lately(core: &Core, partition: Partition) -> Result<Vec<HotEntry>, Error> {
     let until = core.now();
     let (mut after, mut found) = ((until.plus(-LATELY_MS), i64::MAX), Vec::new());

@@ -1,4 +1,4 @@
-//! From where tasks come, and whether the hot set answers. Asks neither the hot set nor the store.
+//! The source of tasks, and whether the hot set answers. Asks neither the hot set nor the store.
 
 use super::{
     availability::HotSetAvailability,
@@ -18,24 +18,26 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// What passed a hot set by that was unavailable for less than this is known span by span; after a longer time all is looked through.
+/// After a shorter outage, the missed spans of the hot set are known; after a longer one, everything is
+/// scanned.
 const BLIP: Duration = Duration::from_secs(3);
-/// An engine whom the hot set has not answered for so long gives its partitions to one whom it answers. By then every other
-/// one that has lost it too has noticed and said so.
+/// An engine without the hot set gives its partitions to one that has it after this long. By then, every
+/// other engine that lost it too has noticed and said so.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
-/// An engine whom it answers again takes part again after so long: a way to Redis that comes and goes moves no partitions.
+/// An engine that has the hot set again takes part after this long: an unstable path to Redis moves no
+/// partitions.
 const TRUSTED_AFTER: Duration = Duration::from_secs(5);
 
-/// What an engine says of the hot set to those that it shares the partitions with.
+/// What an engine tells other engines about its hot set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HasHot {
     Yes,
-    /// Lately lost or lately back: it says no, and keeps what it has.
+    /// Recently lost or recently back: the engine says no, and keeps its partitions.
     Unsettled,
     No,
 }
 
-/// From where what is due comes into the table.
+/// The source from which due tasks are loaded into the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueSource {
     HotSet,
@@ -58,11 +60,12 @@ impl Since {
 #[derive(Debug)]
 pub(crate) struct FromStore {
     pub(in crate::pipeline) availability: Arc<HotSetAvailability>,
-    /// As it is, for the look that decides what is believed: `Core::hot` waits no longer than the hot set is believed to answer.
+    /// The hot set itself, for the check that decides the availability. `Core::hot` ends its calls when it is
+    /// considered unavailable.
     pub(in crate::pipeline) hot: Arc<dyn Hot>,
-    /// What of a task's way the hot set has while it answers.
+    /// What the hot set keeps while it answers.
     keeps: Keeps,
-    /// Other engines write to this store, and say nothing of it where there is no hot set.
+    /// Other engines write to this store, and do not announce it without a hot set.
     pub(in crate::pipeline) others_write: bool,
     /// When that changed. None: it has always answered, or there is none.
     pub(in crate::pipeline) since: Mutex<Option<Since>>,
@@ -70,14 +73,14 @@ pub(crate) struct FromStore {
     pub(in crate::pipeline) has_passed_by: AtomicBool,
     /// How far the partitions of this engine are read.
     pub(crate) watermarks: Watermarks,
-    /// By partition of another engine, where the look for what is ready continues.
+    /// By another engine's partition, where the look for ready tasks continues.
     pub(in crate::pipeline) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
     /// Of queues that are scanned.
     pub(crate) scans: Scans,
 }
 
 impl FromStore {
-    /// Without a hot set, firing goes by the store from the beginning to the end.
+    /// Without a hot set, firing always uses the store.
     pub(crate) fn new(hot: Arc<dyn Hot>, others_write: bool) -> Self {
         let (since, has_passed_by, watermarks, positions, scans) = Default::default();
         let keeps = hot.keeps();
@@ -85,7 +88,7 @@ impl FromStore {
         Self { availability, hot, keeps, others_write, since, has_passed_by, watermarks, positions, scans }
     }
 
-    /// The hot set as everything but the look at it has it.
+    /// The hot set for all steps except the check of its availability.
     pub(crate) fn patient_hot(&self) -> Arc<dyn Hot> {
         match self.keeps {
             Keeps::Due => Arc::new(PatientHot {
@@ -97,7 +100,7 @@ impl FromStore {
         }
     }
 
-    /// The limiter beside the hot set, as all have it.
+    /// The limiter beside the hot set, for all steps.
     pub(crate) fn patient_limiter(&self, limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
         match self.keeps {
             Keeps::Due => Arc::new(PatientLimiter { limiter, availability: Arc::clone(&self.availability) }),
@@ -110,12 +113,12 @@ impl FromStore {
         self.keeps
     }
 
-    /// Said here and nowhere else.
+    /// The only place that decides the source.
     pub(crate) fn source(&self) -> DueSource {
         if self.availability.is_believed_away() { DueSource::Store } else { DueSource::HotSet }
     }
 
-    /// The hot set did not answer when last asked, or there is none.
+    /// The hot set did not answer the last check, or there is none.
     pub(crate) fn is_away(&self) -> bool {
         self.availability.is_believed_away()
     }
@@ -125,7 +128,7 @@ impl FromStore {
         self.availability.doubts()
     }
 
-    /// The hot set is unavailable, and with it the limiter that is beside it.
+    /// The hot set is unavailable, and so is the limiter beside it.
     pub(crate) fn hides_limits(&self) -> bool {
         self.keeps != Keeps::Nothing && self.availability.is_believed_away()
     }
@@ -139,7 +142,7 @@ impl FromStore {
         }
     }
 
-    /// It answers again. Whether it is to be looked through for what passed it by.
+    /// The hot set answers again. Returns whether it must be scanned for tasks that it missed.
     pub(in crate::pipeline) fn has_gaps(&self) -> bool {
         let was_long = self.since.lock().is_some_and(Since::is_no_blip);
         was_long && self.has_passed_by.swap(false, SeqCst)

@@ -1,4 +1,4 @@
-//! What other engines are to learn of, gathered until it is announced. Announces nothing itself.
+//! Announcements to other engines, gathered until they are sent. Sends nothing itself.
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -17,9 +17,9 @@ pub(crate) struct Announcer {
 pub(super) struct Gathered {
     /// The earliest of each partition.
     due: HashMap<Partition, Millis>,
-    /// This engine hears demands.
+    /// This engine receives demands.
     hello: bool,
-    /// How many tasks executors take here.
+    /// How many tasks executors here accept.
     wanted: HashMap<Arc<QueueKey>, usize>,
     ready: HashSet<Arc<QueueKey>>,
     /// How many places.

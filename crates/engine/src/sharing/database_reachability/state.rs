@@ -1,21 +1,21 @@
-//! Since when each database is reached or not, by the questions that its writers have answered. Asks none of them.
+//! Since when each database is reached or not, by the answers of its writers. Asks none of them.
 
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A question that has had no good answer for so long is said to have none.
+/// A check without a good answer for this long counts as failed.
 const SAID_AFTER: Duration = Duration::from_secs(1);
 /// And the partitions there are given to an engine that reaches it.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
-/// One that answers again takes part again after so long: a way that comes and goes moves no partitions.
+/// A database that answers again is trusted after this long: an unstable path moves no partitions.
 const TRUSTED_AFTER: Duration = Duration::from_secs(5);
 
 /// Whether a database is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     Yes,
-    /// Lately lost or lately back: it is said to be unavailable, and partitions stay where they are.
+    /// Recently lost or recently back: it is reported as unavailable, and partitions stay where they are.
     Unsettled,
     No,
 }
@@ -30,7 +30,7 @@ pub(super) struct DatabaseReachability {
     asked_at: Option<Instant>,
     /// The first question since the last good answer that was refused, or not answered.
     away_since: Option<Instant>,
-    /// It had been unavailable for long enough to be said, and answered again then.
+    /// It had been unavailable for long enough to be reported, and then answered again.
     back_at: Option<Instant>,
 }
 

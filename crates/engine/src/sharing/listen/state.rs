@@ -1,4 +1,5 @@
-//! Partitions that other engines have loaded something into that is due before their owner's next drain. Drains nothing itself.
+//! Partitions with tasks from other engines that are due before the owner's next drain. Drains nothing
+//! itself.
 
 use parking_lot::Mutex;
 use punctual_domain::place::Partition;

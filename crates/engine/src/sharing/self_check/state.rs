@@ -6,8 +6,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// A heartbeat of something that must not stand still. Without a first one nothing is missed: an engine that is
-/// turned manually has neither thread nor services.
+/// The heartbeat of a thread or service that must not hang. Before the first beat, none is missed: an engine
+/// that is run manually has neither threads nor services.
 #[derive(Debug)]
 pub(crate) struct LivenessTick {
     since: Instant,

@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 pub(super) enum Stage {
     #[default]
     TakesPart,
-    /// So many looks in a row have found no other owner.
+    /// This many looks in a row have found no other owner.
     Aside(u32),
-    /// No other engine has taken anything: until the clock is good again.
+    /// No other engine has taken any partition: it continues until the clock is good again.
     GoesOn,
 }
 

@@ -1,4 +1,4 @@
-//! A worker of several queues, and one of some kinds, against an engine that takes several queues with one call.
+//! A worker of several queues, and one of some kinds, with an engine that accepts several queues in one call.
 
 use super::{Running, a_minute};
 use crate::fake::Fake;
@@ -108,7 +108,7 @@ async fn a_worker_says_whether_it_takes_only_its_own_kinds() {
     assert!(matches!(any.run().await, Err(Error::Configuration { .. })));
 }
 
-/// At an engine of before, which takes one queue a call, as below.
+/// With an older engine, which accepts one queue per call, as below.
 #[tokio::test(start_paused = true)]
 async fn an_idle_queue_does_not_hold_up_a_busy_one() {
     let fake = Fake::new();

@@ -1,5 +1,5 @@
-//! What leaves `due`: drained by the owner of its partition, or withdrawn, never both; which terms may, and what a partition that
-//! was lost or cleared says.
+//! How entries leave `due`: drained by the owner of their partition, or withdrawn, never both; which terms
+//! may drain, and the state of a lost or cleared partition.
 
 use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition};
 use punctual_contract::{

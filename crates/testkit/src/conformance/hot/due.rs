@@ -1,4 +1,4 @@
-//! What waits for its time: loading, and which of two fences stays.
+//! Entries that are not due yet: loading, and which of two fences is kept.
 
 use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition};
 use punctual_contract::{

@@ -1,5 +1,5 @@
-//! What every hot set must do. In reading order: what is due, what is drained or withdrawn; and `model`, which plays random
-//! steps against a plain model of both. Must not ask for more than the contract promises.
+//! The requirements on every hot set. In reading order: due entries, drained or withdrawn ones; and `model`,
+//! which plays random steps against a plain model of both. Must not require more than the contract promises.
 
 mod cases;
 pub mod drain;

@@ -1,6 +1,6 @@
-//! Random steps against a hot set and against a plain model of it. After each step both must say the same; where
-//! the contract leaves the order open, what was given is checked against what it promises. At the end all of it is drained, so that
-//! nothing stays unseen.
+//! Random steps against a hot set and against a plain model of it. After each step both must agree; where the
+//! contract leaves the order open, results are checked against its promises. At the end everything is
+//! drained, so that no entry is missed.
 
 use super::{PARTITIONS, entry, in_partition, queue};
 use proptest::{

@@ -96,7 +96,7 @@ pub async fn a_grant_is_taken_back_only_by_whoever_had_it_last(limiter: Arc<dyn 
     assert_eq!(count(&*limiter, &queue("mail")).await, 0);
 }
 
-/// What an older one has restored may be gone again, or not be all.
+/// Data that an older rebuilder restored may be lost again, or incomplete.
 pub async fn only_who_began_last_to_restore_says_that_all_is_there(limiter: Arc<dyn Limiter>) {
     let (one, other) = (Rebuilding(1), Rebuilding(u64::MAX));
     assert!(!limiter.make_whole(one).await.unwrap(), "nobody has begun");
@@ -283,7 +283,7 @@ pub async fn a_rate_of_a_namespace_or_of_everything_is_shared_by_all_its_queues(
         grant(&*limiter, requests).await,
         [Verdict::Granted, Verdict::Granted, throttled(namespace.clone())]
     );
-    // The one that was refused took nothing from the wider rate, which has one start left of its three.
+    // The refused request took nothing from the wider rate, which has one start left of its three.
     let elsewhere =
         |id| SlotRequest { rates: vec![rated(Scope::Everything, 1, 1_000, 3)], ..request(id, vec![]) };
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What every limiter must do: a case a promise, and `model`, which plays random interleavings of engines that grant, crash,
-//! finish and reconcile against a plain model.
+//! The requirements on every limiter: a case per promise, and `model`, which plays random interleavings of
+//! engines that grant, crash, finish and reconcile against a plain model.
 
 pub mod cases;
 pub mod model;
@@ -59,7 +59,7 @@ async fn whole(limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
     limiter
 }
 
-/// What is in it is all that is in flight.
+/// Declares that the limiter's members are all attempts in flight.
 ///
 /// # Panics
 /// When it cannot be made whole.

@@ -1,6 +1,6 @@
-//! Random interleavings of engines that are granted places, commit leases or crash before it, finish, forget to give up
-//! what they held, reconcile, and lose the limiter. After each step the limiter has exactly the members that the model has,
-//! no more is in flight than the limits allow, and when all is quiet nothing is held.
+//! Random interleavings of engines that get grants, commit leases or crash before, finish, forget to release
+//! slots, reconcile, and lose the limiter. After each step the limiter has exactly the model's members, no
+//! more is in flight than the limits allow, and when all is quiet no slot is held.
 
 use super::{key, limit, make_whole, place, queue};
 use proptest::{
@@ -19,19 +19,19 @@ use std::{
 
 #[derive(Clone, Debug)]
 enum LimiterStep {
-    /// An engine asks for these tasks; what it is granted it has in its hands.
+    /// An engine asks for these tasks, and keeps those that are granted.
     Grant(Vec<i64>),
-    /// The nth of what engines have in their hands is leased.
+    /// Leases the nth of the grants that engines keep.
     Lease(usize),
-    /// All engines die that have something in their hands.
+    /// All engines that keep a grant die.
     Crash,
-    /// The nth attempt ends, and its engine gives up its place, or dies before that.
+    /// The nth attempt ends, and its engine releases the slot, or dies before that.
     End { nth: usize, gives_up: bool },
     /// Members without a lease are freed, leases without a member get one.
     Reconcile,
     /// The limiter loses all it has.
     Flush,
-    /// What is in flight is restored.
+    /// Attempts in flight are restored.
     Rebuild,
 }
 
@@ -60,7 +60,7 @@ fn scopes(id: i64) -> Vec<Scope> {
     limits(id).into_iter().map(|limit| limit.scope).collect()
 }
 
-/// What the store knows, what engines have in their hands, and who should be a member.
+/// The store's knowledge, the engines' grants, and the expected members.
 #[derive(Default)]
 struct Model {
     fences: BTreeMap<i64, i64>,

@@ -75,7 +75,7 @@ pub async fn an_entry_that_is_appended_again_by_its_key_stands_once(store: Arc<d
     let keyed = |key: u8| AuditEntry { key: Some([key; 16]), ..full() };
     let first = store.append_audit(keyed(1)).await.unwrap();
     let other = store.append_audit(keyed(2)).await.unwrap();
-    // Its answer was lost; what it says now does not count.
+    // The first answer was lost; the other content of the second call does not count.
     let again = AuditEntry { times: 9, ..keyed(1) };
     assert_eq!(store.append_audit(again).await.unwrap(), first);
     assert_ne!(first, other);

@@ -1,4 +1,4 @@
-//! Bulk operations: their documents, how far they come, what fails; and which tasks a look finds.
+//! Bulk operations: their documents, progress and failures; and which tasks match.
 
 use super::{
     sample::{CALLER, LATER, NEXT, NOW, ask, full, insert_at, name, queue},
@@ -380,7 +380,7 @@ pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
     loop {
         let page = bulks.matching(&look).await.unwrap();
         found.extend(page.places.iter().map(|place| place.id));
-        // Moved in time, each of them: it stands elsewhere in every key but that of ids.
+        // Each task was moved in time, so its position changed in every key except that of ids.
         let change =
             Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None };
         let note = Note { by: CALLER.to_owned(), ..Note::default() };

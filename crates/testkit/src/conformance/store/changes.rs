@@ -1,4 +1,4 @@
-//! What each change does to a task beside its state.
+//! The effects of each change besides the state.
 
 use super::{
     sample::{KEEP, LATER, NEXT, NOW, apply, ask, dispatch, full, grant, insert, moved, read, result, step},
@@ -105,7 +105,7 @@ pub async fn a_finished_task_says_how_long_it_is_kept(store: Arc<dyn Store>) {
     }
 }
 
-/// What was leased ahead of its instant has that in its row, until somebody knows better.
+/// The row of a preleased task has its due time as the firing time, until a report corrects it.
 pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>) {
     let ways = [
         Change::Succeed { result: result(Content::default()), keep_until: KEEP },
@@ -134,7 +134,8 @@ pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>)
     assert_eq!(read(&*store, retried.place).await.fired_at, None, "it has yet to fire again");
 }
 
-/// In one call: of some it is known, of others the row has it; as one row, as few and as many.
+/// In one call: for some the firing time is known, for others the row has it; for one row, for few and for
+/// many.
 pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip([1_i64, 5, 40, 300]) {
         for (turn, late) in (0..).zip([|nth: i64| nth * 53 % 89, |_| 4]) {
@@ -323,8 +324,7 @@ pub async fn a_line_says_by_whom_why_and_with_what_error(store: Arc<dyn Store>) 
     assert_eq!((said, last.attempt, last.at), (wanted.note, 1, LATER));
 }
 
-/// Of three attempts that fail with as much as is kept, and one with more.
-/// An outcome that a journal kept may be minutes old when it is applied. Looks for what is overdue rest on this.
+/// An outcome from a journal may be minutes old when it is applied. Scans for overdue tasks depend on this.
 pub async fn the_next_attempt_is_due_no_earlier_than_the_change(store: Arc<dyn Store>) {
     for (id, change) in
         [(1, Change::Retry { due_at: NOW, result: None }), (2, Change::Snooze { due_at: NOW })]
@@ -335,6 +335,7 @@ pub async fn the_next_attempt_is_due_no_earlier_than_the_change(store: Arc<dyn S
     }
 }
 
+/// Three attempts fail with errors of the longest kept length, and one with a longer error.
 pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_cut(store: Arc<dyn Store>) {
     let mut task = walk_to(&*store, 1, State::Running).await;
     let long = |nth: usize, len: usize| format!("{nth}{}", "é\n".repeat(len / 3));

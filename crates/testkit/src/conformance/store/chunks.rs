@@ -1,4 +1,5 @@
-//! The tasks of a queue among those of all others: found at once however few they are, and nothing hides one.
+//! The tasks of a queue among those of all others: found immediately however few they are, and none is
+//! missed.
 
 use super::sample::{CALLER, KEEP, NOW, ask, insert, moved, name, queue};
 use punctual_contract::{
@@ -62,7 +63,7 @@ pub async fn thirty_two_of_sixty_five_thousand_are_one_page(store: Arc<dyn Store
     let each = |nth: i64| (0..TASKS).rev().filter(move |id| id % 2_031 == nth).collect::<Vec<_>>();
     let orders = store.list(&of("orders")).await.unwrap();
     let (first, next) = (ids(&orders.tasks), orders.next_before_id);
-    // One look passes through twenty chunks: what is in more of them comes with the next, and none is passed over twice.
+    // One look reads twenty chunks: tasks in further chunks are found by the next, and none is skipped.
     let (all, looks) = pages(&*store, &of("orders")).await;
     assert_eq!((all.as_slice(), first.len() >= 19), (each(8).as_slice(), true), "{next:?}");
     assert!(looks <= 4, "{looks} looks");

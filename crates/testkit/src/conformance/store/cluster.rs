@@ -1,4 +1,4 @@
-//! What is kept of the cluster: events once each and the newest first, samples by step, counts of what falls due.
+//! Cluster data: events once each and the newest first, samples by step, counts of tasks that fall due.
 
 use super::sample::{LATER, NOW, ask, insert};
 use punctual_contract::{

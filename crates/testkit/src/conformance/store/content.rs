@@ -1,4 +1,4 @@
-//! What tasks carry comes back as it went in, however odd.
+//! Contents of tasks are returned unchanged, however odd.
 
 use super::{
     sample::{

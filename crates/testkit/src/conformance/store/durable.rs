@@ -1,5 +1,5 @@
-//! What outlives the process. The medium is opened again while nothing of the first opening is kept but what the
-//! store wrote; that a killed process loses nothing is shown elsewhere, by killing one.
+//! Durability beyond the process. The medium is opened again with nothing left of the first opening except
+//! the store's own writes; other tests kill a process to show that nothing is lost.
 
 use super::{
     balanced,

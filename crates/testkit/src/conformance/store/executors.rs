@@ -1,4 +1,4 @@
-//! Who is there: heartbeats, farewells, what is wished, and deaths that are found once.
+//! Executors: heartbeats, farewells, desired states, and deaths that are found once.
 
 use super::sample::{NOW, name};
 use punctual_contract::Store;

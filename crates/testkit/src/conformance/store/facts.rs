@@ -1,5 +1,5 @@
-//! What callers know of rows: a move with facts is the move without them, and a row that is otherwise than it is said to be is
-//! looked at, with all that were asked for together.
+//! Callers' facts about rows: a move with facts equals the move without them. A row that differs from its
+//! facts is read, together with all others of the call.
 
 use super::sample::{
     EXECUTOR, KEEP, LATER, LEASE_END, NEXT, NOW, apply, beat, dispatch, extend, facts, full, grant, insert,
@@ -133,7 +133,7 @@ pub async fn what_is_scanned_brings_what_a_hand_over_needs(store: Arc<dyn Store>
     }
 }
 
-/// Facts that are wrong where no move can see it are handed over as they were said: nothing was read.
+/// Wrong facts that no move can detect are used as given: nothing was read.
 pub async fn what_is_known_is_not_looked_at(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip(COUNTS) {
         let first = 1_000 * round;

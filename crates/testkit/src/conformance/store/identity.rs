@@ -1,5 +1,5 @@
-//! Identity in words: a key is unique as an id is, letter for letter, and goes wherever its task goes. And what becomes of
-//! those who name what is there.
+//! Identity as a text: a key is unique like an id, compared exactly, and stays with its task. And inserts of
+//! an existing identity.
 
 use super::{
     sample::{CALLER, LATER, NOW, ask, full, insert, insert_at, moved, name, read, version},
@@ -76,7 +76,7 @@ pub async fn versions_of_a_key_are_decided_as_those_of_an_id(store: Arc<dyn Stor
     assert_eq!(under(&*store, ids(&*store, "k")[0]).await.len(), 3);
 }
 
-/// Of two keys with one id each has its own task, also when one of them is gone.
+/// Two keys with the same first id each have a task of their own, even after one of them is deleted.
 pub async fn a_key_whose_id_another_has_takes_its_second_and_keeps_it(store: Arc<dyn Store>) {
     let [first, second] = ids(&*store, "k");
     let other = insert(&*store, ask(first)).await.task;
@@ -135,7 +135,7 @@ pub async fn a_hundred_at_once_of_one_key_create_it_once(store: Arc<dyn Store>) 
     assert_eq!(store.books().await.unwrap().accepted, 2);
 }
 
-/// A caller that wants to be first is told that another was, whatever became of it.
+/// A caller that must be first gets an error if it is not, whatever the state of the existing task.
 pub async fn whoever_must_be_first_is_refused_in_every_state(store: Arc<dyn Store>) {
     for (nth, state) in reachable().enumerate() {
         let id = i64::try_from(nth).unwrap();

@@ -1,4 +1,4 @@
-//! How tasks come in: identity, versions, requirement A2, batches.
+//! Inserts: identity, versions, requirement A2, batches.
 
 use super::{
     sample::{
@@ -77,7 +77,7 @@ pub async fn what_stands_is_treated_as_the_rule_says_in_every_state(store: Arc<d
     }
 }
 
-/// Whoever makes the same task twice has made one, whatever has become of it meanwhile.
+/// A caller that inserts the same task twice creates one, whatever has happened to it meanwhile.
 pub async fn what_is_to_be_kept_stays_in_every_state(store: Arc<dyn Store>) {
     for (nth, state) in reachable().enumerate() {
         let id = i64::try_from(nth).unwrap();
@@ -163,7 +163,7 @@ pub async fn results_stand_in_the_order_of_what_was_asked(store: Arc<dyn Store>)
     }
 }
 
-/// As numbers of orders do: new ones are the usual case, and a few stand already.
+/// Like order numbers: new ones are the usual case, and a few exist already.
 pub async fn ids_that_follow_each_other_are_each_decided_by_what_stands(store: Arc<dyn Store>) {
     let insert = async |asks: Vec<NewTask>| -> Vec<(i64, Decision)> {
         let inserted = store.insert(asks, CALLER, NOW).await.unwrap();

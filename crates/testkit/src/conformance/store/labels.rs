@@ -1,4 +1,4 @@
-//! Labels that queues declare, and searches along them; and along due times. Whatever a search goes along, it finds the same.
+//! Labels that queues declare, and searches by them, and by due time. Every access path finds the same tasks.
 
 use super::sample::{CALLER, KEEP, NEXT, NOW, ask, insert, name, queue};
 use super::walk::walk_to;
@@ -172,7 +172,8 @@ pub async fn what_goes_into_another_queue_is_found_as_that_has_declared(store: A
     assert_eq!(found(&*store, &of_queue("mail"), "label").await, [3, 2]);
     assert_eq!(found(&*store, &of_queue("sms"), "label").await, [0]);
     assert_eq!(found(&*store, &of_queue("fax"), "ids").await, [1], "it has declared nothing");
-    // Back from where nothing was entered, and what is declared there later is entered from what is stored there.
+    // A task returns from a queue without an index, and a label declared there later is indexed from the
+    // stored tasks.
     into(&tasks[1], "mail").await;
     assert_eq!(found(&*store, &of_queue("mail"), "label").await, [3, 2, 1]);
     into(&tasks[2], "fax").await;

@@ -1,4 +1,4 @@
-//! Who has a task, for how long, and what they may still do when that is over.
+//! Leases: the holder of a task, the end of the lease, and the calls that a former holder may still make.
 
 use super::{
     sample::{

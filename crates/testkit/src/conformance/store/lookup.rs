@@ -176,7 +176,7 @@ pub async fn the_dead_are_found_by_when_they_died_and_of_what(store: Arc<dyn Sto
     }
 }
 
-/// Also what is rare among much that does not match.
+/// Also rare tasks among many that do not match.
 pub async fn pages_of_a_list_find_everything_once(store: Arc<dyn Store>) {
     let kind = |id: i64| if id % 500 == 3 { name("rare") } else { name("send") };
     let asks = (0..2_000).map(|id| NewTask { kind: kind(id), ..ask(id) }).collect();

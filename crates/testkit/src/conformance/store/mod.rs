@@ -1,5 +1,5 @@
-//! What every store must do. In reading order: how tasks come in, what they carry, how they move, who has them,
-//! how they are found, how they end, who runs them, and that the account is right at all times.
+//! The requirements on every store. In reading order: inserts, contents, moves, leases, searches, ends,
+//! executors, and that the account is right at all times.
 
 mod sample;
 pub mod walk;
@@ -40,7 +40,7 @@ pub use sample::facts;
 
 use punctual_contract::Store;
 
-/// Held after every case: the running account equals what the rows say, and no task is in no state.
+/// Checked after every case: the running account equals the rows, and every task has a state.
 ///
 /// # Panics
 /// When it does not.

@@ -101,7 +101,7 @@ fn check_fence(before: i64, after: i64, event: Event, what: &str) {
     }
 }
 
-/// Only a caller changes what a caller asked for; and only some moves change when it is due.
+/// Only a caller changes the caller's request; and only some moves change the due time.
 fn check_plan(before: &Task, after: &Task, event: Event, what: &str) {
     let plans_another_time =
         matches!(event, Event::Reschedule | Event::Redrive | Event::Retry | Event::Snooze);
@@ -239,7 +239,7 @@ pub async fn of_many_who_claim_one_task_one_gets_it(store: Arc<dyn Store>) {
     assert_eq!(read(&*store, task.place).await.history.len(), 2, "the lost ones left no line");
 }
 
-/// Calls are dropped after more and more polls. What each of them became is then seen through a call behind it.
+/// Calls are dropped after more and more polls. A later call then shows the effect of each.
 pub async fn an_abandoned_call_leaves_no_half(store: Arc<dyn Store>) {
     for round in 0..12_i64 {
         let ids = round * 100..(round + 1) * 100;

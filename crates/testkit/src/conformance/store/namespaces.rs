@@ -1,4 +1,4 @@
-//! How all that a namespace holds is deleted: in bounded batches, whatever its state, and nothing of any other.
+//! Deletion of a namespace's contents: in bounded batches, in any state, and nothing of another namespace.
 
 use super::{
     sample::{CALLER, LATER, NOW, ask, find, insert, name, queue, read, version},

@@ -98,7 +98,7 @@ pub(super) async fn apply(store: &dyn Store, step: Step, now: Millis) -> Applied
     applied[0].applied
 }
 
-/// Makes a move that must succeed, and reads what became of the task.
+/// Makes a move that must succeed, and reads the task afterwards.
 pub(super) async fn moved(store: &dyn Store, task: &Task, change: Change, now: Millis) -> Task {
     let wanted = step(task, change);
     assert_eq!(apply(store, wanted.clone(), now).await, Applied::Moved, "{wanted:?} of {task:?}");
@@ -118,10 +118,10 @@ pub(super) fn grant(task: &Task, fired_at: Millis) -> Grant {
     }
 }
 
-/// All that is known of a task from what it is now.
+/// The known facts of a task, from its current state.
 ///
 /// # Panics
-/// When its payload is too long to be known.
+/// When the payload is too long to be known.
 #[must_use]
 pub fn facts(task: &Task) -> Facts {
     Facts {

@@ -1,4 +1,4 @@
-//! What is set for queues and scopes: numbers, history, and pauses that hold.
+//! Settings of queues and scopes: numbers, history, and pauses that take effect.
 
 use super::sample::{
     CALLER, EXECUTOR, KEEP, LATER, NOW, apply, dispatch, facts, grant, insert, moved, name, queue, read,

@@ -1,4 +1,4 @@
-//! Tokens: kept whole, numbered, changed on what stands, forgotten long after their end.
+//! Tokens: stored completely, numbered, changed conditionally, deleted long after their end.
 
 use super::sample::{CALLER, LATER, NOW};
 use punctual_contract::{

@@ -1,5 +1,5 @@
-//! Takes a fresh task to any state by legal moves of the public contract only, and makes any event happen by the
-//! method that the contract has for it.
+//! Takes a fresh task to any state by legal moves of the public contract only, and causes any event by the
+//! contract's method for it.
 
 use super::sample::{
     ENGINE, KEEP, NEXT, NOW, apply, dispatch, grant, insert, insert_at, read, result, step, version,
@@ -79,7 +79,7 @@ pub fn change(event: Event, now: Millis) -> Option<Change> {
     })
 }
 
-/// Who a move by `push` is recorded as made by; None: the contract does not say.
+/// The recorded author of a move by `push`; None: the contract does not say.
 pub(super) fn doer(event: Event) -> &'static str {
     match event {
         Event::Replace => super::sample::CALLER,

@@ -1,5 +1,5 @@
-//! Random documents whose end is known before they run: what becomes of each node follows from its parents' fates alone, and
-//! whether a task fails from its node.
+//! Random documents whose end is known before they run: the state of each node follows from its parents'
+//! states alone, and a task's failure from its node.
 
 use punctual_domain::{
     name::Name,
@@ -65,7 +65,7 @@ impl Plan {
         Definition { name: None, deadline_ms: None, nodes }
     }
 
-    /// What each comes to, if nothing ends the workflow before.
+    /// The end state of each node, if nothing ends the workflow before.
     pub(super) fn fates(&self) -> Vec<NodeState> {
         let mut fates: Vec<NodeState> = Vec::new();
         for node in &self.nodes {

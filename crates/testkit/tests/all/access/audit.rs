@@ -1,5 +1,5 @@
-//! What the audit says. Seen to fail: with an entry that is written after its change; with a result that is not written;
-//! with refusals that are not counted together.
+//! The contents of the audit. Seen to fail: with an entry that is written after its change; with a result
+//! that is not written; with refusals that are not counted together.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_contract::audit::AuditEntry;
@@ -189,8 +189,8 @@ async fn a_change_whose_entry_cannot_be_written_is_not_made() {
     }
 }
 
-/// The change of one task has its record in the task's history: the audit, which is in the catalog, does not stand in its way
-/// while the catalog is unavailable, and has it when it is back.
+/// A change of one task is recorded in the history of the task. The audit is in the catalog: while the
+/// catalog is unavailable, the change succeeds, and its audit entry follows afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_cancelled_while_the_audit_cannot_be_written_and_its_entry_follows() {
     for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {
@@ -205,8 +205,8 @@ async fn a_task_is_cancelled_while_the_audit_cannot_be_written_and_its_entry_fol
     }
 }
 
-/// What was written although its answer was lost is written again by the same key: once in the audit, as in the history.
-/// Seen to fail without keys.
+/// An entry that was written, but whose answer was lost, is written again by the same key: it is once in the
+/// audit, as in the history. Seen to fail without keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_entry_was_written_and_not_answered_is_in_the_audit_once() {
     for site in [AccessSite::sqlite().await, AccessSite::mysql().await] {

@@ -1,4 +1,5 @@
-//! Bulk operations by what they do: which role may begin which, and that nobody continues with one that they could not begin.
+//! Bulk operations by action: which role may begin which, and that no role may continue one that it could not
+//! begin.
 
 use super::{
     site::{AccessSite, post},

@@ -1,5 +1,5 @@
-//! The deletion of a namespace over the API: what it takes along and what it leaves, what is refused meanwhile, and that any
-//! engine continues wherever another has died.
+//! The deletion of a namespace over the API: what it deletes and keeps, which calls are refused meanwhile,
+//! and that any engine continues after the death of another.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
@@ -91,7 +91,7 @@ async fn furnish(site: &AccessSite, namespace: &str) -> Vec<Value> {
     leased.into_iter().skip(2).collect()
 }
 
-/// Another namespace that has the same; what it has when everything in it has come to rest.
+/// Fills another namespace in the same way. Returns its contents once all work in it has ended.
 async fn keep(site: &AccessSite) -> Vec<String> {
     for leased in furnish(site, KEPT).await {
         assert_eq!(record_outcomes(site, KEPT, &leased, "succeeded").await, "accepted");
@@ -272,7 +272,7 @@ async fn workflows_schedules_and_bulk_operations_go_with_their_namespace() {
     .await;
 }
 
-/// A slot of everything that was held in the namespace is free when its task is gone, not when somebody looks after it.
+/// Each slot that a task of the namespace held is free once the task is deleted, without a reconciliation.
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_that_were_held_in_a_deleted_namespace_are_free() {
     both(async |site| {
@@ -289,7 +289,8 @@ async fn slots_that_were_held_in_a_deleted_namespace_are_free() {
     .await;
 }
 
-/// What was deleted in the store and, by a crash, not in the hot set: it never comes, and leaves nothing behind.
+/// The tasks are deleted in the store but, because of a crash, not in the hot set: they never fire, and leave
+/// nothing behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_whose_deletion_was_not_answered_leave_nothing_in_the_hot_set() {
     both(async |site| {

@@ -1,4 +1,4 @@
-//! What the API says of workflows beside their own pages: of a node's task, of a namespace that is full, and in lease tokens.
+//! Workflows in the API outside of their own pages: a node's task, a full namespace, and lease tokens.
 
 use super::site::{AccessSite, ask, get, post};
 use serde_json::json;

@@ -62,7 +62,8 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
     .await;
 }
 
-/// An id is one of the whole namespace: it must neither show nor replace what is in a queue beyond the token.
+/// An id is unique in the whole namespace: a call with it must neither show nor replace a task in a queue
+/// that the token does not cover.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_stands_beyond_the_token_is_neither_shown_nor_replaced() {
     both(async |site| {
@@ -141,7 +142,7 @@ async fn an_answer_kept_for_one_token_is_not_given_to_another() {
     .await;
 }
 
-/// An executor says itself what it holds: it must not be shown another's task for it.
+/// An executor reports the tasks that it holds: it must not see another executor's task by naming it.
 #[tokio::test]
 async fn an_executor_that_claims_anothers_task_is_not_shown_it() {
     let site = AccessSite::sqlite().await;

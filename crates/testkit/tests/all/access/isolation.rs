@@ -1,7 +1,7 @@
-//! Isolation, from the document that the server serves: for every operation in it, as every role, what is another's answers
-//! as what there is not, to the letter. An operation, a parameter or a body that this test does not know how to fill in fails
-//! it: whoever adds one says here what of another's could be named in it. Seen to fail: by operations that it did not
-//! know.
+//! Isolation, derived from the document that the server serves: for every operation in it and every role,
+//! another tenant's object is answered exactly like a missing one. An operation, a parameter or a body that
+//! this test cannot fill in fails it: add how it could name another tenant's object. Seen to fail: by unknown
+//! operations.
 
 use super::{
     site::{AccessCall, AccessSite, Answer, ask, get, post},
@@ -11,7 +11,7 @@ use punctual_domain::place::TaskRef;
 use serde_json::{Value, json};
 
 const OWN: &str = "own";
-/// In every name and text of what is another's.
+/// In each name and each text of the other namespace.
 const MARK: &str = "hidden";
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
 /// Of headers nothing can be named but the namespace.
@@ -38,7 +38,7 @@ struct Target {
     label: String,
 }
 
-/// Names that are alike in length and kind, and stand for nothing.
+/// Names of the same length and kind, of things that do not exist.
 fn nothing(like: &Target) -> Target {
     let beside = |place: &str| {
         let place: TaskRef = place.parse().unwrap();

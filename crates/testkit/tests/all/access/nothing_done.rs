@@ -1,8 +1,10 @@
-//! Every call that changes something, whose store answers no read any more from the nth change on, and nothing at all from the nth
-//! call on, for each n: what is said agrees with what stands. "Nothing was done" is never said of what was done; where nothing was
-//! done, it is said. Seen to fail where the answer after a change was taken for one before it, each place by itself: outcomes with
-//! lines of a log, patches of tasks, states of bulk operations, changes and removals of schedules, runs asked for, queues, executors,
-//! workflows and each of their steps, of either store. Redrives of more than one page (`server: dead`) and batches over several databases (`contract: store::tests`) have tests of their own.
+//! Every call that changes something, with a store that answers no read from the nth change on, and nothing
+//! at all from the nth call on, for each n: the answer must agree with the stored state. "Nothing was done"
+//! is never answered after a change; and it is answered if nothing was done. Seen to fail where an error
+//! after a change was treated as one before it, each place separately: outcomes with log lines, patches of
+//! tasks, states of bulk operations, changes and deletions of schedules, manual runs, queues, executors,
+//! workflows and each of their steps, on either store. Redrives of several pages (`server: dead`) and batches
+//! over several databases (`contract: store::tests`) have their own tests.
 
 use super::{
     site::{AccessCall, AccessSite, Answer, ask, get, post},

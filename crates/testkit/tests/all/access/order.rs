@@ -79,7 +79,7 @@ async fn lists_are_in_the_order_that_is_asked_for_or_say_that_no_key_has_it() {
     .await;
 }
 
-/// Seen to fail: with what the store alone says.
+/// Seen to fail: with the states of the store alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_fired_and_waits_counts_as_ready_from_that_instant() {
     both(async |site, _| {

@@ -1,6 +1,6 @@
-//! Quotas of a namespace and of everything, each over the API on both kinds of store: what is beyond it is told so, with when
-//! to come again; what is not, continues. Seen to fail: with bytes of payloads that are not bounded; with slots of everything that
-//! are not held.
+//! Quotas of a namespace and of the installation, each over the API on both kinds of store: calls beyond the
+//! quota get an error with a retry time; others continue. Seen to fail: with unbounded payload bytes; with
+//! installation slots that are not held.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_testkit::patience::until;
@@ -22,7 +22,7 @@ fn insert(namespace: &str) -> AccessCall {
     post("/v1/tasks", json!({"queue": "q", "delay_ms": 60_000, "payload": "x".repeat(98)})).within(namespace)
 }
 
-/// When there is room for it: what waits is counted once a second.
+/// Waits until an insert is accepted: waiting tasks are counted once a second.
 async fn taken(site: &AccessSite) {
     until("there is room", async || site.admin(insert("shop")).await.status == 201).await;
 }
@@ -71,7 +71,7 @@ async fn what_is_inserted_beyond_a_quota_is_told_when_to_come_again() {
     .await;
 }
 
-/// Nobody is refused for want of a slot or of a start: it waits, and the others go.
+/// No call is refused because slots or starts are missing: tasks wait, and other namespaces' tasks start.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_started_is_bounded_by_slots_and_by_a_rate() {
     both(async |site| {

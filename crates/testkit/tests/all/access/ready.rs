@@ -1,11 +1,12 @@
-//! `/readyz` answers everybody, and says only to those that may read the metrics what is wrong. Seen to fail: with the detail
-//! for everybody; with bad tokens that are not counted; with bad tokens answered as none, and at once.
+//! `/readyz` answers every caller, and gives details only to those that may read the metrics. Seen to fail:
+//! with details for all callers; with bad tokens that are not counted; with bad tokens treated as missing
+//! ones, and immediately.
 
 use super::site::{AccessSite, get};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::Value;
 
-/// What it says of the store.
+/// The part of the answer that is about the store.
 fn store(answer: &Value) -> &Value {
     let parts = answer["parts"].as_array().unwrap();
     parts.iter().find(|part| part["name"] == "store").unwrap()

@@ -1,5 +1,5 @@
-//! Where each call is written down, and what is said of what it changed: every row of the table, once with an audit that works and
-//! once with one that cannot be written.
+//! The audit entry of each call, and its description of the change: every row of the table, once with a
+//! working audit and once with one that cannot be written.
 
 use super::{
     site::{AccessCall, AccessSite, ask, get, post},
@@ -79,7 +79,7 @@ async fn furnish(site: &AccessSite) {
     site.run_once(5_000).await;
 }
 
-/// A call that does something, on what is made for it.
+/// A call that changes something, on objects that were made for it.
 async fn request(site: &AccessSite, row: &PermissionRow, nth: usize) -> AccessCall {
     let done = async |ask: AccessCall| {
         let answer = site.admin(ask.within(NS)).await;

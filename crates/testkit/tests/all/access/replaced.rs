@@ -1,5 +1,6 @@
-//! What stood before a change, as the audit has it: what the change itself took the place of, also where another one came
-//! between the caller's look and the change. Seen to fail, each: with what the caller had looked at.
+//! The state before a change in the audit: the one that the change itself replaced, even if another change
+//! came between the caller's read and the change. Seen to fail, each: with the state that the caller had
+//! read.
 
 use super::site::{AccessCall, AccessSite, ask, get, post};
 use punctual_contract::{schedules::ScheduleKey, workflows::WorkflowId};
@@ -82,7 +83,8 @@ async fn of_a_schedule_that_is_paused_and_resumed() {
     .await;
 }
 
-/// Replicas store one document as they start: a lost race is no answer, unless the caller has said what must stand.
+/// Replicas of a caller store the same document when they start: a lost race is no error, unless the caller
+/// has named the revision to replace.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_overtaken_changes_a_schedule_all_the_same_unless_a_revision_is_demanded() {
     both(async |site| {

@@ -1,5 +1,5 @@
-//! An engine with the API in front and an admin's token in its configuration, on either kind of store. Time stands still
-//! until a test moves it. Each request comes from the address that it says.
+//! An engine with the API in front and an admin token in its configuration, on either kind of store. Only the
+//! test moves the clock. Each request comes from the address that it names.
 
 use axum::{Router, body::Body, http::Request, response::Response};
 use punctual_bulk::Runner;
@@ -271,7 +271,7 @@ impl AccessSite {
         self.open_with(ask, body).await
     }
 
-    /// The same, with a body that comes as it comes.
+    /// The same, with a body that is sent as it is.
     pub(crate) async fn open_with(&self, ask: AccessCall, body: Body) -> Response {
         let mut request =
             Request::builder().method(ask.method.as_str()).uri(&ask.path).header("host", "localhost");

@@ -19,7 +19,7 @@ async fn both(case: impl AsyncFn(AccessSite)) {
     case(AccessSite::mysql().await).await;
 }
 
-/// Sends it, does the other thing once so many calls wait for tasks there, and answers what came of the first.
+/// Sends the call, runs `what` once `number` calls wait for tasks, and returns the answer to the first.
 async fn meanwhile(
     site: &AccessSite,
     waits: AccessCall,

@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 
 pub(super) const ROLES: [&str; 5] = ["viewer", "submitter", "executor", "operator", "admin"];
 
-/// What is to be seen of another's namespace.
+/// How much a caller sees of another namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
     /// 403, whether or not it is there.
     Denied,
     /// 404 with this code.
     Hidden(&'static str),
-    /// 200, and the pointer leads to nothing: an empty list, 0, or the word for what is not there.
+    /// 200, and the pointer leads to nothing: an empty list, 0, or the word for an absent thing.
     Empty(&'static str, &'static str),
     /// 200 with nothing of anybody's.
     Same,
 }
 
-/// Where it stands who did it.
+/// Where a call's author is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
     /// Nothing is changed, or it is in the histories of tasks and workflows alone: no entry in the audit.
@@ -28,12 +28,12 @@ pub(super) enum Recorded {
     Before(AuditedState),
 }
 
-/// What the entry says of what was changed.
+/// Which states of the changed object the entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuditedState {
-    /// What there was, and is no more.
+    /// The state before the change, of an object that is gone.
     Before,
-    /// What there is since.
+    /// The state after the change.
     After,
     Both,
 }
@@ -47,7 +47,7 @@ pub(super) struct PermissionRow {
     pub(super) body: Option<fn(&str) -> Value>,
     /// Empty: anybody, without a token too.
     pub(super) roles: &'static [&'static str],
-    /// None: it is of everything, and denied to whoever reaches only some namespaces.
+    /// None: the call is about all namespaces, and denied to callers that reach only some.
     pub(super) own: Option<u16>,
     pub(super) foreign: Foreign,
     pub(super) recorded: Recorded,
@@ -109,7 +109,7 @@ const WORKFLOW: Body = Some(|_| json!({"nodes": {"a": {"task": {"queue": "q"}}}}
 const BULK: Body = Some(|_| json!({"action": "cancel", "filter": {"queue": "none"}}));
 const OTHER_OWNER: Body = Some(|_| json!({"owner": "bob"}));
 const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}));
-/// Of tokens it is the namespace that is told.
+/// For tokens, the argument is the namespace.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
 use AuditedState::{After, Before, Both};

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const OWN: &str = "a";
 const OTHER: &str = "b";
-/// In what the other namespace holds, and in no name: no answer to a stranger has it.
+/// In the contents of the other namespace, and in no name: no answer to a stranger contains the mark.
 const MARK: &str = "not-for-strangers";
 /// Open to everybody; but a token that is shown to it must be good.
 const LOOKS_AT_TOKENS: &str = "/readyz";
@@ -162,7 +162,7 @@ async fn furnish(site: &AccessSite, namespace: &str) {
     site.run_once(5_000).await;
 }
 
-/// What is in the other namespace, but for what the walk itself puts there: tasks to come, and tokens.
+/// The contents of the other namespace, except scheduled tasks and tokens, which the walk itself adds.
 async fn stock(site: &AccessSite) -> Vec<String> {
     let seen = async |path: &str| site.admin(get(path).within(OTHER)).await.expect(200);
     let dead = seen("/v1/dead-letters").await["items"].as_array().unwrap().len();

@@ -1,5 +1,4 @@
-//! What is counted of leases that are made ahead of their instant: how late they fired, and how often they end with
-//! nobody known to have had the task.
+//! Counts of preleases: how late they fired, and how often they ended without a known holder of the task.
 
 use super::{TRIES, got, leased, leased_ahead, warm_up};
 use crate::crash_points::{CrashPointsRig, Ground, WallClock, queue, rig, succeeded};
@@ -18,7 +17,7 @@ use punctual_engine::Reported;
 use punctual_testkit::{faults::StoreGroup, patience::until};
 use std::sync::Arc;
 
-/// It is held back at its instant, and ends before the store is told who has it.
+/// The task is held back at its instant, and ends before the store records the executor that has it.
 pub(super) async fn what_fires_late_and_ends_at_once_says_how_late_it_fired(ground: Arc<dyn Ground>) {
     let rig = rig(&*ground, false).await;
     let running = rig.engine.start().unwrap();

@@ -44,7 +44,7 @@ enum ChangeRequest {
     PutOff,
 }
 
-/// Whether the engine says that the wish is fulfilled.
+/// Whether the engine answers that it made the change.
 async fn is_granted(rig: &CrashPointsRig, task: &Task, request: ChangeRequest) -> bool {
     match request {
         ChangeRequest::Cancel => {

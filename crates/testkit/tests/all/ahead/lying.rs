@@ -1,4 +1,5 @@
-//! What fires while all executors are busy, and waits in the line of its queue until one of them comes back.
+//! Tasks that fire while all executors are busy, and wait in the line of their queue until an executor
+//! returns.
 
 use super::*;
 use punctual_contract::{Hot as _, hot::Keeps};
@@ -54,7 +55,7 @@ impl Busy {
         NewTask::new(queue(), Name::new("k").unwrap(), self.rig.engine.now())
     }
 
-    /// What comes next, in its order, as one executor gets it.
+    /// The next tasks, in their order, as one executor receives them.
     async fn next(&self, count: usize) -> Vec<Assignment> {
         let mut next = Vec::new();
         while next.len() < count {
@@ -94,7 +95,7 @@ impl Busy {
     }
 }
 
-/// The sweep over what is overdue does not take it, or what is being handed over, for lost.
+/// The sweep over overdue tasks does not take a waiting task, or one that is being handed over, for lost.
 async fn it_is_left_alone_however_long_it_waits(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
     let second = busy.rig.insert(0).await;
@@ -168,7 +169,7 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
     busy.end(all.into_iter().map(|lease| (lease.place.id, lease)).collect()).await;
 }
 
-/// What lies at the one that has fired it is not kept from who is idle elsewhere.
+/// A task that waits at the engine that fired it is still given to an idle executor of another engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_executor_at_another_engine_gets_it() {
     let ground = OnServers::ground_of(16).await;
@@ -224,7 +225,7 @@ on_each_ground! {
     all_come_in_their_order
 }
 
-/// What is in the engine's table is in one order, versions of tasks too.
+/// The entries of the engine's table have one order, which includes versions of tasks.
 async fn all_come_in_their_order(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
     let second = busy.rig.insert(0).await;

@@ -87,7 +87,8 @@ pub(super) async fn two_who_take_it_back_say_the_same(ground: Arc<dyn Ground>) {
     running.stop().await;
 }
 
-/// The store makes the lease between the withdrawal and the cancel: it is given back with the cancel, and does not stand until it ends.
+/// The store makes the lease between the withdrawal and the cancel. The cancel revokes the lease, which does
+/// not last until its end.
 pub(super) async fn a_lease_that_is_made_meanwhile_is_taken_back_with_it(ground: Arc<dyn Ground>) {
     let rig = rig_with(&*ground, false, |options| Options { ahead_ms: 550, ..options }).await;
     let running = rig.engine.start().unwrap();

@@ -1,5 +1,4 @@
-//! What is leased ahead of its instant is leased in no other order than it would be handed over in: by urgency, and of two
-//! versions of a task the newer first.
+//! Preleases follow the order of hand-overs: by urgency, and of two versions of a task the newer first.
 
 use super::*;
 use punctual_domain::task::Priority;

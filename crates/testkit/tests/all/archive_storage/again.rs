@@ -1,4 +1,5 @@
-//! The id of a task that is over comes again while its bucket is on its way into the archives, and their place is unavailable.
+//! The id of an ended task is inserted again while its bucket is being archived, and the archive storage is
+//! unavailable.
 
 use super::{
     damage::files,
@@ -20,7 +21,7 @@ async fn back(world: &MysqlWorld) {
     std::fs::remove_file(world.dir.path().join("shard-0000")).unwrap();
 }
 
-/// The first half stood before.
+/// The first half existed before.
 fn asks() -> Vec<NewTask> {
     [1, 2, 3, 1_001, 1_002, 1_003].map(|nth| NewTask { execute_at: Millis(NOW.0 + DAY), ..ask(nth) }).into()
 }
@@ -74,7 +75,7 @@ async fn an_id_whose_old_row_waits_for_its_archive_can_be_inserted_again() {
     }
 }
 
-/// Whoever takes rows back and whoever settles them meet at every batch.
+/// The calls that return rows and those that record them meet at each batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rows_that_are_taken_back_while_others_are_settled_are_neither_lost_nor_doubled() {
     let world = MysqlWorld::with_tasks().await;

@@ -1,4 +1,4 @@
-//! Any task that there could be, and some that could not: the archive keeps what it is given.
+//! Any possible task, and some impossible ones: the archive keeps each unchanged.
 
 use proptest::{option, prelude::*, sample::select};
 use punctual_domain::{
@@ -21,7 +21,7 @@ fn millis() -> impl Strategy<Value = Millis> {
     prop_oneof![(0..=Millis::MAX.0).prop_map(Millis), any::<i64>().prop_map(Millis)]
 }
 
-/// JSON, other text, or bytes that are no text; what is said to be JSON need not be.
+/// JSON, other text, or bytes that are no text; content marked as JSON may be invalid.
 fn content() -> impl Strategy<Value = Content> {
     let bytes = prop_oneof![
         any::<String>().prop_map(String::into_bytes),

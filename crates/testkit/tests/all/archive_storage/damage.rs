@@ -1,4 +1,4 @@
-//! What is torn, changed, missing or of another time: never "no such task", never another task.
+//! Truncated, altered, missing or outdated data: never "no such task", never another task.
 
 use super::{Batches, NOW, SHARD, archive, namespace, open, task, tasks};
 use punctual_store::ArchiveError;

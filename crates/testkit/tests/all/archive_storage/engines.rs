@@ -1,5 +1,5 @@
-//! Archives under an engine at work: tasks run, days pass, retention and the housekeeping of buckets do theirs; then the
-//! archived ones are read through the engine, and what was left over still runs.
+//! Archives under a working engine: tasks run, days pass, retention and the housekeeping of buckets run; then
+//! archived tasks are read through the engine, and the remaining tasks still run.
 
 use super::{
     mysql::{DAY, NOW, OPTIONS, THEN, opened},
@@ -77,7 +77,7 @@ impl Rig {
         inserted.iter().map(|inserted| inserted.task.place).collect()
     }
 
-    /// Moves time, and lets the engine do what is due.
+    /// Moves time, and lets the engine do its due work.
     async fn at(&self, now: Millis) {
         self.clock.set(now);
         for _ in 0..4 {
@@ -148,7 +148,7 @@ async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_s
     assert_eq!((books.accepted, books.deleted, &books), (33, 33, &audit));
 }
 
-/// A task that an executor has when its bucket goes keeps its lease, and its outcome counts.
+/// An executor has a task whose bucket is dropped: the task keeps its lease, and its outcome counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_task_that_runs_while_it_is_carried_over_is_settled_by_its_old_reference() {
     let url = servers::migrated_database().await;

@@ -1,5 +1,5 @@
-//! Which engine may do what where there are archives: none deletes what is not archived, whatever it was started with,
-//! and a place of archives is that of one store.
+//! Permissions of engines with archives: none deletes unarchived data, whatever its options, and an archive
+//! storage belongs to one store.
 
 use super::{
     address,

@@ -1,4 +1,5 @@
-//! The embedded store with archives: what is over is archived before it is deleted, whatever happens in between.
+//! The embedded store with archives: ended tasks are archived before they are deleted, whatever happens in
+//! between.
 
 use super::{Failed, address, damage::files, namespace};
 use punctual_contract::{

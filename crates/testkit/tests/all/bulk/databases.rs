@@ -1,5 +1,6 @@
-//! A database that is unavailable: an operation continues in the others, says what it waits for, and finishes there when it is back. On two
-//! databases of a private MariaDB, the second behind a proxy that is cut.
+//! A database that is unavailable: an operation continues in the others, reports what it waits for, and
+//! finishes there once the database is back. On two databases of a private MariaDB, the second behind a proxy
+//! that is cut.
 
 use super::{
     crashing::{is_whole, later},
@@ -14,7 +15,8 @@ use punctual_testkit::servers::{Proxy, Way};
 
 const TASKS: i64 = 100;
 
-/// Runs it, second by second, until it has changed so many. Whoever cannot reach a database may say so.
+/// Runs the operation, second by second, until it has changed `count` tasks. A run may fail when it cannot
+/// reach a database.
 async fn until_done(rig: &Rig, id: i64, count: u64) -> StoredBulk {
     for _ in 0..200 {
         drop(rig.runner.run_once(rig.now()).await);
@@ -47,7 +49,7 @@ impl DatabasesSite {
         self.tasks.iter().filter(is_there).collect()
     }
 
-    /// All are changed that can be; then the database comes back.
+    /// All reachable tasks are changed; then the database is available again.
     async fn goes_on_and_is_whole_in_the_end(&self) {
         let reached = self.of(0);
         assert!((10..90).contains(&reached.len()), "{}", reached.len());

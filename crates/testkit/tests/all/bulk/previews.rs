@@ -13,7 +13,7 @@ use punctual_domain::{
     task::NewTask,
 };
 
-/// As many as a user had when "No task matches now." stood there, and 111 matched.
+/// As many as a user had when the page said "No task matches now.", and 111 matched.
 const TASKS: i64 = 65_000;
 const MATCHING: i64 = 111;
 const BATCH: i64 = 5_000;

@@ -1,4 +1,4 @@
-//! An engine with a runner of bulk operations, on either kind of back ends. Time stands still until a test moves it.
+//! An engine with a runner of bulk operations, on either kind of back ends. Only the test moves the clock.
 
 use punctual_bulk::{Options as BulkOptions, Runner};
 use punctual_bus::MemoryBus;

@@ -1,4 +1,5 @@
-//! A browser without scripts: keeps cookies, sends forms, follows no redirect by itself. Reads of a page what it needs.
+//! A browser without scripts: keeps cookies, sends forms, and follows no redirect by itself. Parses only the
+//! needed parts of a page.
 
 use crate::access::site::AccessSite;
 use axum::{

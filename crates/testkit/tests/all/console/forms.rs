@@ -1,5 +1,5 @@
-//! What forms do, and what they do not do without their seal or against the caller's role. Seen to fail: with a seal that is not looked
-//! at; with a caller's address that is not carried over.
+//! The effects of forms, and their refusals without a seal or against the caller's role. Seen to fail: with a
+//! seal that is not checked; with a caller's address that is not carried over.
 
 use super::browser::{Browser, BrowserPage, FROM};
 use crate::access::site::{ADMIN, AccessSite, get};

@@ -1,4 +1,5 @@
-//! Open pages. Time is tokio's, which stands still while no caller waits. Seen to fail: with a stream that sends what has not changed.
+//! Open pages. Time is tokio's, which is stopped while no caller waits. Seen to fail: with a stream that
+//! sends unchanged data.
 
 use super::browser::Browser;
 use crate::access::site::{ADMIN, AccessSite, ask};
@@ -36,7 +37,7 @@ impl Stream {
         }
     }
 
-    /// What comes until the next look is over.
+    /// The events until the next look is complete.
     async fn look(&mut self) -> Vec<(String, Value)> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {

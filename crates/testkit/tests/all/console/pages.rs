@@ -6,7 +6,7 @@ use crate::access::site::{ADMIN, AccessSite, ask, get, post};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// What is there, to be named in addresses.
+/// Existing objects, to name in addresses.
 #[derive(Clone)]
 pub(super) struct There {
     pub(super) task: String,
@@ -16,7 +16,7 @@ pub(super) struct There {
 }
 
 impl There {
-    /// Names that stand for nothing.
+    /// Names of things that do not exist.
     fn nothing() -> Self {
         Self {
             task: "none".to_owned(),
@@ -155,7 +155,7 @@ fn every_page_of_the_console_is_looked_at_in_chromium() {
     assert_eq!(left_out, [] as [&&str; 0]);
 }
 
-/// Of a page that is shown to anybody: whole, guarded, and without what the policy would refuse.
+/// A page of any caller: whole, guarded, and without content that the policy would refuse.
 #[track_caller]
 pub(super) fn check(address: &str, page: &BrowserPage) {
     let policy = page.header("content-security-policy");

@@ -1,4 +1,4 @@
-//! The same with Redis, into which what is due is loaded, and from which it is drained.
+//! The same with Redis, into which due tasks are loaded, and from which they are drained.
 
 use super::*;
 

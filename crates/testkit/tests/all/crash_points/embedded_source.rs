@@ -1,4 +1,5 @@
-//! The same of an embedded engine, which reads what is due from its store, and serves what has fired from its table.
+//! The same for an embedded engine, which reads due tasks from its store, and hands fired ones out from its
+//! table.
 
 use super::*;
 

@@ -46,7 +46,8 @@ dies_at! {
     after_the_work_before_the_outcome: At::Outcome;
 }
 
-/// Another engine inserts it, which tells nobody. Nothing but the lease is written before an executor has it.
+/// Another engine inserts the task, and sends no notification. Before an executor has the task, only the
+/// lease is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_the_databases_know_waits_on_the_wheel_and_needs_no_mark() {
     let rig =

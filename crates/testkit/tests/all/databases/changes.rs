@@ -1,4 +1,5 @@
-//! Changes whose connection is killed, or whose answer cannot be read: what is said agrees with what was done.
+//! Changes whose connection is killed, or whose answer cannot be read: the answer agrees with the actual
+//! change.
 
 use super::site::ShardedSite;
 use crate::engine::queue;

@@ -1,6 +1,6 @@
-//! Limits and caps while one database of two is unavailable: places of the other's attempts are freed and given, those of the one that
-//! is unavailable stay as they are, a limiter that was lost waits for all leases, and caps go by what was counted last. Turned by
-//! hand on an embedded store that says to have two parts, and on two real databases.
+//! Limits and caps while one database of two is unavailable: slots of the other's attempts are freed and
+//! given, those of the unavailable one are unchanged, a lost limiter waits for all leases, and caps use the
+//! last count. Run manually on an embedded store that reports two databases, and on two real ones.
 
 use super::site::ShardedSite;
 use crate::{engine::queue, limits::set_queue};
@@ -86,7 +86,7 @@ impl LimitedRig {
         Self { engine: engine(&self.clock, &self.store, &limiter), limiter, ..self }
     }
 
-    /// What fails at a part that is unavailable, fails.
+    /// Calls to an unavailable database fail.
     async fn pass(&self, ms: u64) {
         self.clock.advance_ms(ms);
         drop(self.engine.run_once().await);
@@ -164,7 +164,7 @@ async fn leases_of_the_database_that_is_well_get_their_places_and_those_of_the_o
     }
 }
 
-/// What is not known to be in flight would be granted a second time.
+/// Attempts that the limiter does not count as in flight would be granted a second time.
 #[tokio::test]
 async fn a_limiter_that_was_lost_while_a_database_is_away_gives_nothing_before_all_leases_are_known() {
     for away in [0, 1] {

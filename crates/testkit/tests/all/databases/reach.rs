@@ -1,5 +1,5 @@
-//! One engine of two loses its way to the second database: its partitions there go to the other one, and fire again while
-//! the way is still lost. Where both lose it nothing moves, neither when it goes nor when it comes back.
+//! One engine of two cannot reach the second database: its partitions there move to the other one, and fire
+//! while the path is still broken. If both lose it, nothing moves, neither at the loss nor at the return.
 
 use super::site::{self, ShardedSite};
 use punctual_testkit::servers::Way;

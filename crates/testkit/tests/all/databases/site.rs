@@ -1,5 +1,5 @@
-//! Two databases of one server, each behind a proxy of its own, engines on them, and executors that report each outcome until it
-//! is known. Writes down what came when.
+//! Two databases of one server, each behind its own proxy, engines on them, and executors that report each
+//! outcome until it is acknowledged. Records all deliveries with their times.
 #![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
 
 use crate::engine::{WallClock, queue};
@@ -133,7 +133,7 @@ impl ShardedSite {
         Self::with(2, Ways::Apart, &Options::default()).await
     }
 
-    /// One engine, which hands over what has fired.
+    /// One engine, which hands over only tasks that have fired.
     pub(super) async fn without_leases_ahead() -> Self {
         Self::with(1, Ways::Together, &Options { ahead_ms: 0, ..Options::default() }).await
     }
@@ -209,7 +209,7 @@ impl ShardedSite {
         places
     }
 
-    /// Of a queue that nobody works on.
+    /// Leases of a queue whose executor has died.
     pub(super) async fn leased_by_one_who_dies(&self, count: usize) -> Vec<TaskRef> {
         let lonely = QueueKey { queue: Name::new("lonely").unwrap(), ..queue() };
         let at = self.now();

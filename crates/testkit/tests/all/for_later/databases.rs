@@ -1,5 +1,5 @@
-//! Outcomes that wait for several databases, or for one that does not answer what is applied: none of them keeps the others waiting, and
-//! no call is waited for without end.
+//! Outcomes that wait for several databases, or for one that does not answer: none delays the others, and no
+//! call waits forever.
 
 use super::{ForLaterRig, LONG_MS, rig};
 use crate::crash_points::{Embedded, Ground, OnServers, succeeded};

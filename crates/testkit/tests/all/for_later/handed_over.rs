@@ -356,7 +356,7 @@ async fn what_was_read_before_an_attempt_is_not_handed_over_after_it(ground: Arc
     rig.stop().await;
 }
 
-/// The executor goes while the database is asked: its lease is given back with the attempt.
+/// The executor hangs up while the engine calls the database: the lease is returned with the attempt.
 async fn what_nobody_heard_of_is_given_back(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;

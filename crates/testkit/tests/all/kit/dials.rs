@@ -50,7 +50,8 @@ async fn dials_turn_while_running_and_only_for_their_group() {
     assert_eq!(hot.faults.counts(HotGroup::Drain).failed(), 1);
 }
 
-/// A drain of every second partition, each with one entry: what was said of each, and how many entries stayed in `due`.
+/// Drains every second partition, each with one entry. Returns the answer for each, and the number of entries
+/// that stayed in `due`.
 async fn drain_under(set: impl Fn(&FaultyHot)) -> (Vec<Result<usize, Happened>>, usize, FaultCounts) {
     let inner = Arc::new(SharedHot::new(64));
     let hot = FaultyHot::new(Arc::<SharedHot>::clone(&inner), 7);

@@ -1,4 +1,4 @@
-//! Who does not listen for long is told so.
+//! A receiver that does not listen for long gets an error.
 
 use punctual_contract::{Signals as _, ownership::Signal};
 use punctual_domain::{place::Partition, time::Millis};

@@ -54,7 +54,7 @@ impl Kept {
         }
     }
 
-    /// As a place that somebody named.
+    /// As a place that an operator configured.
     pub(crate) async fn own(&self, place: ObjectBlobs) -> Result<ObjectBlobs, Error> {
         match self {
             Self::Sqlite(store) => store.own_payloads(place, true).await,

@@ -1,5 +1,5 @@
-//! A place of long payloads belongs to one store: nobody else takes it, no empty one is taken instead of it, and where it is
-//! not marked as a store's own, that store deletes nothing and takes nothing for lost.
+//! A storage of long payloads belongs to one store: no other store uses it, and no empty storage is used
+//! instead. In a storage without the store's mark, that store deletes nothing and treats nothing as lost.
 
 use super::{
     MIB,

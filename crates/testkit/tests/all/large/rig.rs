@@ -1,5 +1,5 @@
-//! An engine with the API in front, a store of either kind, and objects in memory that can be taken away. Time stands still
-//! until a test moves it.
+//! An engine with the API in front, a store of either kind, and objects in memory that can be made
+//! unavailable. Only the test moves the clock.
 
 use super::kept::Kept;
 use axum::{Router, body::Body, http::Request};
@@ -75,7 +75,7 @@ impl Blobs for Objects {
 pub(crate) struct LargeRig {
     pub(crate) kept: Kept,
     truth: Arc<dyn Store>,
-    /// The objects, and what else is in their place, for nobody in particular.
+    /// The objects and everything else in their place, without an owner.
     pub(crate) place: ObjectBlobs,
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) blobs: Arc<Objects>,
@@ -238,7 +238,7 @@ impl LargeRig {
         self.truth.audit().await.unwrap().tallies.iter().map(|tally| tally.tasks).sum()
     }
 
-    /// Moves time and does what is due by then.
+    /// Moves time, and does the work that is due then.
     pub(crate) async fn advance(&self, ms: i64) {
         self.try_advance(ms).await.unwrap();
     }
@@ -260,7 +260,7 @@ impl LargeRig {
         leased["tasks"].as_array().unwrap().clone()
     }
 
-    /// What the engine says of an outcome.
+    /// The engine's answer to an outcome.
     pub(crate) async fn report(&self, leased: &Value, outcome: Value) -> String {
         let answer = self.try_report(leased, outcome).await.expect(200);
         answer["results"][0]["status"].as_str().unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! What waits for a key, or for an executor of another kind, keeps nothing behind it waiting, however much of it there is: without
-//! ready sets, too, it stands aside, in the engine's table.
+//! Tasks that wait for a key, or for an executor of another kind, do not block later tasks, however many
+//! there are: without ready sets, too, they are parked in the engine's table.
 
 use super::*;
 use punctual_engine::Only;

@@ -1,8 +1,8 @@
-//! One call for several queues, and executors that take only some kinds: never more than was asked for, none of the queues always
-//! behind the others, and whoever goes loses nothing; on the embedded back ends and on real MySQL and Redis.
-//!
-//! Seen to fail: with queues in the order in which they are named; with more than `max`; with a wake that does not lead to its queue;
-//! with leases that nobody gives back; with a filter that keeps everything.
+//! One call for several queues, and executors that accept only some kinds: never more tasks than requested,
+//! none of the queues always behind the others, and a caller that goes away loses nothing; on the embedded
+//! back ends and on real MySQL and Redis. Seen to fail: with queues in the order of their names; with more
+//! than `max`; with a wake-up that does not lead to its queue; with leases that are not returned; with a
+//! filter that keeps everything.
 
 use super::*;
 use punctual_engine::{Only, Running};
@@ -150,7 +150,8 @@ async fn one_wait_is_woken_by_any_of_several_queues() {
     }
 }
 
-/// Asks for several queues, and goes at any moment of every third call; beside it one the caller for one of them.
+/// Asks for several queues, and drops every third call at a random moment. The first worker asks for one of
+/// the queues.
 async fn work(engine: Engine, nth: u64, done: Arc<Mutex<HashSet<i64>>>, tasks: usize) {
     let mut rng = fastrand::Rng::with_seed(nth);
     while done.lock().unwrap().len() < tasks {
@@ -226,7 +227,7 @@ async fn lease_all(engine: &Engine, only: &Only, wanted: &[&str], count: usize) 
     record_outcomes(engine, &leased).await;
 }
 
-/// Far more of the other kinds stand before them than one call looks at.
+/// There are far more tasks of other kinds in front than one call reads.
 async fn only_its_kinds(ground: Arc<dyn Ground>, engines: usize, settings: QueueSettings) {
     let site = SharedLimitSite::of(ground, engines).await;
     set_queue(site.engine(0), &of("mail"), settings).await;

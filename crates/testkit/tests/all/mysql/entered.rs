@@ -16,11 +16,11 @@ use punctual_testkit::{patience::until, servers::MariaDb};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// What is written behind the row of the chunk waits for it.
+/// Statements that are written after the row of the chunk wait for this lock.
 const HOLD: &str = "LOCK TABLES counters WRITE";
 const ENTERED: &str = "SELECT COUNT(*) FROM task_chunk WHERE queue = 'late'";
 const INSERTED: &str = "SELECT COUNT(*) FROM task WHERE queue = 'late'";
-/// What is not committed, too.
+/// Reads uncommitted rows, too.
 const UNCOMMITTED: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED";
 
 fn late(task_id: i64) -> NewTask {

@@ -27,7 +27,8 @@ fn claim(place: TaskRef, fence: i64) -> Vec<Step> {
     vec![Step { place, fence: Some(fence), change: Change::Claim, note, fired_at: None, known: None }]
 }
 
-/// A task whose row is locked by an engine that hears nothing and says nothing, and a living engine that wants it.
+/// A task whose row is locked by an engine that neither reads nor sends, and a living engine that wants the
+/// task.
 struct Frozen<'s> {
     server: &'s MariaDb,
     url: String,

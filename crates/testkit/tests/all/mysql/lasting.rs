@@ -1,7 +1,7 @@
-//! Work that has connections of its own for as long as it lasts (a mover, a migration, housekeeping of buckets, a repair):
-//! when they fall silent it ends with an error that says so, while they are silent still, and the locks that it had are
-//! free; a statement that the server is at work on may take as long as it likes. Without a limit each of these waited until
-//! somebody killed it.
+//! Work with connections of its own for its whole time (a mover, a migration, housekeeping of buckets, a
+//! repair): when they become silent it ends with a clear error, while they are still silent, and its locks
+//! are free; a statement that the server is executing may take any time. Without a limit each of these waited
+//! until an operator killed it.
 
 use super::{NOW, ask, fresh, name, sql, unseen::Holder};
 use punctual_contract::Store;
@@ -47,7 +47,7 @@ impl LongLivedSite {
         sql(&self.urls[0], &format!("SELECT IS_USED_LOCK({lock}) IS NOT NULL")).await == "1"
     }
 
-    /// Work is met when it holds its lock, and then hears nothing any more. How it ends.
+    /// The connections go silent while the work holds its lock. Returns the error with which the work ends.
     async fn fails_in_silence<T: std::fmt::Debug + Send + 'static, E: Display + Send + 'static>(
         &self,
         lock: &str,
@@ -112,7 +112,8 @@ async fn a_repair_whose_connections_fall_silent_ends_and_can_be_run_again() {
     assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
 }
 
-/// As a firewall forgets them, and as a host vanishes: then nobody can be asked either, or be told to end anything.
+/// The connections go silent as when a firewall forgets them, and as when a host vanishes. In the second case
+/// new connections fail, too, so that no one can end the old ones.
 async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, comes_back: impl Fn(&Proxy)) {
     let site = LongLivedSite::new().await;
     let store = site.open().await;

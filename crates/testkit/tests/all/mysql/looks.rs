@@ -1,4 +1,4 @@
-//! What a look at a partition from its beginning finds, where it does not read what was finished before.
+//! The results of a look at a partition from the beginning, when it skips the tasks that had finished before.
 
 use super::{NOW, ask, fresh, open, sql};
 use punctual_contract::{Store, store::Scan};
@@ -83,7 +83,8 @@ async fn who_has_not_looked_for_a_while_trusts_in_nothing() {
     assert_eq!(stand.look(20).await, [late]);
 }
 
-/// A database that stood still answers looks again, and then commits what it was asked for before: some of it was due long ago.
+/// A database that hung answers looks again, and only then commits earlier calls: some of their tasks were
+/// due long ago.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_database_that_stood_still_commits_at_last_is_found_within_seconds() {
     let stand = Stand::new().await;

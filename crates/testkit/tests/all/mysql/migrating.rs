@@ -1,4 +1,5 @@
-//! How the schema comes about and who is refused: twice, at once, half done, newer, altered, another's.
+//! How the schema is created and which programs are refused: twice, concurrently, half done, newer, altered,
+//! another store's.
 
 use super::{fresh, migrate, open, sql};
 use punctual_contract::Store as _;

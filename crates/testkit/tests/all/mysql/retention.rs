@@ -1,6 +1,6 @@
-//! Retention's work follows what ends, and not what waits for its time or for its end: counted in rows that the server reads.
-//! Tried: spans that are looked at in each pass (it does not come through), moves that enter nothing of what is
-//! cancelled ahead of its time (it is not found).
+//! The work of retention grows with the tasks that end, not with those that wait to fire or to end: counted
+//! in rows that the server reads. Tried: spans that are read in each pass (it does not finish), moves that do
+//! not enter tasks cancelled before their due time (they are not found).
 
 use super::{NOW, ask, fresh, name, open, sql};
 use punctual_bus::MemoryBus;
@@ -211,7 +211,7 @@ async fn what_ended_ahead_of_its_time_takes_half_of_the_room_at_most() {
     stand.store.close().await;
 }
 
-/// What is cut off is cut anew as tasks go: a store that represents years has no more spans than tasks.
+/// A span is removed with its tasks: even a store that covers years has no more spans than tasks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_span_goes_with_its_tasks() {
     let stand = RetentionSetup::with(3_000).await;

@@ -60,7 +60,7 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
 
 const MADE: &str = include_str!("../../../../../migrations/mysql/0005_room.sql");
 
-/// Rows that stood before have none, whatever was interrupted, and their buckets are exchanged as before.
+/// Rows that existed before have no room, after any interruption, and their buckets are exchanged as before.
 #[tokio::test]
 async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
     let urls = fresh(1).await;

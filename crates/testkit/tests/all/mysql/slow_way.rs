@@ -1,6 +1,6 @@
-//! A transaction that takes long because its way is slow, or its machine is busy: between two of its statements the server
-//! waits for it, and it is not silent for that. Seen to fail: where a connection is given up for what the server says of it
-//! in two moments, whatever came on it between them.
+//! A transaction that takes long because its connection is slow, or its machine is busy. The server waits
+//! between two statements, and the connection is not silent for that reason. Seen to fail: when a connection
+//! is ended because the server showed the same state twice, although statements were sent in between.
 
 use super::{NOW, ask};
 use punctual_contract::Store;

@@ -1,5 +1,5 @@
-//! Payloads of tasks that stood before the account knew bytes are counted once, while engines run; until then a check knows
-//! them for what they are. Seen to fail: without the mark in `is_sound`.
+//! Payloads of tasks that are older than the account of bytes are counted once, while engines run; until then
+//! a check recognises them. Seen to fail: without the mark in `is_sound`.
 
 use super::{
     NOW, ask, fresh, open, sql,
@@ -108,7 +108,7 @@ async fn a_repair_counts_them_too_and_nobody_counts_them_again() {
     assert!(store.repair(false).await.unwrap().iter().all(ShardRepair::is_nothing));
 }
 
-/// Both have found out what is missing before either adds it: whoever comes second adds nothing.
+/// Both have found the missing count before either adds it: the second one adds nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repair_beside_who_counts_adds_nothing_twice() {
     for is_repair_first in [false, true] {

@@ -1,5 +1,5 @@
-//! Moves of rows that were not looked at, or not with locks: what the guard of the move makes of it where they stand
-//! otherwise than they are thought to.
+//! Moves of rows that were not read, or not with locks: how the guard of the move handles rows that differ
+//! from the expected state.
 
 use super::{NOW, ask, fresh, name, open, sql};
 use punctual_contract::{
@@ -248,8 +248,9 @@ async fn changes_before_its_move(are_known: bool) {
     balanced(&*stand.here).await;
 }
 
-/// Its move waits for a row for more than a third of the lease, or its caller has gone meanwhile: whoever gave it back would
-/// come too late as well, and the attempt would be spent. What is asked beside it is done.
+/// The lease's move waits for a row for more than a third of the lease, or the caller has hung up meanwhile.
+/// A caller that returned the lease would be too late as well, and the attempt would be spent. Other calls at
+/// the same time are done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
     for is_hung_up in [false, true] {
@@ -285,7 +286,7 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
     }
 }
 
-/// A look would wait for a row that somebody holds; here it is the move that waits.
+/// A separate look would wait for a row that another connection holds; here the move waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_success_is_written_without_a_look() {
     let stand = UnseenSetup::new(10).await;
@@ -302,7 +303,7 @@ async fn a_success_is_written_without_a_look() {
     balanced(&*stand.here).await;
 }
 
-/// A database that fails over to a copy may lose what it committed last.
+/// A database that fails over to a copy may lose its last commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_whose_outcome_the_database_lost_is_found_when_it_ends() {
     // Few, and so many that they are looked for by the range in which they lie.
@@ -442,7 +443,7 @@ async fn what_was_claimed_elsewhere_is_handed_over_as_the_grant_says() {
     }
 }
 
-/// What is known of a task is not what counts.
+/// Known facts of a task do not count when its row differs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
     let stand = UnseenSetup::new(40).await;

@@ -1,5 +1,5 @@
-//! What is due in a long time: housekeeping continues, the number of buckets stays small, and no change of the table copies
-//! more than a bounded number of rows.
+//! Tasks due in the far future: housekeeping continues, the number of buckets stays small, and no change of
+//! the table copies more than a bounded number of rows.
 
 use super::{BOOKS, DAY, NOW, OPTIONS, Shard, TODAY};
 use punctual_contract::{
@@ -56,7 +56,7 @@ async fn tasks_that_are_due_in_years_and_centuries_do_not_keep_old_buckets_from_
     assert_eq!(shard.sql("SELECT COUNT(*) FROM task PARTITION (pmax)").await, "0");
 }
 
-/// Rows that the server copies when it cuts: it is told for each statement how many it wrote.
+/// Rows that the server copies for a cut: the server reports for each statement how many it wrote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_bucket_with_many_tasks_is_not_cut_as_it_comes_near_and_one_with_few_is() {
     let shard = Shard::fresh().await;

@@ -1,5 +1,5 @@
-//! A task in flight whose bucket grows old: whoever looks for ended leases finds it wherever it is carried, and a walk finds
-//! the one whose entry is lost.
+//! A task in flight whose bucket grows old: the search for ended leases finds it wherever it is carried, and
+//! a walk finds one whose entry is lost.
 
 use super::{DAY, NOW, OPTIONS, Shard};
 use punctual_contract::{

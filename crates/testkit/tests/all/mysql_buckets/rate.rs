@@ -1,5 +1,5 @@
-//! Buckets are as wide as the rate lets them be, by the database's own counter; those that have begun, or in which many stand,
-//! stay. Tried: a width that is always what was asked for.
+//! Buckets are as wide as the rate allows, by the database's own counter; those that have begun, or that have
+//! many tasks, are kept. Tried: a width that is always the configured one.
 
 use super::{DAY, NOW, OPTIONS, Shard, TODAY};
 use punctual_contract::ClusterStore as _;
@@ -45,7 +45,7 @@ async fn a_bucket_with_many_tasks_stays_wide_whatever_the_rate() {
     assert_eq!(shard.store.database(0).await.unwrap().buckets_wide, Some(1), "and is told of");
 }
 
-/// What is inserted on the first day is not left in buckets of a day, whatever the rate.
+/// Tasks of the first day are not left in buckets of a day, at any rate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_first_buckets_are_narrow_until_it_is_known_how_many_tasks_come() {
     const FIRST: BucketOptions = BucketOptions { first_hours: 4, ..NARROW };

@@ -58,8 +58,8 @@ async fn closing(catalog: &str) -> Option<(i64, i64)> {
     Some((end.parse().unwrap(), now.parse().unwrap()))
 }
 
-/// As `works_on`, just after the kill. What had closed the partition has an end in the catalog, which is waited for and no
-/// longer; at any other step there is nothing to wait for.
+/// As `works_on`, just after the kill. A closed partition has an end in the catalog, and calls wait until
+/// then and no longer. At any other step there is nothing to wait for.
 async fn works_on_by_itself(store: &MysqlStore, at: MoveStep, ids: &[i64], catalog: &str) -> Vec<Task> {
     let closed = closing(catalog).await;
     let is_closed = matches!(at, MoveStep::Closed | MoveStep::Comparing | MoveStep::Entered);

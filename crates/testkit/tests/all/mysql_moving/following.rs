@@ -1,4 +1,4 @@
-//! What flows while a partition moves, and what goes with it.
+//! Tasks that flow while a partition moves, and the data that moves with it.
 
 use super::*;
 use crate::statements;
@@ -56,7 +56,7 @@ async fn insert_on(store: Arc<MysqlStore>, seen: Arc<Seen>, first: i64) {
     }
 }
 
-/// An engine: hands over what waits, and reports; a third of the tasks is tried twice.
+/// An engine: hands over waiting tasks, and reports; a third of the tasks is tried twice.
 async fn work_on(store: Arc<MysqlStore>, seen: Arc<Seen>) {
     let mut idle = 0;
     while idle < 3 {
@@ -185,8 +185,8 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
 /// What an engine that is stopped and continues asks for.
 type Call = Box<dyn FnOnce(&MysqlStore, &tokio::runtime::Runtime) + Send>;
 
-/// An engine on a thread of its own, which stands still, connections and all, whenever it is asked nothing: as under
-/// SIGSTOP.
+/// An engine on a thread of its own, which stops with all its connections whenever it has no call to do, as
+/// under SIGSTOP.
 struct Zombie {
     calls: std::sync::mpsc::Sender<Call>,
     thread: std::thread::JoinHandle<()>,

@@ -1,5 +1,5 @@
-//! What tasks are looked up by goes with their partition, however far either database has come with its index; and who has
-//! learned of no declaration keeps to it all the same.
+//! The indexes of tasks move with their partition, however far either database has got with its index; an
+//! engine that does not know a declaration follows it nevertheless.
 
 use super::*;
 use punctual_contract::{
@@ -21,7 +21,7 @@ fn labelled(task_id: i64) -> NewTask {
     NewTask { labels: [("team".to_owned(), "blue".to_owned())].into(), ..ask(task_id) }
 }
 
-/// Ids of callers, and along what they were found.
+/// Ids of callers, and how they were found.
 async fn found(store: &MysqlStore, state: Option<State>) -> (Vec<i64>, Along) {
     let label = state.is_none().then(|| ("team".to_owned(), "blue".to_owned()));
     let query = Query {
@@ -79,7 +79,7 @@ async fn labels_and_the_dead_are_found_after_a_move_whichever_database_was_furth
     store.close().await;
 }
 
-/// Only the databases are asked that have what is looked at, as far as this engine knows; what they say counts.
+/// A look asks only the databases that hold the partitions, as far as this engine knows; their answers count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_look_at_a_partition_finds_it_after_a_move_that_nobody_told_of() {
     let urls = fresh(2).await;
@@ -147,7 +147,7 @@ async fn an_engine_that_has_heard_nothing_of_a_declaration_enters_what_it_stores
     other.close().await;
 }
 
-/// Ids of callers in the queue, over all pages, and along what they were found.
+/// Ids of callers in the queue, over all pages, and how they were found.
 async fn in_queue(store: &MysqlStore) -> (Vec<i64>, Along) {
     let mut query = Query {
         namespace: Some(Name::default_namespace()),
@@ -194,7 +194,7 @@ async fn a_queue_is_found_after_a_move_and_before_all_is_entered_that_stood() {
     store.close().await;
 }
 
-/// It enters nothing: what it inserts would be hidden.
+/// The older engine adds no entries to the index: its inserts would be hidden.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_index_of_queues_is_not_begun_while_an_engine_of_an_older_release_lives() {
     let urls = fresh(1).await;

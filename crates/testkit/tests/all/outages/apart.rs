@@ -1,5 +1,5 @@
-//! Redis is well, and one engine cannot reach it: the partitions go to those who can. Where nobody can reach it everybody
-//! keeps what they have.
+//! Redis works, and one engine cannot reach it: its partitions move to engines that can. If no engine can
+//! reach it, all keep their partitions.
 
 use super::site::{OutagesSite, PARTITIONS, stays, until};
 use punctual_testkit::servers::{Proxy, Way};

@@ -1,9 +1,9 @@
-//! A Redis that is too small for what is pending: what is due soon goes in, the rest waits in the store, and what does
-//! not fit when it is due fires from there.
+//! A Redis that is too small for the pending tasks: tasks due soon are loaded, the others wait in the store,
+//! and those that do not fit when due fire from there.
 
 use super::site::OutagesSite;
 
-/// Thousandths; the preloader stops at 800, what is due soon has the rest.
+/// Thousandths; the preloader stops at 800, and the rest is for tasks that are due soon.
 const PRELOADED_MAX: u32 = 900;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -159,7 +159,7 @@ async fn redis_has_nothing_of_a_queue_that_is_scanned() {
     crew.stop().await;
 }
 
-/// Redis dies, and comes back: nothing changes for what is scanned.
+/// Redis dies, and is started again: nothing changes for scanned queues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_dies_and_comes_back_is_no_matter() {
     let site = OutagesSite::new(&[]).await;

@@ -1,5 +1,6 @@
-//! Connections that fall silent without being closed, as behind a firewall that forgot them, and hosts that vanish: firing
-//! continues while the fault lasts, every acknowledged task comes, none is completed twice.
+//! Connections that become silent without being closed, as behind a firewall that lost its state, and hosts
+//! that vanish: firing continues during the fault, every acknowledged task is delivered, none is completed
+//! twice.
 
 use super::site::OutagesSite;
 use punctual_testkit::servers::{Proxy, Way};
@@ -18,7 +19,7 @@ async fn connections_to_mysql_fall_silent_and_firing_goes_on_on_new_ones() {
     crew.finish("connections to MySQL silent", 1_200).await;
 }
 
-/// What was asked has happened, and nobody was told.
+/// MySQL has done the work, but its answers are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_mysql_lose_their_answers_and_firing_goes_on_on_new_ones() {
     let site = OutagesSite::behind_proxies().await;
@@ -48,7 +49,7 @@ async fn connections_to_redis_fall_silent_and_firing_goes_on_on_new_ones() {
     firing_goes_on("connections to Redis silent", |redis| redis.set_open(Way::Silent)).await;
 }
 
-/// What was asked has happened, and nobody was told: what was taken is in nobody's hands.
+/// Redis has done the work, but its answers are lost: no engine has the entries that were taken out.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_redis_lose_their_answers_and_firing_goes_on_on_new_ones() {
     firing_goes_on("answers of Redis lost", |redis| redis.set_open(Way::AnswersLost)).await;
@@ -73,7 +74,7 @@ async fn one_connection_is_replaced(connection: Connection) {
     .await;
 }
 
-/// What was open stays as the fault left it to the end: the fault is over when it has been replaced.
+/// The open connections stay as the fault left them until the end: the fault is over once they are replaced.
 async fn firing_goes_on(what: &str, fault: impl FnOnce(&Proxy)) {
     let site = OutagesSite::behind_proxies().await;
     let crew = site.busy_crew(2).await;

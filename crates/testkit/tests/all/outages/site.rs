@@ -1,5 +1,5 @@
-//! Servers of a test's own, engines on them, and executors that never give up. Writes down what came when, and says at
-//! the end whether all is as it was promised.
+//! Servers of one test, engines on them, and executors that never give up. Records all deliveries with their
+//! times, and checks the promises at the end.
 #![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
 
 use crate::engine::{WallClock, queue};
@@ -42,9 +42,9 @@ use tokio::{task::JoinSet, time::Instant};
 pub(super) const PARTITIONS: u16 = 8;
 /// Executors at each engine.
 const EXECUTORS: usize = 3;
-/// How long one that is busy is at work on what it has: longer than it takes until something is due again.
+/// How long a busy executor works on its tasks: longer than the time until the next task is due.
 const BUSY: Duration = Duration::from_millis(50);
-/// Whoever was refused asks again.
+/// The time until a refused executor asks again.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Looks of each engine at who owns what, after which nothing moves any more.
 const SETTLED_RUNS: u64 = 6;
@@ -58,7 +58,7 @@ pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Looks for so long whether a value is still what it was.
+/// Checks for this long whether a value is unchanged.
 pub(super) async fn stays<T: PartialEq + Debug>(
     what: &str,
     before: T,
@@ -112,7 +112,7 @@ struct OutageLog {
     refused: usize,
 }
 
-/// What has happened so far.
+/// The numbers so far.
 #[derive(Clone, Copy)]
 pub(super) struct OutageProgress {
     /// Partitions that Redis had lost.
@@ -215,7 +215,7 @@ impl OutagesSite {
         self.crew_by(&vec![self.redis.url(); engines]).await
     }
 
-    /// No engine knows of any Redis.
+    /// All engines run without Redis.
     pub(super) async fn crew_without_redis(&self, engines: usize) -> Crew {
         self.crew_of(&vec![None; engines], (EXECUTORS, Duration::ZERO)).await
     }
@@ -226,8 +226,8 @@ impl OutagesSite {
         self.crew_on(nodes, 1, (EXECUTORS, Duration::ZERO)).await
     }
 
-    /// One executor at each engine, which hardly ever waits: next to nothing is leased ahead of its instant, and each task
-    /// comes out of Redis when it is due.
+    /// One executor at each engine, which hardly ever waits: almost no task is leased ahead of its instant,
+    /// and each task is read from Redis when it is due.
     pub(super) async fn busy_crew(&self, engines: usize) -> Crew {
         self.crew_of(&vec![Some(self.redis.url()); engines], (1, BUSY)).await
     }
@@ -376,7 +376,7 @@ impl Crew {
         self.log.lock().inserted.values().copied().collect()
     }
 
-    /// What the hot set should have of it.
+    /// The entry that the hot set should have for the task.
     pub(super) async fn entry_of(&self, place: TaskRef) -> HotEntry {
         let scan = Scan { partition: place.partition, until: Millis::MAX, after: None, limit: 10_000 };
         let waiting = self.store.scan(scan).await.unwrap();
@@ -399,7 +399,7 @@ impl Crew {
         }
     }
 
-    /// What is due and has not come.
+    /// The number of due tasks that no executor has received.
     pub(super) fn overdue(&self) -> usize {
         let (now, log) = (self.engine().now(), self.log.lock());
         let is_overdue = |id: &i64, due_at: Millis| due_at <= now && !log.came.contains_key(id);
@@ -500,13 +500,13 @@ impl Crew {
         }
     }
 
-    /// What is promised of those that have come; the others are left where they are.
+    /// Checks the promises for the tasks that executors received; the others are left where they are.
     pub(super) async fn near_ones(mut self, what: &str) {
         self.stop().await;
         self.are_as_promised(what);
     }
 
-    /// Nothing more is asked for, and every task is accounted for.
+    /// Executors stop asking, and each task is accounted for.
     pub(super) async fn stop(&mut self) {
         self.is_over.store(true, SeqCst);
         while self.executors.join_next().await.is_some() {}
@@ -542,7 +542,8 @@ impl Crew {
         self.nodes.iter().map(|node| node.engine.meters().fired_from_store_total()).sum()
     }
 
-    /// Waits until all have come and are settled, and looks at what the promises say. How many were swept.
+    /// Waits until all tasks are delivered and have ended, and checks the promises. Returns how many were
+    /// swept.
     pub(super) async fn finish(mut self, what: &str, count: usize) -> usize {
         assert_eq!(self.log.lock().inserted.len(), count);
         self.have_come(count).await;

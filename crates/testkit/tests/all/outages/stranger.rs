@@ -1,5 +1,6 @@
-//! Two clusters on one Redis and one prefix: staging and production by mistake, or a store that was made anew. Whoever comes
-//! second is refused; an engine under which the keys change hands leaves them alone, says so, and fires from the store.
+//! Two clusters on one Redis and one prefix: staging and production by mistake, or a newly created store. The
+//! later one is refused; an engine whose keys get another owner leaves them alone, reports it, and fires from
+//! the store.
 
 use super::site::{OutagesSite, until};
 use punctual_hot::{ClusterName, RedisHot, RedisOptions};

@@ -1,5 +1,5 @@
-//! No Redis is set at all: one engine and three on the databases alone. Each task comes once, wherever it is asked for; it is
-//! tried again, cancelled and limited as with Redis.
+//! No Redis is configured: one engine and three on the databases alone. Each task is delivered once, at any
+//! engine; it is retried, cancelled and limited as with Redis.
 
 use super::site::{Crew, OutagesSite, PARTITIONS, until};
 use crate::{engine::queue, limits::set_queue};
@@ -158,7 +158,8 @@ async fn a_cancel_and_the_firing_are_decided_by_the_store() {
     crew.stop().await;
 }
 
-/// Executors at all engines at once, each of which looks at what it has before it ends it. Most that were in flight at one instant.
+/// Executors at all engines at once, each of which reads its task before ending it. Returns the most attempts
+/// that were in flight at one instant.
 async fn work_off(engines: &[Engine], count: usize) -> usize {
     #[derive(Default)]
     struct Work {

@@ -1,4 +1,4 @@
-//! Keys that are not what was put there.
+//! Keys with unexpected contents.
 
 use super::connect;
 use punctual_contract::{

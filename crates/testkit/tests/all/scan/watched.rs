@@ -11,7 +11,8 @@ use punctual_contract::{
 use punctual_domain::{limits::Scope, place::Partition, time::Millis};
 use std::{mem, sync::Arc};
 
-/// The calls so far. What an engine asks about itself (is it whole, how deep is it, what is due of its partitions) is not one.
+/// The calls so far, without those that an engine makes about itself: completeness, depth, and due entries of
+/// its partitions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<Mutex<Vec<String>>>);
 

@@ -1,5 +1,5 @@
-//! What the tasks of runs are called: by the schedule, the instant and a secret of the cluster; and what is stored under such an id
-//! and was not made by the run is passed by.
+//! The ids of runs' tasks: derived from the schedule, the instant and a secret of the cluster; a task of
+//! another origin with such an id is skipped.
 
 use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, on_both};
 use punctual_contract::{

@@ -1,4 +1,5 @@
-//! What a schedule makes of a run that is not over, and of instants that nobody saw, with real tasks and executors.
+//! A schedule's policies for a run that has not ended, and for missed instants, with real tasks and
+//! executors.
 
 use super::rig::{MINUTE_MS, START, SchedulesRig, every_minute, key, on_both, shown};
 use punctual_domain::{

@@ -62,7 +62,7 @@ pub(super) fn every_minute() -> Schedule {
     Schedule { cron: vec!["* * * * *".to_owned()], ..Schedule::new(task) }
 }
 
-/// Minutes after the start, and what became of them.
+/// Minutes after the start, and the outcomes of the runs.
 pub(super) fn shown(runs: &[Run]) -> Vec<(i64, Outcome)> {
     runs.iter().map(|run| (run.key.at.since(START) / MINUTE_MS, run.outcome)).collect()
 }
@@ -148,7 +148,7 @@ impl SchedulesRig {
         self.engine.list(&query).await.unwrap().tasks
     }
 
-    /// What is ready now; each stays with its executor.
+    /// The tasks that are ready now; each stays with its executor.
     pub(super) async fn leased(&self) -> Vec<Assignment> {
         let asked = LeaseRequest {
             queue: Arc::new(self.queue()),

@@ -9,7 +9,8 @@ use punctual_contract::{
 use punctual_domain::task::Task;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// An engine asks for what another has fired, and is gone before the answer comes: nobody leases what was passed to it.
+/// An engine asks for tasks that another has fired, and dies before the answer: no engine leases the tasks
+/// that were passed to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
     let cluster = EngineCluster::new();
@@ -56,7 +57,8 @@ async fn what_was_passed_to_an_engine_that_is_gone_is_found_by_its_owner() {
     running.stop().await;
 }
 
-/// They go to the engine whose executor waits before they fire, which leases them ahead in its name, whosever their partitions are.
+/// Before they fire, tasks are passed to the engine whose executor waits, from partitions of any engine. That
+/// engine leases them ahead in its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wanted_elsewhere_is_passed_before_its_time_and_leased_there_ahead() {
     let cluster = EngineCluster::new();
@@ -106,7 +108,8 @@ async fn what_is_wanted_elsewhere_is_passed_before_its_time_and_leased_there_ahe
     }
 }
 
-/// What was passed before its time to an engine that is gone is found by its owner; what is cancelled meanwhile does not come.
+/// Tasks that were passed ahead of their instant to a dead engine are found by their owner; tasks that are
+/// cancelled meanwhile are not delivered.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_passed_before_its_time_to_an_engine_that_is_gone_is_found_by_its_owner() {
     let cluster = EngineCluster::new();
@@ -168,7 +171,7 @@ async fn what_was_to_be_passed_to_an_engine_that_does_not_listen_fires_at_its_ow
     running.stop().await;
 }
 
-/// An engine stops before what was passed to it has fired: its owners have it again.
+/// An engine stops before tasks that were passed to it have fired: their owners get them back.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_passed_to_an_engine_that_stops_comes_back_to_its_owner() {
     const FAR_MS: i64 = 2_000;

@@ -1,4 +1,4 @@
-//! Workflows whose results are long together: what is read, kept in memory and told of one is bounded by bytes.
+//! Workflows whose results are long together: reads, memory and answers of one are bounded by bytes.
 
 use super::rig::{WorkflowsRig, document, node, on_both, with_payload};
 use punctual_domain::{
@@ -6,7 +6,7 @@ use punctual_domain::{
     workflow::{Node, NodeState, WorkflowState},
 };
 
-/// Some 18 MiB of results: more than one look takes in, and than is told.
+/// About 18 MiB of results: more than one look reads, and more than an answer holds.
 const NODES: usize = 300;
 const RESULT_BYTES: usize = 62_000;
 

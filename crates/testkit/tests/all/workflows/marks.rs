@@ -1,4 +1,5 @@
-//! What an engine has heard dies with it; the mark that it made before stays, and whoever is left continues within seconds.
+//! An engine's received ends die with it; the mark that it made before stays, and another engine continues
+//! within seconds.
 
 use super::rig::{WorkflowsRig, document, echo, name, node, on_both};
 use punctual_contract::workflows::{WorkflowId, WorkflowMark};

@@ -32,7 +32,7 @@ pub(super) struct WorkflowsRig {
     pub(super) clock: ManualClock,
     pub(super) engine: Engine,
     pub(super) runner: Runner,
-    /// Tells `runner` of what it ends.
+    /// Notifies `runner` of tasks that it ends.
     pub(super) bulk: punctual_bulk::Runner,
     bulks: Arc<dyn BulkStore>,
     pub(super) store: Arc<FaultyStore>,
@@ -178,7 +178,7 @@ impl WorkflowsRig {
         }
     }
 
-    /// What is ready now; each stays with its executor.
+    /// The tasks that are ready now; each stays with its executor.
     pub(super) async fn leased(&self) -> Vec<Assignment> {
         let queue = QueueKey { namespace: Name::default_namespace(), queue: name("q") };
         let asked = LeaseRequest {
@@ -206,7 +206,7 @@ impl WorkflowsRig {
         self.engine.record_outcomes(vec![report], "test").await.unwrap();
     }
 
-    /// As a server takes an outcome: its mark comes first, and the runner learns of it last.
+    /// As a server processes an outcome: the mark is written first, and the runner is notified last.
     pub(super) async fn report_expected(&self, of: &Assignment, heard: bool) {
         let id: WorkflowId = of.labels["workflow"].parse().unwrap();
         let expected = self.runner.expect([id]).await;
@@ -221,8 +221,8 @@ impl WorkflowsRig {
         self.workflows.marked_workflows(u32::MAX, Millis::MAX, 1_000).await.unwrap().len()
     }
 
-    /// Plays executors until nothing is ready any more: `does` says what becomes of each, `Ok` with a result. What ran, by kind,
-    /// in order.
+    /// Plays executors until nothing is ready any more: `does` returns the outcome of each attempt, `Ok` with
+    /// a result. Returns the kinds that ran, in order.
     pub(super) async fn work(
         &self,
         mut does: impl FnMut(&Assignment) -> Result<Option<String>, ()>,
@@ -278,7 +278,7 @@ pub(super) fn payload(of: &Assignment) -> String {
     String::from_utf8(of.payload.bytes.clone()).unwrap()
 }
 
-/// Everything succeeds, and gives what it was given.
+/// Each task succeeds, and returns its payload.
 #[expect(clippy::unnecessary_wraps, reason = "others fail")]
 pub(super) fn echo(of: &Assignment) -> Result<Option<String>, ()> {
     Ok(Some(payload(of)).filter(|payload| !payload.is_empty()))

@@ -1,4 +1,4 @@
-//! Leases that were asked for ahead of their instants, or by calls whose answers were lost, beside hand-overs without the database.
+//! Preleases that were requested, and calls whose answers were lost, beside hand-overs without the database.
 
 use super::{LONG_MS, SHORT_MS, hands_over, owns_all, ready_rig, request, rig};
 use crate::{
@@ -23,8 +23,9 @@ use punctual_testkit::{
 };
 use std::sync::Arc;
 
-/// The lease ahead of the instant was made, and its answer is lost; then its queue is set to hand over. Whether it was made only the
-/// database knows: nobody gets the task from the journal, and the attempt that nobody had is given back.
+/// A lease ahead of the instant was made, but its answer is lost; then the queue is set to hand over without
+/// the store. Only the database knows whether the lease was made. No executor gets the task from the journal,
+/// and the attempt, which no executor had, is returned.
 async fn a_lease_ahead_whose_answer_was_lost_waits_for_the_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -125,8 +126,8 @@ async fn a_limiter_that_is_lost_meanwhile_has_the_places_again() {
     rig.stop().await;
 }
 
-/// A look at what is overdue has read it; another engine leases it, and it ends, before the look is answered. It is not handed over
-/// by what the look has read.
+/// A scan for overdue tasks has read the task. Before the scan is answered, another engine leases the task,
+/// and it ends. The task is not handed over because of the scan.
 async fn what_another_engine_has_finished_meanwhile_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -164,8 +165,8 @@ async fn what_another_engine_has_finished_meanwhile_is_not_handed_over(ground: A
     rig.stop().await;
 }
 
-/// What is late cannot be buried: it is tried again when its database answers something, and not at once for as long as an executor
-/// waits.
+/// A task that is too late cannot be buried. The engine tries again when the database answers a call, and not
+/// continuously while an executor waits.
 async fn what_cannot_be_buried_is_not_tried_again_at_once(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;

@@ -43,7 +43,7 @@ async fn leased_one_by_one(rig: &ForLaterRig, count: usize) -> Vec<Assignment> {
     leased.into_inner()
 }
 
-/// They stand at the head of the queue, and an executor asks for one at a time.
+/// The large tasks are at the head of the queue, and an executor asks for one task at a time.
 async fn what_only_the_database_has_keeps_nothing_behind_it_waiting(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -118,7 +118,7 @@ async fn held(rig: &ForLaterRig, lease: &Assignment) -> Option<Held> {
     rig.limiter.find(&[member]).await.unwrap().pop()
 }
 
-/// The database answers reads, and says of the task that nobody has it. Its grant is a minute old.
+/// The database answers reads, and shows no lease of the task. The grant is a minute old.
 async fn a_place_is_kept_as_long_as_its_lease_is_not_written(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -175,7 +175,7 @@ async fn what_only_the_database_has_takes_no_place(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-/// The database refuses leases, and says nothing to the caller what became of those that cannot be handed over without it.
+/// The database refuses leases, and does not answer reads of tasks that cannot be handed over without it.
 async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -199,8 +199,8 @@ async fn whoever_is_handed_something_does_not_wait_for_what_is_not(ground: Arc<d
     rig.stop().await;
 }
 
-/// Engine A has lost its way to the database, and another one takes a share of its partitions: A hands over what is its own still, the
-/// other what it has taken over, and each task runs once.
+/// Engine A cannot reach the database, and another engine takes over a share of its partitions. A hands over
+/// tasks of the partitions that it still owns, the other engine those it took over. Each task runs once.
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_that_are_lost_during_the_outage_are_the_other_engines() {
     let ground = OnServers::ground_of(16).await;

@@ -12,10 +12,10 @@ use punctual_testkit::{
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 use tokio::runtime::Runtime;
 
-/// Which step the engine has come to when it dies.
+/// The step after which the engine dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dies {
-    /// Step 2: the lease is durable, and nobody has the task.
+    /// Step 2: the lease is durable, and no executor has the task.
     Journalled,
     /// Step 4: its executor has reported.
     Reported,

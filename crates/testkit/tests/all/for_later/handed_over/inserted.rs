@@ -1,5 +1,6 @@
-//! Inserts of tasks that executors have got while the database was unavailable, before it has learned of their leases (A2): an attempt that is
-//! under way is answered, and not replaced. A pause keeps nothing of what has begun from the database.
+//! Inserts of tasks that executors got during an outage of the database, before it knows their leases (A2): a
+//! running attempt is the answer, and is not replaced. A pause does not keep started attempts from being
+//! written to the database.
 
 use super::{ForLaterRig, LONG_MS, hands_over, ready_rig, request};
 use crate::{
@@ -46,7 +47,7 @@ impl ForLaterRig {
         until("its lease is written", || async { self.task(lease).await.state == State::Dispatched }).await;
     }
 
-    /// What was inserted again is the attempt that is under way, and it counts.
+    /// The second insert returns the running attempt, and the outcome of that attempt counts.
     async fn is_still(&self, lease: &Assignment, again: &Inserted) {
         assert_eq!((again.decision, again.task.place.id), (Decision::ReturnExisting, lease.place.id));
         assert_eq!((again.task.state, again.task.fence), (State::Dispatched, lease.fence));
@@ -77,7 +78,7 @@ async fn what_an_executor_has_is_answered_and_not_replaced(ground: Arc<dyn Groun
     rig.stop().await;
 }
 
-/// A pause stops what is to begin, and this has begun.
+/// A pause stops tasks before they begin, and this one has begun.
 async fn a_pause_keeps_no_lease_from_the_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -93,7 +94,8 @@ async fn a_pause_keeps_no_lease_from_the_database(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-/// The database hangs with an insert that is to take the place of a task: nobody gets that one meanwhile, and others are handed over.
+/// The database hangs during an insert that replaces a task. Meanwhile no executor gets that task, and others
+/// are handed over.
 async fn what_an_insert_is_about_to_replace_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;

@@ -1,6 +1,7 @@
-//! An engine whose database comes and goes, that dies at any step and begins anew, and executors that report, fall silent or fail: by
-//! seeds. No attempt is handed over twice, no outcome is accepted twice, nothing runs again that had reported, what is cancelled is with
-//! nobody, and everything ends. One engine, its journal on a disk, the embedded store; time is moved manually.
+//! An engine whose database fails and returns, that dies at any step and restarts, and executors that report,
+//! become silent or fail: by seeds. No attempt is handed over twice, no outcome is accepted twice, no
+//! reported task runs again, no executor has a cancelled task, and everything ends. One engine, its journal
+//! on a disk, the embedded store; the clock is moved manually.
 
 use super::{SHORT_MS, hands_over, queue, succeeded};
 use crate::{
@@ -30,7 +31,7 @@ use std::{collections::HashSet, path::PathBuf, sync::Arc, thread::park_timeout, 
 const SEEDS: u64 = 150;
 const STEPS: usize = 80;
 const PARTITIONS: u16 = 2;
-/// What is left of an engine that dies has its journal for so long.
+/// As after a kill, the files of a dead engine are released this much later.
 const LETS_GO_AFTER: Duration = Duration::from_millis(3);
 
 struct SeedsWorld {

@@ -1,5 +1,5 @@
-//! Tasks that callers withdraw or bury around a hand-over without the database: each is told what is so, and nobody gets what was
-//! withdrawn.
+//! Tasks that callers withdraw or bury around a hand-over without the database: each caller gets the true
+//! state, and no executor gets a withdrawn task.
 
 use super::{ForLaterRig, LONG_MS, hands_over, owns_all, ready_rig, request, rig};
 use crate::{
@@ -31,7 +31,8 @@ impl ForLaterRig {
     }
 }
 
-/// Before step 5 the database has them as ready, and executors have them: a caller that wants them stopped or buried is told so.
+/// Before step 5 the tasks are ready in the database, but executors have them: a caller that cancels or
+/// buries one gets that answer.
 async fn what_executors_have_is_not_withdrawn_before_its_lease_is_written(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -59,8 +60,8 @@ async fn what_executors_have_is_not_withdrawn_before_its_lease_is_written(ground
     rig.stop().await;
 }
 
-/// One of two databases fails, and what has fired there is set aside. It is back, and some of it is withdrawn or buried before it is
-/// offered again. Then it is unavailable once more.
+/// One of two databases fails, and tasks that fired there are deferred. It answers again, and some of the
+/// tasks are withdrawn or buried before they are offered again. Then it is unavailable once more.
 async fn what_was_withdrawn_while_it_was_set_aside_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = rig(&*ground, directory.path()).await;
@@ -102,7 +103,8 @@ async fn what_was_withdrawn_while_it_was_set_aside_is_not_handed_over(ground: Ar
     rig.stop().await;
 }
 
-/// One has fired and stands ready, the other waits in the table: both are put off by inserts that take their places.
+/// One task has fired and is ready, the other waits in the table: both are postponed by inserts that replace
+/// them.
 async fn what_was_replaced_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -160,7 +162,7 @@ async fn what_was_replaced_in_the_hot_set_is_not_handed_over(ground: Arc<dyn Gro
     rig.stop().await;
 }
 
-/// Whether the database has cancelled them nobody knows; one it has, and the other it has not.
+/// No engine knows whether the database has cancelled the tasks: it has cancelled one, and not the other.
 async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
@@ -183,8 +185,8 @@ async fn what_may_be_cancelled_waits_for_its_database(ground: Arc<dyn Ground>) {
     rig.stop().await;
 }
 
-/// The database has cancelled it after all, by a call that this engine had given up: the engine still has it as it was. Then a caller is
-/// told that it is cancelled.
+/// The database has cancelled the task after all, by a call that this engine had given up: the engine still
+/// has the old entry. Then a caller gets the answer that the task is cancelled.
 async fn what_a_caller_was_told_is_cancelled_is_not_handed_over(ground: Arc<dyn Ground>) {
     let directory = tempfile::tempdir().unwrap();
     let rig = ready_rig(&*ground, directory.path()).await;
