@@ -86,6 +86,12 @@ pub trait Store:
     /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
 
+    /// Scans of several partitions that a back end can answer together, in the order of `scans`. None: this one needs a `scan` of its
+    /// own. A back end to which a call costs little answers none.
+    async fn scan_together(&self, scans: Vec<Scan>) -> Result<Vec<Option<Vec<HotEntry>>>, Error> {
+        Ok(scans.iter().map(|_| None).collect())
+    }
+
     /// Due, unfired tasks of one partition (`State::waits_for_its_time`), in order of (due_at, id), after a
     /// position. Depends on the rows alone: on no watermark, no hint, no remembered state of the partition.
     /// Bounded by its arguments; returns where it stopped.

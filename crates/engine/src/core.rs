@@ -236,6 +236,20 @@ impl Core {
         Ok(rows)
     }
 
+    /// As `read_waiting`, of several partitions of one part of the store. None: that partition is to be read by itself, which also says
+    /// why it cannot be.
+    pub(crate) async fn read_waiting_together(&self, scans: Vec<Scan>) -> Vec<Option<Vec<HotEntry>>> {
+        let (began, count) = (self.now(), scans.len());
+        let found = self.store.scan_together(scans).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "partitions could not be read together");
+            Vec::new()
+        });
+        let mut table = self.live.lock();
+        found.iter().flatten().for_each(|rows| table.unchanged(rows, began));
+        drop(table);
+        found.into_iter().chain(std::iter::repeat_with(|| None)).take(count).collect()
+    }
+
     /// Names of queues that something is kept by, each as often as it is.
     pub(crate) fn queues_held(&self) -> usize {
         self.arrivals.queues_held() + self.limits.admissions.queues_held() + self.meters.queues_held()

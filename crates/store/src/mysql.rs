@@ -236,6 +236,10 @@ impl Store for MysqlStore {
         self.reading("scan a partition", |inner| search::scan(inner, scan)).await
     }
 
+    async fn scan_together(&self, scans: Vec<Scan>) -> Result<Vec<Option<Vec<HotEntry>>>, CallError> {
+        self.reading("scan partitions", |inner| search::scan_together(inner, scans)).await
+    }
+
     async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, CallError> {
         self.reading("look for what is overdue", |inner| search::overdue(inner, look)).await
     }

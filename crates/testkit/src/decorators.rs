@@ -39,6 +39,7 @@ macro_rules! methods_of {
         dispatch(grants: Vec<Grant>, now: Millis) -> Vec<Dispatched>;
         extend(beats: Vec<Beat>, now: Millis) -> Vec<Extended>;
         scan(scan: Scan) -> Vec<HotEntry>;
+        scan_together(scans: Vec<Scan>) -> Vec<Option<Vec<HotEntry>>>;
         in_flight(after: Option<LeasePosition>, limit: usize) -> (Vec<Task>, Option<LeasePosition>);
         read(places: &[TaskRef]) -> Vec<Option<Task>>;
         books() -> Books;

@@ -28,8 +28,8 @@ use crate::{
 };
 use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
-use punctual_domain::{place::Partition, state::State, time::Millis};
-use state::{Key, recent};
+use punctual_domain::{state::State, time::Millis};
+use state::{Key, Position, recent};
 use std::sync::Arc;
 
 /// Rows that one look reads in one partition, of those not read before.
@@ -119,8 +119,8 @@ async fn run_asked(core: &Arc<Core>) -> Result<usize, Error> {
 async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut found, mut result) = (0, Ok(()));
     let mut scanned = Scanned::begun(core.now());
-    for partition in parts::owned(&core, part) {
-        if let Err(error) = overdue_of(&core, partition, &mut scanned, &mut found).await {
+    for look in first_looks(&core, part).await {
+        if let Err(error) = overdue_of(&core, look, &mut scanned, &mut found).await {
             result = Err(error);
         }
     }
@@ -134,17 +134,43 @@ async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     result.map(|()| found)
 }
 
+/// The first look at a partition, and what it found, if the store has read it together with the others.
+struct FirstLook {
+    scan: Scan,
+    term: i64,
+    at: Position,
+    before: Millis,
+    rows: Option<Vec<HotEntry>>,
+}
+
+/// Of the partitions of one part of the store that this engine owns.
+async fn first_looks(core: &Core, part: usize) -> Vec<FirstLook> {
+    let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
+    let first_look = |partition| {
+        let term = core.holdings.tenure(partition)?.term;
+        let at = core.filling.overdue.position(partition, term);
+        let scan = Scan { partition, until, after: at.front, limit: LOOK_LIMIT };
+        Some(FirstLook { scan, term, at, before, rows: None })
+    };
+    let mut looks: Vec<FirstLook> = parts::owned(core, part).into_iter().filter_map(first_look).collect();
+    let read = core.read_waiting_together(looks.iter().map(|look| look.scan.clone()).collect()).await;
+    looks.iter_mut().zip(read).for_each(|(look, rows)| look.rows = rows);
+    looks
+}
+
 /// Adds the missing tasks to `found`, even if a later look fails.
 async fn overdue_of(
     core: &Arc<Core>,
-    partition: Partition,
+    first: FirstLook,
     scanned: &mut Scanned,
     found: &mut usize,
 ) -> Result<(), Error> {
-    let Some(tenure) = core.holdings.tenure(partition) else { return Ok(()) };
-    let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
-    let mut at = core.filling.overdue.position(partition, tenure.term);
-    let looked = look(core, Scan { partition, until, after: at.front, limit: LOOK_LIMIT }).await?;
+    let FirstLook { scan, term, mut at, before, rows } = first;
+    let (partition, until) = (scan.partition, scan.until);
+    if core.holdings.tenure(partition).is_none_or(|tenure| tenure.term != term) {
+        return Ok(());
+    }
+    let looked = look(core, scan, rows).await?;
     let next = looked.next;
     scanned.add(partition, at.front, &looked.rows, next.unwrap_or((until, i64::MAX)));
     let missing = looked.bring_back(core, before).await?;
@@ -154,7 +180,7 @@ async fn overdue_of(
     core.filling.overdue.remember(partition, at);
     if looks_again {
         let again = Scan { partition, until: recent(until).0, after: at.again, limit: AGAIN_LIMIT };
-        let looked = look(core, again).await?;
+        let looked = look(core, again, None).await?;
         let next = looked.next;
         let missing = looked.bring_back(core, before).await?;
         *found += missing;
@@ -176,8 +202,11 @@ struct RangeRead {
 /// The table forgets a task once it is marked ready, while a row read earlier still shows it as unfired. So
 /// only rows that were read after the table was asked prove that a task is missing: a task unknown at that
 /// time is not marked here.
-async fn look(core: &Core, scan: Scan) -> Result<RangeRead, Error> {
-    let mut rows = core.read_waiting(scan.clone()).await?;
+async fn look(core: &Core, scan: Scan, read: Option<Vec<HotEntry>>) -> Result<RangeRead, Error> {
+    let mut rows = match read {
+        Some(rows) => rows,
+        None => core.read_waiting(scan.clone()).await?,
+    };
     let next = (rows.len() == scan.limit).then(|| rows.last().map(HotEntry::key)).flatten();
     let name = |row: &HotEntry| (row.place.id, row.fence);
     let unknown: HashSet<(i64, i64)> = {

@@ -111,9 +111,9 @@ pub(crate) async fn missing(
     Ok(missing)
 }
 
-/// The question of `missing` about one partition, as a part of a text of several statements: no row answers that it is missing.
-pub(crate) fn here_text(partition: Partition) -> String {
-    sql!(hosted, filter_hosted).replacen('?', &format!("'[{}]'", partition.0), 1)
+/// The question of `missing`, as a part of a text of several statements. A row for each partition that is here.
+pub(crate) fn here_text(partitions: &BTreeSet<Partition>) -> String {
+    sql!(hosted, filter_hosted).replacen('?', &format!("'[{}]'", list(partitions)), 1)
 }
 
 /// All that this database has.

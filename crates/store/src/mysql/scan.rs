@@ -13,11 +13,11 @@ use punctual_contract::{
 };
 use punctual_domain::{
     name::{Name, QueueKey},
-    place::TaskRef,
+    place::{Partition, TaskRef},
     time::Millis,
 };
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 /// None: the partition is not in this database.
 pub(crate) async fn scan(
@@ -100,13 +100,9 @@ async fn walk_and_read(
     scan: &Scan,
     is_past: bool,
 ) -> sqlx::Result<Option<RowsAfterFloor>> {
-    let (number, after) = (i64::from(row::partition_no(scan.partition)), look.after_short_walk().0);
-    let page = if is_past {
-        with_numbers(sql!(scan, find_first), &[number, after.0, scan.until.0])
-    } else {
-        with_numbers(sql!(scan, scan), &[number, after.0, scan.until.0, rows(scan.limit)])
-    };
-    let answers = hosted::answers(conn, format!("{walk};\n{page};\n{}", hosted::here_text(scan.partition)));
+    let page = page_text(look, scan, is_past);
+    let here = hosted::here_text(&[scan.partition].into());
+    let answers = hosted::answers(conn, format!("{walk};\n{page};\n{here}"));
     let Ok([walked, page, here]) = <[Vec<MySqlRow>; 3]>::try_from(answers.await?) else {
         return Err(sqlx::Error::RowNotFound);
     };
@@ -121,6 +117,60 @@ async fn walk_and_read(
             None => RowsAfterFloor::Whole(Vec::new()),
         },
     }))
+}
+
+/// What comes after a short walk: the rows, or where most of the range is finished, when the first of them is due.
+fn page_text(look: &FullScan, scan: &Scan, is_past: bool) -> String {
+    let (number, after) = (i64::from(row::partition_no(scan.partition)), look.after_short_walk().0);
+    if is_past {
+        with_numbers(sql!(scan, find_first), &[number, after.0, scan.until.0])
+    } else {
+        with_numbers(sql!(scan, scan), &[number, after.0, scan.until.0, rows(scan.limit)])
+    }
+}
+
+/// Scans from the beginning, in one round trip: those of partitions of this database in which a short walk leaves nothing behind, as in
+/// nearly all looks of an engine that has little to do. None: such a scan needs a look of its own, and nothing is remembered of this one.
+pub(crate) async fn scan_together(
+    conn: &mut MySqlConnection,
+    floors: &Floors,
+    scans: &[&Scan],
+) -> sqlx::Result<Vec<Option<Vec<HotEntry>>>> {
+    let mut found: Vec<Option<Vec<HotEntry>>> = scans.iter().map(|_| None).collect();
+    let (mut text, mut looks, mut wanted) = (String::new(), Vec::new(), BTreeSet::new());
+    for (nth, scan) in scans.iter().enumerate().filter(|(_, scan)| scan.after.is_none()) {
+        let mut look = floors.begin(scan.partition);
+        let walk = Some(()).filter(|()| look.begins_at().left.is_empty()).and_then(|()| look.short_walk());
+        if let Some(walk) = walk {
+            let is_past = floors.is_past(scan.until);
+            let _ = write!(text, "{walk};\n{};\n", page_text(&look, scan, is_past));
+            wanted.insert(scan.partition);
+            looks.push((nth, *scan, look, is_past));
+        }
+    }
+    if looks.is_empty() {
+        return Ok(found);
+    }
+    text.push_str(&hosted::here_text(&wanted));
+    let mut answers = hosted::answers(conn, text).await?;
+    let here = answers.pop().unwrap_or_default();
+    let here: BTreeSet<Partition> =
+        here.iter().map(|row| row::partition(row, 0)).collect::<sqlx::Result<_>>()?;
+    if answers.len() != 2 * looks.len() {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    for ((nth, scan, mut look, is_past), answer) in looks.into_iter().zip(answers.chunks(2)) {
+        let ([walked, page], Some(rows)) = (answer, found.get_mut(nth)) else { continue };
+        let is_reached = look.walked(walked)?;
+        let is_whole = is_reached && look.begins_at().left.is_empty() && (!is_past || page.is_empty());
+        if is_whole && here.contains(&scan.partition) {
+            let mut read = Vec::new();
+            add(&mut read, page, scan, &mut Names::default())?;
+            floors.keep(look);
+            *rows = Some(read);
+        }
+    }
+    Ok(found)
 }
 
 /// What the floor has left behind and still waits. Answers what is over of that.

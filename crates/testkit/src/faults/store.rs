@@ -193,6 +193,21 @@ methods_of! { Store fails(run StoreGroup) FaultyStore {
         found
     }
 
+    async fn scan_together(&self, scans: Vec<Scan>) -> Result<Vec<Option<Vec<HotEntry>>>, Error> {
+        let hidden = *self.hides_partition.lock();
+        let is_hidden: Vec<bool> = scans.iter().map(|scan| hidden == Some(scan.partition)).collect();
+        let call = self.inner.scan_together(scans);
+        let mut found = self.faults.run(StoreGroup::Scan, "scan partitions", call).await?;
+        for (rows, _) in found.iter_mut().zip(is_hidden).filter(|(_, is_hidden)| *is_hidden) {
+            *rows = None;
+        }
+        let gate = self.found.lock().clone();
+        if let Some(gate) = gate.filter(|_| found.iter().flatten().any(|rows| !rows.is_empty())) {
+            gate.pass().await;
+        }
+        Ok(found)
+    }
+
     async fn in_flight(
         &self,
         after: Option<LeasePosition>,
