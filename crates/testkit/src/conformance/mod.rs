@@ -137,6 +137,7 @@ macro_rules! for_each_store_case {
             scan::pages_follow_each_other_without_gap_or_overlap,
             scan::until_is_inclusive_and_after_is_exclusive,
             scan::a_partition_shows_only_its_own,
+            scan::scans_that_are_answered_together_answer_as_each_does,
             scan::an_entry_says_what_its_task_says,
             scan::a_new_time_moves_the_entry,
             overdue::only_what_has_not_fired_is_overdue,

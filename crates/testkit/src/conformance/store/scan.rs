@@ -108,6 +108,30 @@ pub async fn a_partition_shows_only_its_own(store: Arc<dyn Store>) {
     assert_eq!(scan(&*store, Partition(u16::MAX), NEXT).await, [], "a partition that has nothing");
 }
 
+/// Also after tasks of the past have ended, and when the same partitions are read again and again.
+pub async fn scans_that_are_answered_together_answer_as_each_does(store: Arc<dyn Store>) {
+    let tasks: Vec<_> = (0..60).map(|id| NewTask { execute_at: NOW.plus(id % 7), ..ask(id) }).collect();
+    let mut inserted = Vec::new();
+    for task in tasks {
+        inserted.push(insert(&*store, task).await);
+    }
+    let partitions = || (0..store.partitions()).map(Partition).chain([Partition(u16::MAX)]);
+    let mut ended = inserted.iter();
+    for until in [NOW.plus(-1), NOW.plus(3), NEXT, LATER, NEXT, NOW.plus(3)] {
+        let scans: Vec<Scan> =
+            partitions().map(|partition| Scan { partition, until, after: None, limit: 500 }).collect();
+        let together = store.scan_together(scans.clone()).await.unwrap();
+        assert_eq!(together.len(), scans.len());
+        for (scan, rows) in scans.into_iter().zip(together) {
+            let alone = store.scan(scan.clone()).await.unwrap();
+            assert_eq!(rows.unwrap_or_else(|| alone.clone()), alone, "{scan:?}");
+        }
+        for task in ended.by_ref().take(10) {
+            moved(&*store, &task.task, Change::Cancel { keep_until: LATER }, NEXT).await;
+        }
+    }
+}
+
 pub async fn an_entry_says_what_its_task_says(store: Arc<dyn Store>) {
     let table = [(full(1), NOW.plus(600_000)), (version(2, -4), Millis::MAX)];
     for (asked, deadline_at) in table {
