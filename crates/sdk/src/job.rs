@@ -20,7 +20,7 @@ use crate::new_task::NewTask;
 ///     const QUEUE: &'static str = "mail";
 ///     const KIND: &'static str = "welcome";
 ///
-/// Common settings of all its tasks.
+///     // Common settings of all its tasks.
 ///     fn prepare(&self, task: NewTask) -> NewTask {
 ///         task.max_attempts(3)
 ///     }
