@@ -55,6 +55,34 @@ impl Stand {
         let scan = Scan { partition: self.partition, until: now.plus(-2_000), after: None, limit: 9 };
         self.store.scan(scan).await.unwrap().iter().map(|entry| entry.place.id).collect()
     }
+
+    /// A look a second, and a scan of each partition that needs one, as an engine does.
+    async fn looks_together_until(&self, seconds: &mut i64, wanted: &[Option<usize>]) {
+        let began = *seconds;
+        loop {
+            let found = self.look_together(*seconds).await;
+            if found == wanted {
+                return;
+            }
+            assert!(*seconds < began + 130, "{found:?}");
+            for (no, _) in (0..).zip(&found).filter(|(_, rows)| rows.is_none()) {
+                let until = NOW.plus(*seconds * 1_000 - 2_000);
+                let scan = Scan { partition: Partition(no), until, after: None, limit: 9 };
+                self.store.scan(scan).await.unwrap();
+            }
+            *seconds += 1;
+        }
+    }
+
+    /// At all partitions together: of each, what was found, or that it needs a look of its own.
+    async fn look_together(&self, seconds: i64) -> Vec<Option<usize>> {
+        let now = NOW.plus(seconds * 1_000);
+        self.store.apply(Vec::new(), now).await.unwrap();
+        let scan = |no| Scan { partition: Partition(no), until: now.plus(-2_000), after: None, limit: 9 };
+        let scans = (0..self.store.partitions()).map(scan).collect();
+        let found = self.store.scan_together(scans).await.unwrap();
+        found.into_iter().map(|rows| rows.map(|rows| rows.len())).collect()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,4 +180,17 @@ async fn a_page_that_was_not_the_last_is_gone_on_from_where_it_ended() {
     let no = stand.partition.0;
     let there = stand.sql(&format!("SELECT COUNT(*) FROM task WHERE partition_no = {no}")).await;
     assert_eq!(found.len().to_string(), there);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quiet_partitions_are_read_together_and_one_in_which_a_task_waits_by_itself() {
+    let stand = Stand::new().await;
+    let partitions = usize::from(stand.store.partitions());
+    let mut seconds = 10;
+    stand.looks_together_until(&mut seconds, &vec![Some(0); partitions]).await;
+    let id = stand.appears().await;
+    let mut wanted = vec![Some(0); partitions];
+    wanted[usize::from(stand.partition.0)] = None;
+    stand.looks_together_until(&mut seconds, &wanted).await;
+    assert_eq!(stand.look(seconds).await, [id]);
 }
