@@ -3,7 +3,9 @@
 
 use super::{
     background::to_its_end,
-    buckets, due, hosted, lease_ends, overdue,
+    buckets, due,
+    floor::Floors,
+    hosted, lease_ends, overdue,
     parts::Shard,
     query::{self, Hold},
     reply,
@@ -141,8 +143,7 @@ pub(super) async fn scan_together(
         if here.len() < 2 {
             continue;
         }
-        let mut conn = shard.readers.acquire_unasked().await?;
-        match scans::scan_together(&mut conn, &inner.floors, &here).await {
+        match together_in(shard, &inner.floors, &here).await {
             Ok(answers) => {
                 for (nth, answer) in numbers.into_iter().zip(answers) {
                     if let Some(rows) = found.get_mut(nth) {
@@ -150,13 +151,24 @@ pub(super) async fn scan_together(
                     }
                 }
             }
-            Err(error) => {
-                conn.close_on_drop();
-                return Err(error.into());
-            }
+            // The other databases answer all the same.
+            Err(error) => tracing::debug!(%error, "the partitions of a database could not be read together"),
         }
     }
     Ok(found)
+}
+
+async fn together_in(
+    shard: &Shard,
+    floors: &Floors,
+    scans: &[&Scan],
+) -> sqlx::Result<Vec<Option<Vec<HotEntry>>>> {
+    let mut conn = shard.readers.acquire_unasked().await?;
+    let answers = scans::scan_together(&mut conn, floors, scans).await;
+    if answers.is_err() {
+        conn.close_on_drop();
+    }
+    answers
 }
 
 pub(super) async fn overdue(inner: Arc<MySqlState>, look: OverdueLook) -> Result<OverduePage, Error> {

@@ -59,8 +59,15 @@ impl Gaps {
 #[derive(Debug, Default)]
 pub(crate) struct OverdueLooks {
     /// By partition.
-    positions: Mutex<HashMap<Partition, Position>>,
+    positions: Mutex<Positions>,
     asked: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Positions {
+    of: HashMap<Partition, Position>,
+    /// How often looks were asked to begin with the oldest.
+    asks: u64,
 }
 
 /// Where to continue in a partition.
@@ -68,6 +75,8 @@ pub(crate) struct OverdueLooks {
 pub(super) struct Position {
     /// Of the tenure that it is of.
     term: i64,
+    /// `Positions::asks` when the look began.
+    asks: u64,
     /// All earlier tasks were read. None: the next run begins with the oldest.
     pub(super) front: Option<Key>,
     /// Of those before the front, where to continue looking once more.
@@ -79,7 +88,11 @@ pub(super) struct Position {
 impl OverdueLooks {
     /// Tasks were left to the store, and now fit: the next look begins with the oldest, and runs immediately.
     pub(crate) fn ask(&self) {
-        self.positions.lock().clear();
+        {
+            let mut positions = self.positions.lock();
+            positions.of.clear();
+            positions.asks += 1;
+        }
         self.asked.notify_one();
     }
 
@@ -88,14 +101,21 @@ impl OverdueLooks {
     }
 
     pub(super) fn position(&self, partition: Partition, term: i64) -> Position {
-        let known = self.positions.lock().get(&partition).copied();
-        known
-            .filter(|position| position.term == term)
-            .unwrap_or_else(|| Position { term, ..Position::default() })
+        let positions = self.positions.lock();
+        let known = positions.of.get(&partition).copied();
+        known.filter(|position| position.term == term).unwrap_or_else(|| Position {
+            term,
+            asks: positions.asks,
+            ..Position::default()
+        })
     }
 
+    /// A look that began before the last ask leaves no position: the next one begins with the oldest.
     pub(super) fn remember(&self, partition: Partition, position: Position) {
-        self.positions.lock().insert(partition, position);
+        let mut positions = self.positions.lock();
+        if position.asks == positions.asks {
+            positions.of.insert(partition, position);
+        }
     }
 }
 
@@ -135,6 +155,20 @@ mod tests {
     use crate::pipeline::drain::tests::entry;
 
     const UNTIL: Millis = Millis(100_000);
+
+    #[test]
+    fn a_look_that_began_before_the_ask_leaves_no_position() {
+        let (looks, partition) = (OverdueLooks::default(), Partition(1));
+        let mut under_way = looks.position(partition, 7);
+        under_way.front = key(5);
+        looks.ask();
+        looks.remember(partition, under_way);
+        assert_eq!(looks.position(partition, 7).front, None);
+        let mut next = looks.position(partition, 7);
+        next.front = key(6);
+        looks.remember(partition, next);
+        assert_eq!(looks.position(partition, 7).front, key(6));
+    }
 
     #[test]
     fn of_each_partition_the_span_of_all_gaps_is_remembered() {
