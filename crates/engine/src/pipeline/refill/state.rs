@@ -65,7 +65,7 @@ pub(crate) struct OverdueLooks {
 
 #[derive(Debug, Default)]
 struct Positions {
-    of: HashMap<Partition, Position>,
+    positions: HashMap<Partition, Position>,
     /// How often looks were asked to begin with the oldest.
     asks: u64,
 }
@@ -90,7 +90,7 @@ impl OverdueLooks {
     pub(crate) fn ask(&self) {
         {
             let mut positions = self.positions.lock();
-            positions.of.clear();
+            positions.positions.clear();
             positions.asks += 1;
         }
         self.asked.notify_one();
@@ -102,7 +102,7 @@ impl OverdueLooks {
 
     pub(super) fn position(&self, partition: Partition, term: i64) -> Position {
         let positions = self.positions.lock();
-        let known = positions.of.get(&partition).copied();
+        let known = positions.positions.get(&partition).copied();
         known.filter(|position| position.term == term).unwrap_or_else(|| Position {
             term,
             asks: positions.asks,
@@ -114,7 +114,7 @@ impl OverdueLooks {
     pub(super) fn remember(&self, partition: Partition, position: Position) {
         let mut positions = self.positions.lock();
         if position.asks == positions.asks {
-            positions.of.insert(partition, position);
+            positions.positions.insert(partition, position);
         }
     }
 }
