@@ -13,6 +13,8 @@ mod binary;
 mod book;
 #[path = "all/bulk.rs"]
 mod bulk;
+#[path = "all/change_log.rs"]
+mod change_log;
 #[path = "all/clients.rs"]
 mod clients;
 #[path = "all/clocks.rs"]

@@ -343,6 +343,8 @@ pub enum Extended {
     Held {
         lease_until: Millis,
         cancel_requested: bool,
+        /// This heartbeat moved the task to running.
+        has_begun: bool,
     },
     /// The lease ended, or the task is with another attempt, or it is finished.
     Lost,

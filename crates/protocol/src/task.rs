@@ -79,6 +79,10 @@ pub struct Task {
     pub priority: u8,
     pub state: State,
     pub phase: Phase,
+    /// How a finished task ended: `succeeded`, `dead` or `cancelled`. Stays after retention, when `state` is
+    /// `stopped`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_as: Option<State>,
     /// Only in answers to an insert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<InsertOutcome>,
@@ -195,7 +199,9 @@ pub struct HistoryEntry {
     pub from: Option<State>,
     pub to: State,
     pub attempt: u32,
-    /// The author: an executor's name, or the part of the engine.
+    /// The author: a caller, an executor, or an engine. A `dispatch` names the executor. If the task was leased ahead of
+    /// its time, it names the engine, in parentheses, until the executor is known: after 0.2 s, or by its first
+    /// heartbeat. An attempt that ends sooner keeps the engine's name.
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -238,6 +244,7 @@ pub(crate) mod tests {
             priority: 3,
             state: State::DispatchFailed,
             phase: Phase::Pending,
+            ended_as: None,
             outcome: Some(InsertOutcome::Created),
             execute_at: At::from_ms(2_500),
             execute_at_ms: 2_500,

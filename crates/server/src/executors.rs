@@ -468,7 +468,7 @@ pub(crate) async fn send_heartbeats(
     for (nth, extended) in places.into_iter().zip(extended) {
         let Some(news) = news.get_mut(nth) else { continue };
         match extended {
-            Ok(Extended::Held { lease_until, cancel_requested }) => {
+            Ok(Extended::Held { lease_until, cancel_requested, .. }) => {
                 *news = LeaseNews::extended(std::mem::take(&mut news.r#ref), lease_until.0, cancel_requested);
             }
             Ok(_) => {}

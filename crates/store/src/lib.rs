@@ -5,6 +5,7 @@ mod archive_storage;
 mod archived;
 mod audit;
 mod blobs;
+mod change_log;
 mod chunks;
 mod columns;
 mod due_range;

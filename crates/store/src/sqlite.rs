@@ -37,7 +37,11 @@ mod wal;
 mod walk;
 mod workflows;
 
-use crate::{Error, archived, turns::Tenant};
+use crate::{
+    Error, archived,
+    change_log::{self, ChangeLog},
+    turns::Tenant,
+};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
@@ -271,7 +275,9 @@ impl Store for SqliteStore {
         let threads = match &self.runs {
             Runs::Inline(session) => {
                 let inserted = inline(&mut session.lock(), DOING, job(tasks))?;
-                return Ok(inserted.into_iter().map(Ok).collect());
+                let answers: Vec<_> = inserted.into_iter().map(Ok).collect();
+                change_log::inserted(&answers, by);
+                return Ok(answers);
             }
             Runs::OnThreads(threads) => threads,
         };
@@ -288,6 +294,7 @@ impl Store for SqliteStore {
                 Err(error) => answers.extend((0..count).map(|_| Err(error.clone()))),
             }
         }
+        change_log::inserted(&answers, by);
         Ok(answers)
     }
 
@@ -295,7 +302,10 @@ impl Store for SqliteStore {
         let work = move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| {
             moves::apply(conn, ledger, steps, now)
         };
-        self.in_chunks(("move tasks", Tenant::NONE), steps, work).await
+        let log = ChangeLog::of_steps(&steps);
+        let done = self.in_chunks(("move tasks", Tenant::NONE), steps, work).await?;
+        log.stepped(&done);
+        Ok(done)
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
@@ -303,14 +313,20 @@ impl Store for SqliteStore {
         let work = move |conn: &Connection, ledger: &mut Ledger, grants: &[Grant]| {
             lease::dispatch(conn, ledger, grants, now)
         };
-        self.in_chunks(("dispatch tasks", tenant), grants, work).await
+        let log = ChangeLog::of_grants(&grants);
+        let done = self.in_chunks(("dispatch tasks", tenant), grants, work).await?;
+        log.dispatched(&done);
+        Ok(done)
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         let work = move |conn: &Connection, ledger: &mut Ledger, beats: &[Beat]| {
             lease::extend(conn, ledger, beats, now)
         };
-        self.in_chunks(("extend leases", Tenant::NONE), beats, work).await
+        let log = ChangeLog::of_beats(&beats);
+        let done = self.in_chunks(("extend leases", Tenant::NONE), beats, work).await?;
+        log.extended(&done);
+        Ok(done)
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {

@@ -89,7 +89,7 @@ impl Table {
             return Some(Extended::Lost);
         }
         lease.until = until.min(lease.longest);
-        Some(Extended::Held { lease_until: lease.until, cancel_requested: false })
+        Some(Extended::Held { lease_until: lease.until, cancel_requested: false, has_begun: false })
     }
 
     /// The lease has not reached its executor. False: the store has it.
@@ -432,7 +432,9 @@ mod tests {
         let live = Live::new(1, true);
         let fence = handed_over(&live).1.fence;
         let beat = |until, now| live.lock().extend_for_later(1, fence, Millis(until), Millis(now));
-        let held = |until| Some(Extended::Held { lease_until: Millis(until), cancel_requested: false });
+        let held = |until| {
+            Some(Extended::Held { lease_until: Millis(until), cancel_requested: false, has_begun: false })
+        };
         assert_eq!(
             (beat(200, 50), beat(900, 200), beat(900, 301)),
             (held(200), held(300), Some(Extended::Lost))
@@ -447,7 +449,7 @@ mod tests {
         assert!(live.lock().unheard_for_later(1, fence) && !live.lock().unheard_for_later(1, fence + 1));
         assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(Extended::Lost));
         assert!(live.lock().heard_for_later(1, fence) && !live.lock().heard_for_later(1, fence + 1));
-        let held = Extended::Held { lease_until: Millis(200), cancel_requested: false };
+        let held = Extended::Held { lease_until: Millis(200), cancel_requested: false, has_begun: false };
         assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(held));
         live.lock().forget_for_later(Millis(i64::MAX / 2));
         assert!(live.lock().for_later(1, fence).is_some(), "it waits for the store");

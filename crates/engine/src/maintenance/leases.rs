@@ -21,7 +21,7 @@ use punctual_contract::{
     store::{Applied, Beat, Change, LeasePosition, Step},
 };
 use punctual_domain::{
-    history::{Entry, Note},
+    history::{self, Entry, Note},
     outcome::Report,
     place::TaskRef,
     state::{Event, State},
@@ -235,12 +235,11 @@ fn what_happened(task: &Task) -> (Report, String) {
     let limit = task.ask.timeout_ms.zip(lease).map(|(timeout_ms, lease)| lease.since.plus(timeout_ms));
     if limit.zip(lease).is_some_and(|(limit, lease)| lease.until >= limit) {
         let most = Span(task.ask.timeout_ms.unwrap_or_default());
-        return (
-            Report::TimedOut,
-            format!("executor {executor:?} did not finish within {most}, its longest time"),
-        );
+        let error =
+            history::executor_lost(executor, &format!("did not finish within {most}, its longest time"));
+        return (Report::TimedOut, error);
     }
-    (Report::LeaseExpired, format!("executor {executor:?} gave no sign of life before its lease ended"))
+    (Report::LeaseExpired, history::executor_lost(executor, "gave no sign of life before its lease ended"))
 }
 
 #[cfg(test)]
