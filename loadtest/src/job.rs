@@ -82,6 +82,18 @@ impl JobThread {
     }
 }
 
+/// Executors never end by themselves but with an error; inserts do when all are answered.
+pub(crate) fn still_at_work(threads: Vec<JobThread>) -> anyhow::Result<Vec<JobThread>> {
+    let mut working = Vec::new();
+    for mut thread in threads {
+        match thread.poll() {
+            None => working.push(thread),
+            Some(result) => result?,
+        }
+    }
+    Ok(working)
+}
+
 /// Pauses between repetitions of a call: short, so that a restart is noticed at once, yet no busy loop.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {

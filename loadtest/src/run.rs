@@ -1,5 +1,7 @@
 //! One run: plan, insert and execute beside each other, watch until all is done or time is up, then judge.
 
+pub(crate) mod options;
+
 use crate::{
     ask::{ask_about_open, tell_open},
     check::{Checker, Counts},
@@ -7,7 +9,7 @@ use crate::{
     count::until_shared,
     http::{Connection, Target},
     job::RunJob,
-    options::{CommonOptions, RunOptions, Scenario, ServerOptions},
+    options::{CommonOptions, ServerOptions},
     plan::{Frame, Plan},
     proc::Usage,
     report::{ProcessReport, Rates, RunReport},
@@ -16,6 +18,7 @@ use crate::{
     wire::Shape,
 };
 use anyhow::Context as _;
+use options::{LoadPattern, RunOptions};
 use std::{sync::Arc, time::Duration};
 
 /// From planning to the first insert: threads and connections start meanwhile.
@@ -167,7 +170,7 @@ fn judge(job: &RunJob, options: &RunOptions, end: RunEnd) -> RunReport {
     if unanswered > 0 {
         broken.push(format!("{unanswered} inserts without a definite answer"));
     }
-    if options.scenario == Scenario::Burst && !options.insert_only && counts.inserted_after_due > 0 {
+    if options.scenario == LoadPattern::Burst && !options.insert_only && counts.inserted_after_due > 0 {
         broken.push("no burst: inserts were still going on when it was due; give more --ahead".into());
     }
     broken.extend(end.broken());

@@ -2,7 +2,7 @@
 //! how often slowly, and whatever is no look.
 
 use super::{
-    ConsoleOptions,
+    options::ConsoleOptions,
     stand::{Stood, queue},
     visit::Visitors,
 };

@@ -1,7 +1,7 @@
 //! What the console is measured over: tasks in every state over very many queues, most of them due in days, some within the hour so
 //! that the hot set has them, some that wait for an executor, run, are finished, dead or cancelled; schedules, workflows, executors.
 
-use super::{ANSWER_LIMIT, ConsoleOptions};
+use super::{options::ConsoleOptions, page::ANSWER_LIMIT};
 use crate::{
     clock::now_ms,
     fill::fill_from,

@@ -2,7 +2,8 @@
 //! each is asked for when what it is on was kept long enough; the first time is told apart.
 
 use super::{
-    ANSWER_LIMIT, ConsoleOptions, PageReport,
+    options::ConsoleOptions,
+    page::{ANSWER_LIMIT, PageReport},
     stand::{Stood, post, queue},
 };
 use crate::{
