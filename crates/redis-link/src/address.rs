@@ -8,7 +8,7 @@
 //! authorities are used.
 
 use crate::{
-    error::LinkError,
+    error::{LinkError, refused},
     server::{RedisServer, TimeLimits},
     tls::Transport,
 };
@@ -56,12 +56,7 @@ impl<'a> Parts<'a> {
         match path {
             [] | [""] => Ok(0),
             [number] if number.parse::<u16>().is_ok() => Ok(number.parse().unwrap_or(0)),
-            odd => Err(LinkError::address(
-                "database",
-                &odd.join("/"),
-                "is no number",
-                "write /0 to /15, or nothing for 0",
-            )),
+            odd => refused("database", &odd.join("/"), "is no number", "write /0 to /15, or nothing for 0"),
         }
     }
 
@@ -71,20 +66,24 @@ impl<'a> Parts<'a> {
         };
         if read("localhost").is_err() {
             let way_out = "write user:password@host, and what is no letter or digit in them as %XX";
-            return Err(LinkError::address("user or password", "...", "cannot be read", way_out));
+            return refused("user or password", "...", "cannot be read", way_out);
         }
-        if host.is_empty() {
-            return Err(LinkError::address("host", host, "is missing", HOST));
+        let reason = if host.is_empty() { "is missing" } else { "cannot be read" };
+        match read(host) {
+            Ok(info) if !host.is_empty() => Ok(info.set_tcp_settings(tcp())),
+            _ => refused("host", host, reason, HOST),
         }
-        let info = read(host).map_err(|_| LinkError::address("host", host, "cannot be read", HOST))?;
-        Ok(info.set_tcp_settings(tcp()))
+    }
+
+    fn not_together<T>(&self) -> Result<T, LinkError> {
+        refused("hosts", &self.hosts.join(","), "cannot be used together", FORMS)
     }
 
     fn client(&self, host: &str, database: i64, transport: &Transport) -> Result<Client, LinkError> {
         let info = self.info(host, database, transport)?;
         let reason = if transport.is_tls() { "is not taken with these files" } else { "is not taken" };
         let way_out = "look whether each file of tls_ca, tls_cert and tls_key holds a certificate or key";
-        transport.client(info).map_err(|_| LinkError::address("host", host, reason, way_out))
+        transport.client(info).or_else(|_| refused("host", host, reason, way_out))
     }
 }
 
@@ -94,7 +93,7 @@ impl Address {
         let (kind, is_tls) = match (scheme.strip_prefix("rediss"), scheme.strip_prefix("redis")) {
             (Some(kind), _) => (kind, true),
             (None, Some(kind)) => (kind, false),
-            (None, None) => return Err(LinkError::address("scheme", scheme, "is none of Redis", FORMS)),
+            (None, None) => return refused("scheme", scheme, "is none of Redis", FORMS),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let transport = Transport::read(query, is_tls)?;
@@ -103,14 +102,14 @@ impl Address {
             "" => one(&parts, &transport),
             "+cluster" => cluster(&parts, &transport, limits),
             "+sentinel" => sentinels(&parts, &transport),
-            _ => Err(LinkError::address("scheme", scheme, "is none of Redis", FORMS)),
+            _ => refused("scheme", scheme, "is none of Redis", FORMS),
         }
     }
 }
 
 fn one(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
     let [host] = parts.hosts[..] else {
-        return Err(LinkError::address("host", &parts.hosts.join(","), "is more than one", FORMS));
+        return refused("host", &parts.hosts.join(","), "is more than one", FORMS);
     };
     let client = parts.client(host, Parts::database(&parts.path)?, transport)?;
     Ok(Address { servers: vec![RedisServer::Fixed(client)], cluster: None })
@@ -118,12 +117,8 @@ fn one(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
 
 fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Result<Address, LinkError> {
     if Parts::database(&parts.path)? != 0 {
-        return Err(LinkError::address(
-            "database",
-            &parts.path.join("/"),
-            "is none of a Cluster, which has only 0",
-            "leave it out",
-        ));
+        let reason = "is none of a Cluster, which has only 0";
+        return refused("database", &parts.path.join("/"), reason, "leave it out");
     }
     let clients: Vec<Client> =
         parts.hosts.iter().map(|host| parts.client(host, 0, transport)).collect::<Result<_, _>>()?;
@@ -138,21 +133,15 @@ fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Resu
         // For the nodes that these name, too.
         whole = whole.tls(TlsMode::Secure).certs(certificates);
     }
-    let whole = whole
-        .build()
-        .map_err(|_| LinkError::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
+    let whole = whole.build().or_else(|_| parts.not_together())?;
     Ok(Address { servers: clients.into_iter().map(RedisServer::Fixed).collect(), cluster: Some(whole) })
 }
 
 fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
     let (name, path) = parts.path.split_first().map_or(("", &[][..]), |(name, path)| (*name, path));
     if name.is_empty() {
-        return Err(LinkError::address(
-            "name of the master",
-            name,
-            "is missing",
-            "write redis+sentinel://host,host/master",
-        ));
+        let way_out = "write redis+sentinel://host,host/master";
+        return refused("name of the master", name, "is missing", way_out);
     }
     let database = Parts::database(path)?;
     // Sentinels listen on another port than servers, and are asked without a login.
@@ -165,8 +154,7 @@ fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkEr
         addresses.push(asked.client(&host, 0, transport)?.get_connection_info().addr().clone());
     }
     let login = parts.info("localhost", database, transport)?;
-    let client = sentinel_client(addresses, name, &login, transport)
-        .map_err(|_| LinkError::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
+    let client = sentinel_client(addresses, name, &login, transport).or_else(|_| parts.not_together())?;
     let server = RedisServer::Sentinels(tokio::sync::Mutex::new(client), transport.is_tls());
     Ok(Address { servers: vec![server], cluster: None })
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, RedisResult,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult,
     aio::{MultiplexedConnection, PubSub},
     sentinel::SentinelClient,
 };
@@ -75,12 +75,7 @@ impl RedisServer {
     /// # Errors
     /// The Sentinels do not answer.
     pub async fn host(&self, limits: TimeLimits) -> Result<Option<(String, u16)>, LinkError> {
-        Ok(match self.client(limits).await?.get_connection_info().addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                Some((host.clone(), *port))
-            }
-            _ => None,
-        })
+        Ok(host_and_port(self.client(limits).await?.get_connection_info()))
     }
 
     #[must_use]
@@ -94,6 +89,15 @@ impl RedisServer {
     }
 }
 
+pub(crate) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Some((host.clone(), *port))
+        }
+        _ => None,
+    }
+}
+
 /// Boxed: the driver's futures are large and deep, and every call would carry them.
 pub(crate) async fn within<T>(
     limits: TimeLimits,
@@ -103,12 +107,9 @@ pub(crate) async fn within<T>(
     match timeout(limits.connect, connecting).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
-            let said = format!("{error}{}", way_in(&error, is_tls));
-            Err(if way_out(&error).is_empty() {
-                LinkError::Unreachable(said)
-            } else {
-                LinkError::TurnedAway(said)
-            })
+            let is_refusal = !way_out(&error).is_empty();
+            let kind = if is_refusal { LinkError::TurnedAway } else { LinkError::Unreachable };
+            Err(kind(format!("{error}{}", way_in(&error, is_tls))))
         }
         Err(_) => {
             let hint = if is_tls { IS_SILENT } else { "" };

@@ -1,7 +1,7 @@
 //! TLS to Redis: the certificate options at the end of an address. Reads the files that an address names;
 //! opens no connection.
 
-use crate::error::LinkError;
+use crate::error::{LinkError, refused};
 use redis::{Client, ClientTlsConfig, ConnectionInfo, RedisResult, TlsCertificates};
 use std::fs;
 
@@ -23,12 +23,16 @@ impl Transport {
             let (name, path) = part.split_once('=').unwrap_or((part, ""));
             let Some((parameter, file)) = files.iter_mut().find(|(parameter, _)| *parameter == name) else {
                 let way_out = "there are tls_ca, tls_cert and tls_key; a ? in a password is written %3F";
-                return Err(LinkError::address("parameter", shown(name, query), "does not exist", way_out));
+                return refused("parameter", shown(name, query), "does not exist", way_out);
             };
             if !is_tls {
                 let way_out = "use rediss instead of redis, or leave it out";
-                let reason = "is for TLS, and the address is a plain one";
-                return Err(LinkError::address("parameter", parameter, reason, way_out));
+                return refused(
+                    "parameter",
+                    parameter,
+                    "is for TLS, and the address is a plain one",
+                    way_out,
+                );
             }
             *file = Some(pem(parameter, path)?);
         }
@@ -38,12 +42,7 @@ impl Transport {
             (None, None) => None,
             (cert, _) => {
                 let alone = if cert.is_some() { "tls_cert" } else { "tls_key" };
-                return Err(LinkError::address(
-                    "parameter",
-                    alone,
-                    "stands alone",
-                    "tls_cert and tls_key go together",
-                ));
+                return refused("parameter", alone, "stands alone", "tls_cert and tls_key go together");
             }
         };
         let certificates = TlsCertificates { client_tls, root_cert };
@@ -86,7 +85,7 @@ fn shown<'a>(name: &'a str, query: &str) -> &'a str {
 fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, LinkError> {
     if path.is_empty() {
         let way_out = "write the path of a file in PEM form after it: tls_ca=FILE";
-        return Err(LinkError::address("parameter", parameter, "names no file", way_out));
+        return refused("parameter", parameter, "names no file", way_out);
     }
     let way_out = "name a file in PEM form that this process may read";
     let said = match fs::read(path) {
@@ -94,7 +93,7 @@ fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, LinkError> {
         Ok(_) => "cannot be used: it holds nothing in PEM form".to_owned(),
         Err(error) => format!("cannot be used: {error}"),
     };
-    Err(LinkError::address(parameter, path, said, way_out))
+    refused(parameter, path, said, way_out)
 }
 #[cfg(test)]
 mod tests {
