@@ -23,7 +23,7 @@ pub(crate) struct Backing {
     redis: Option<Redis>,
     /// One of them has been killed or paused by this run.
     is_away: bool,
-    /// What every engine is told in its environment.
+    /// The environment of every engine.
     pub(crate) environment: Vec<(&'static str, String)>,
 }
 

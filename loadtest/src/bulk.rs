@@ -1,6 +1,6 @@
 //! What a bulk cancel of very many tasks costs, and costs others: fills a queue, measures how late the tasks of another queue
 //! come in peace, then the same while the cancel runs; if wished, with the engine killed in the middle of it. Judged: every task is cancelled once, nothing failed, and no task of the
-//! other queue is lost, early or done twice. How much later they come is told.
+//! other queue is lost, early or done twice. How much later they come is reported.
 
 use crate::{
     ask::ask_about_open,

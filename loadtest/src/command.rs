@@ -40,7 +40,7 @@ pub(crate) enum LoadCommand {
     /// how late a task comes that is due now, and what memory the engines have. Exit 0 only if that kept within its bounds.
     Bounds(BoundsOptions),
     /// Inserts more than the store takes, in batches and one by one. Exit 0 only if what was taken did not wait for long, the rest
-    /// was told when to come again, and memory kept within its bound.
+    /// was refused with a time for the next try, and memory kept within its bound.
     Overload(OverloadOptions),
     /// Fills very many queues, times each page of the console, and measures what open pages that are live cost. Exit 0 only if each
     /// page came in time at the 95th percentile, and the open ones took no more of a core.

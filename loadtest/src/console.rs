@@ -1,11 +1,11 @@
 //! What the web console costs over very many queues and tasks in every state: how soon each page is there, the first time too, and
-//! what open pages that are live take of a core, of the engines and of what they stand on, and of the lateness of a load beside them.
+//! what open pages that are live take of a core, of the engines and of their servers, and of the lateness of a load beside them.
 //! Judged, and a figure that could not be taken is a failure.
 
 mod open;
 pub(crate) mod options;
 mod page;
-mod stand;
+mod fill;
 mod visit;
 
 use crate::{
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 use visit::Visitors;
 
-/// Lateness is told by the millisecond: so much more is noise.
+/// Lateness is reported in milliseconds: so much more is noise.
 const LATENESS_NOISE_MS: f64 = 2.0;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub(crate) struct ConsoleReport {
     pub(crate) looked_at: Measured,
 }
 
-/// Under the load, with nobody looking or with all pages open; of one core.
+/// Under the load, without open pages or with all of them; of one core.
 #[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) engines_percent: Option<f64>,
@@ -69,16 +69,16 @@ impl Scenario for ConsoleOptions {
 
     async fn measure(&self, site: &mut Site) -> anyhow::Result<ConsoleReport> {
         let base = now_ms() * 1_000;
-        let stood = stand::stand(self, &site.target, base).await?;
+        let filled = fill::fill(self, &site.target, base).await?;
         let visitors = Visitors::sign_in(&site.target, self.open.max(1)).await?;
         let mut report = ConsoleReport {
             tasks: self.tasks,
             queues: self.queues,
             open: self.open,
-            states: stood.states.clone(),
+            states: filled.states.clone(),
             ..ConsoleReport::default()
         };
-        let addresses = visit::addresses(&visitors, &stood, base).await?;
+        let addresses = visit::addresses(&visitors, &filled, base).await?;
         note(&format!("asking for {} pages", addresses.len()));
         report.pages = visit::measure(self, &visitors, &addresses).await?;
         let first = report.pages.iter().map(|page| page.first_ms).collect();
@@ -87,7 +87,7 @@ impl Scenario for ConsoleOptions {
         report.peace = under_load(self, site, || Ok(())).await?;
         note("the load with all pages open");
         let counted = Arc::new(Counted::default());
-        let mut watchers = open::open(self, &visitors, &stood, &counted).await?;
+        let mut watchers = open::open(self, &visitors, &filled, &counted).await?;
         let before = counted.sent();
         report.looked_at = under_load(self, site, || open::check(&mut watchers)).await?;
         report.sent = counted.sent().since(before);

@@ -116,7 +116,7 @@ mod tests {
         net::TcpListener,
     };
 
-    /// Whoever is told to come again does, however often, and after as long as it was told.
+    /// A refused call is repeated, however often, after the time that the refusal named.
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the server of a test is a composition root of its own")]
     async fn a_busy_server_is_waited_for() {

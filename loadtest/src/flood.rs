@@ -26,7 +26,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(10);
 /// From planning to the first insert.
 const LEAD_MS: i64 = 100;
-/// Both are at work for so long before what is measured is due: a flood begins beside somebody who is there, and a share is
+/// Both are at work for so long before what is measured is due: a flood begins beside a tenant that is at work, and a share is
 /// found within a second.
 const SETTLE_MS: i64 = 3_000;
 /// Between two loads' task ids; more than any run has tasks.

@@ -36,7 +36,7 @@ impl RunJob {
     }
 }
 
-/// Work on a thread of its own, until it ends, fails, or is told to stop.
+/// Work on a thread of its own, until it ends, fails, or is stopped.
 #[derive(Debug)]
 pub(crate) struct JobThread {
     name: &'static str,

@@ -1,5 +1,5 @@
 //! What callers meet when more is inserted than the store takes: batches without a pause on some connections, single inserts
-//! on others. Those that are taken must not have waited for long, the others must be told when to come again, and the engines'
+//! on others. Those that are taken must not have waited for long, the others must be refused with a time for the next try, and the engines'
 //! memory must stay bounded. Fires nothing: what is inserted is due in a week.
 
 use crate::{
@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 const DUE_IN_MS: i64 = 7 * 24 * 3_600_000;
 const PAYLOAD_BYTES: usize = 200;
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// Whoever was told to come again does so no later: the store is to be kept at its bound.
+/// A refused caller tries again no later than this: the store is to be kept at its bound.
 const AGAIN_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug, Clone)]
@@ -63,7 +63,7 @@ pub(crate) struct OverloadOptions {
 pub(crate) struct OverloadReport {
     /// Of singles that were taken: from the call to its answer.
     pub(crate) taken: Percentiles,
-    /// Of singles that were told to come again.
+    /// Of singles that were refused with a time for the next try.
     pub(crate) refused: Percentiles,
     pub(crate) batches_taken: u64,
     pub(crate) batches_refused: u64,

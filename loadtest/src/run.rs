@@ -3,7 +3,7 @@
 pub(crate) mod options;
 
 use crate::{
-    ask::{ask_about_open, tell_open},
+    ask::{ask_about_open, print_open},
     check::{Checker, Counts},
     clock::{now_ms, seconds},
     count::until_shared,
@@ -109,7 +109,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let (server, disturbance) = watcher.stop().await?;
     if !options.insert_only && end != RunEnd::Interrupted {
         ask_about_open(&job).await;
-        tell_open(&job).await;
+        print_open(&job).await;
     }
     server.end().await?;
     let mut report = judge(&job, options, end);
@@ -129,7 +129,7 @@ async fn limit(target: Target, queue: &str, concurrency: u32) -> anyhow::Result<
 }
 
 impl RunOptions {
-    /// What the engines publish, if somebody subscribes.
+    /// What the engines publish, if the run has subscribers.
     fn push(&self, queue: &str) -> Option<Push> {
         let namespace = self.server.namespace.as_deref().unwrap_or("default");
         let queue = format!("{namespace}/{queue}");
@@ -161,7 +161,7 @@ fn judge(job: &RunJob, options: &RunOptions, end: RunEnd) -> RunReport {
     let checker = job.checker.lock();
     let mut counts = checker.judge();
     if options.insert_only {
-        // Nobody was there to execute them.
+        // There were no executors.
         counts.lost = 0;
     }
     let mut broken = counts.broken();

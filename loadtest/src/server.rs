@@ -181,7 +181,7 @@ impl Started {
     }
 }
 
-/// Where the server's binary is, unless told: named by `PUNCTUAL_BIN`, or beside this program.
+/// Where the server's binary is, unless an option says it: named by `PUNCTUAL_BIN`, or beside this program.
 pub(crate) fn find_program(reported: Option<&Path>) -> anyhow::Result<PathBuf> {
     let named =
         reported.map(Path::to_path_buf).or_else(|| std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from));

@@ -339,7 +339,7 @@ async fn batch(
     for (place, acted) in acted {
         let error = match acted {
             Acted::Done => {
-                ends.come(place);
+                ends.ended(place);
                 batch.done += 1;
                 batch.decided.push(place.id);
                 continue;
@@ -358,7 +358,7 @@ async fn batch(
         };
         batch.failed.push(BulkFailure { place, at: inner.engine.now(), error });
     }
-    ends.tell();
+    ends.report();
     Ok(batch)
 }
 

@@ -151,7 +151,7 @@ impl Ending {
         Self { expected, workflow, place: task.place }
     }
 
-    fn has_come(self) {
+    fn report_end(self) {
         if let Some(expected) = self.expected {
             expected.ended([(self.workflow, self.place)]);
         }
@@ -180,7 +180,7 @@ pub(crate) async fn cancel_task(
     let by = caller.who.by();
     match app.engine.cancel_noting(place, request.stop_if_fired, by, found.noting()).await? {
         Cancelled::Cancelled(task) => {
-            ending.has_come();
+            ending.report_end();
             Ok(done(ActionOutcome::Cancelled, *task, &found))
         }
         Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task, &found)),
@@ -263,7 +263,7 @@ pub(crate) async fn bury_task(
     let (reason, by) = (request.reason.as_deref(), caller.who.by());
     let buried = app.engine.bury_noting(place, reason, by, found.noting()).await?;
     if matches!(buried, Changed::Changed(_)) {
-        ending.has_come();
+        ending.report_end();
     }
     changed(buried, ActionOutcome::Buried, &found, |task| already_fired(&task, "it was not buried"))
 }

@@ -236,7 +236,7 @@ pub(crate) async fn queue_hour(app: &App, queue: &QueueKey) -> Result<QueueStats
     Ok(hour(watcher(app)?.queue_hour(queue).await?))
 }
 
-/// None: what engines tell cannot be read, which keeps nobody from the rest.
+/// None: the engines' reports cannot be read; the rest of the answer is complete.
 pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
     app.options.cluster.as_ref()?.queue_rates().await
 }

@@ -41,7 +41,7 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
+/// Who reports, in histories, if the request does not say: the executor's name is in the line of its lease.
 const BY: &str = "executor";
 const DRAIN_WAIT_MS: u64 = 1_000;
 const READ_WITHIN: Duration = Duration::from_secs(2);
@@ -118,7 +118,7 @@ async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -
         refusal = who.until_refused(app) => return Err(refusal),
         leased = lease => leased?,
         () = app.shutdown.cancelled() => Vec::new(),
-        () = roster::told_otherwise(&app.engine, executor.as_ref()) => Vec::new(),
+        () = roster::until_no_more_work(&app.engine, executor.as_ref()) => Vec::new(),
     };
     let task = |lease: Assignment| {
         // The places of a queue that is scanned are given up with the outcome.
@@ -161,7 +161,7 @@ async fn lease_at(
     }
 }
 
-/// Where traces are told of, the executor's spans go below the one of its attempt.
+/// Where traces are exported, the executor's spans go below the one of its attempt.
 fn traced(app: &App, mut assignment: Assignment) -> Assignment {
     if let Some(traces) = &app.options.traces {
         let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
@@ -197,7 +197,7 @@ async fn nothing_for(
 /// task's database does not answer; the outcome is durable in this engine's journal and counts when the database is back, if the
 /// attempt holds its task then. `unavailable`: the database does not answer, and the outcome was not taken for later either;
 /// whether it counts is not known; report it again. Where no outcome can be answered the call is refused as a whole. To an
-/// executor that does not know a status the outcome is not settled: it reports again, until it is `accepted` or `stale`.
+/// executor that does not know a status the outcome is open: it reports again, until it is `accepted` or `stale`.
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
     request_body(content = OutcomeBatch, example = json!({"executor": "mailer-1", "outcomes": [
@@ -250,7 +250,7 @@ pub(crate) async fn report_outcomes(
     // Whatever name an executor gives itself: whose token it was is beside it.
     let by = &*caller.who.by_as(Some(batch.executor.as_deref().unwrap_or(BY)));
     let asked = reports.len() + unknown.len();
-    let heard = hear(&app, said, &mut reports, &mut unknown).await?;
+    let heard = record_heartbeats(&app, said, &mut reports, &mut unknown).await?;
     reports.retain(|(nth, _)| unknown.iter().all(|pair| pair.0 != *nth));
     let (marked, plain) = reports.into_iter().partition(|report| of_workflows.contains_key(&report.0));
     // What is of no workflow does not wait for the marks of the others.
@@ -287,7 +287,7 @@ pub(crate) async fn report_outcomes(
 /// What executors say together with outcomes. Before these: after them the leases are gone. A crash between the two keeps the
 /// lines, and the executor reports again. Whose were asked for; of the unknown ones nothing was kept, or may have been. Where
 /// outcomes are taken for later, lines that the store did not hear are, too.
-async fn hear(
+async fn record_heartbeats(
     app: &App,
     mut said: Vec<(usize, Beat)>,
     reports: &mut [(usize, Submission)],
@@ -306,7 +306,7 @@ async fn hear(
         unknown.extend(places.iter().zip(heard).filter_map(|(nth, result)| Some((*nth, result.err()?))));
         return Ok(places.into_iter().collect());
     }
-    let heard = app.engine.hear_each(beats.clone()).await?;
+    let heard = app.engine.heartbeat_each(beats.clone()).await?;
     let unheard = places.iter().copied().zip(beats).zip(heard).filter(|(_, heard)| heard.is_err());
     go_with_reports(unheard.map(|(said, _)| said).collect(), reports);
     Ok(places.into_iter().collect())

@@ -44,17 +44,17 @@ pub(crate) struct Part {
     #[schema(example = "store")]
     name: &'static str,
     ok: bool,
-    /// A sentence for people. What is wrong with a server may name where it is: once there are tokens, it is told to those
+    /// A sentence for people. What is wrong with a server may name where it is: once there are tokens, it is shown to those
     /// that may read the metrics.
     #[schema(example = "answers")]
     detail: String,
 }
 
-const NOT_TOLD: &str = "not ready; the reason is in the log, and is shown to tokens that may read metrics";
+const REASON_HIDDEN: &str = "not ready; the reason is in the log, and is shown to tokens that may read metrics";
 
 impl Part {
     fn without_detail(self) -> Self {
-        let detail = if self.ok { "ready" } else { NOT_TOLD };
+        let detail = if self.ok { "ready" } else { REASON_HIDDEN };
         Self { detail: detail.to_owned(), ..self }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) async fn livez() -> Response {
 }
 
 /// The server can serve: its store answers and can be written, all that makes tasks fire is at work, and it is not
-/// stopping. A hot set that is unavailable is no reason to send nobody
+/// stopping. A hot set that is unavailable is no reason to send no callers
 /// here any more, because all engines share it: what is due fires from the store meanwhile. It needs no token; one that is not
 /// good is refused as everywhere.
 #[utoipa::path(
@@ -112,7 +112,7 @@ pub(crate) async fn readyz(
     if !may_know {
         parts = parts.into_iter().map(Part::without_detail).collect();
     }
-    // All engines share them: who sends nobody here any more because one of them is unavailable stops what is well, too.
+    // All engines share them: a balancer that avoids this engine because one of them is unavailable stops what is healthy, too.
     let some_write = app.engine.can_write().is_ok() && app.engine.store().parts() > 1;
     let may_be_away = |name| name == HOT || (some_write && (name == STORE || name == WRITERS));
     if parts.iter().all(|part| part.ok || may_be_away(part.name)) {

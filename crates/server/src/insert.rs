@@ -124,7 +124,7 @@ pub(crate) async fn insert_batch(
     Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
 }
 
-/// Told at once that it would wait for long: a caller that waits holds a connection, a place and a body.
+/// Refused at once if it would wait for long: a caller that waits holds a connection, a place and a body.
 fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
     let Some(wait) = app.engine.insert_backlog(&caller.namespace) else { return Ok(()) };
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -173,7 +173,7 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Res
 }
 
 /// Which of the tasks have an id that is in a queue beyond the token, and may be neither shown nor replaced. Ids are
-/// of the whole namespace: whoever reaches all of its queues is asked nothing. Costs a look-up for each id that a caller
+/// of the whole namespace: a caller that reaches all of its queues is not checked. Costs a look-up for each id that a caller
 /// has chosen. Of two who give one id to two queues in the same instant, the store decides; what it answers is looked at
 /// again, so that nothing is shown.
 async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<Option<Refusal>>, Refusal> {
@@ -322,7 +322,7 @@ async fn give_ids_of_key(
         }
         task.key = Some(own);
         if let Some(this_task) = known
-            && !is_same_wish(&app.engine.whole(this_task.clone()).await?.ask, task)
+            && !is_same_task(&app.engine.whole(this_task.clone()).await?.ask, task)
         {
             let detail = "the task that was inserted under this key is another one";
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -331,7 +331,7 @@ async fn give_ids_of_key(
     Ok(known)
 }
 
-/// Of the request and the number in it: nobody else has it.
+/// Of the request and the number in it: no other task has it.
 fn key_of_request(caller: &Caller, key: &str, nth: usize) -> Key {
     let (nth, owner) = (nth.to_string(), caller.who.owner().unwrap_or_default());
     let half = |which: &[u8]| hash::of(&[which, key.as_bytes(), nth.as_bytes(), owner.as_bytes()]);
@@ -350,6 +350,6 @@ fn id_of_older_engines(caller: &Caller, key: &str, nth: usize) -> i64 {
     i64::try_from(hash >> 1).unwrap_or(i64::MAX)
 }
 
-fn is_same_wish(a: &NewTask, b: &NewTask) -> bool {
+fn is_same_task(a: &NewTask, b: &NewTask) -> bool {
     a.queue == b.queue && a.kind == b.kind && a.payload == b.payload
 }

@@ -222,7 +222,7 @@ pub(crate) async fn patch_queue(
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
-    // What cannot be read at all is said before what stands is asked for.
+    // What cannot be read at all is refused before the stored settings are read.
     let patch: serde_json::Map<String, serde_json::Value> = parse(&body)?;
     let PutQueue { .. } = parse_settings(&body)?;
     let condition = etag::condition(&headers);
@@ -416,7 +416,7 @@ pub(crate) async fn scan_queue(
     Ok(answer::json(StatusCode::OK, &report))
 }
 
-/// After a change. What is in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
+/// After a change. What is in the queue belongs to the answer; where it cannot be read, the answer does not say that nothing
 /// was done.
 async fn changed(
     app: &App,
@@ -437,14 +437,14 @@ async fn one(
     current: Option<&StoredSetting>,
 ) -> Result<Response, Refusal> {
     let mut shown = numbers.shown(queue, current)?;
-    // While the limiter is unavailable nobody knows, and nothing of the queue starts.
+    // While the limiter is unavailable this is unknown, and nothing of the queue starts.
     if let Some((limit, holders)) = app.engine.holders(queue, SHOWN_MAX).await.ok().flatten() {
         let held = u64::try_from(holders.count).unwrap_or(u64::MAX);
         shown.slots = Some(Slots { limit, held, holders: holders.first.iter().map(holder).collect() });
     }
     let parked = app.engine.parked(queue, SHOWN_MAX).await.unwrap_or_default();
     shown.parked = parked.into_iter().map(put_aside).collect();
-    // A store that cannot say it keeps nobody from the rest.
+    // A store that does not answer leaves only this out.
     let indexing = app.engine.indexing(queue).await.unwrap_or_default();
     shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
     shown.counted = counted(app, queue);

@@ -84,7 +84,7 @@ fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Opti
 }
 
 /// Done when an executor that asks for work is to get none any more.
-pub(crate) async fn told_otherwise(engine: &Engine, who: Option<&Heartbeat>) {
+pub(crate) async fn until_no_more_work(engine: &Engine, who: Option<&Heartbeat>) {
     match who {
         Some(seen) => engine.until_executor(&seen.namespace, &seen.name, false).await,
         None => std::future::pending().await,
@@ -192,7 +192,7 @@ async fn known(
 }
 
 async fn find(engine: &Engine, caller: &Caller, name: &Name) -> Result<executor::Executor, Refusal> {
-    known(engine, caller, name).await?.ok_or_else(|| nobody(name))
+    known(engine, caller, name).await?.ok_or_else(|| no_executor(name))
 }
 
 async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, Refusal> {
@@ -206,7 +206,7 @@ async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, 
     Ok(answer::json(StatusCode::OK, &shown))
 }
 
-fn nobody(name: &Name) -> Refusal {
+fn no_executor(name: &Name) -> Refusal {
     Refusal::new(Code::ExecutorNotFound, format!("the namespace has no executor of the name {name}"))
 }
 
@@ -261,13 +261,13 @@ async fn set(
     ExecutorName(name): ExecutorName,
     wish: DesiredState,
 ) -> Result<Response, Refusal> {
-    // One that has called only just now is written down with the wish.
+    // One that has called only just now is written down with the desired state.
     let sees_all = caller.who.reaches_namespace(&caller.namespace) && caller.who.reaches_all_queues();
     if !sees_all && known(engine, caller, &name).await?.is_none() {
-        return Err(nobody(&name));
+        return Err(no_executor(&name));
     }
     let Some(stood) = engine.desired_state_of_executor(&caller.namespace, &name, wish).await? else {
-        return Err(nobody(&name));
+        return Err(no_executor(&name));
     };
     let found = known(engine, caller, &name).await.map_err(|error| Refusal::from(error).after_a_change())?;
     let now = engine.now();

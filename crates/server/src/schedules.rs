@@ -195,7 +195,7 @@ pub(crate) async fn put_schedule(
     let is_meant =
         |revision: i64| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     for _ in 0..RACES_MAX {
-        // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
+        // A caller that may not see the stored schedule does not replace it, even if it was stored meanwhile.
         let stood = stored_schedule(&app, &who, &key).await?.map_or(0, |schedule| schedule.revision);
         let fits = |revision: i64| revision == stood && is_meant(revision);
         match planner(&app)?.put(&key, schedule.clone(), who.by(), fits).await {

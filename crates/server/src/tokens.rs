@@ -1,4 +1,4 @@
-//! Tokens: made, listed, rotated, revoked. A secret is in the answer that made it and nowhere else. Nobody gives away, sees
+//! Tokens: made, listed, rotated, revoked. A secret is in the answer that made it and nowhere else. No token gives away, sees
 //! or changes more than they have.
 
 use crate::{
@@ -23,7 +23,7 @@ use punctual_protocol::{
 
 /// Make a token.
 ///
-/// `token` is in this answer and nowhere again: what is kept is its hash. Nobody gives more than they have: roles,
+/// `token` is in this answer and nowhere again: what is kept is its hash. A caller gives no more than it has: roles,
 /// namespaces and queues must all be within those of the token that asks. An `Idempotency-Key` is refused, because its
 /// answer would have to be kept.
 #[utoipa::path(
@@ -178,7 +178,7 @@ fn json_of(token: &AccessToken) -> Option<String> {
     serde_json::to_string(token).ok()
 }
 
-/// Tokens from and to the wire, for whoever works on a store itself.
+/// Tokens from and to the wire, for commands that work on a store itself.
 pub mod access_tokens {
     pub use super::{grant, revealed, shown};
 }

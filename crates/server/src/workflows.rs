@@ -112,7 +112,7 @@ async fn changed(
 /// Begin a workflow.
 ///
 /// The whole document is checked first; a mistake is reported with the path to it. With an `Idempotency-Key` it is begun once,
-/// whoever dies meanwhile.
+/// even if this engine dies meanwhile.
 #[utoipa::path(
     post, path = "/v1/workflows", operation_id = "create_workflow", tag = "workflows",
     request_body(content = CreateWorkflow, example = json!({

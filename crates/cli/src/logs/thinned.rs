@@ -25,7 +25,7 @@ const ABOUT: [&str; 12] = [
     "code", "service", "part", "shard", "shard_no", "at", "reason", "kind", "place", "error", "message",
     "panic",
 ];
-/// Of one place in the code; what comes beyond is told apart no more.
+/// Of one place in the code; further ones count together.
 const RUNS_MAX: usize = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
@@ -41,7 +41,7 @@ type Key = (Identifier, String);
 #[derive(Debug)]
 struct Repeated {
     written_at: Instant,
-    /// The newest, and how many it stands for.
+    /// The newest, and how many it represents.
     held: Option<(String, u64)>,
 }
 

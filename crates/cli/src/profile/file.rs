@@ -1,5 +1,5 @@
 //! The file of profiles: `punctual/profiles.toml` in the user's directory of settings. It may hold tokens, and is then read only
-//! where nobody else can read it. Written whole, or left as it was.
+//! where no other user can read it. Written whole, or left as it was.
 
 use serde::{Deserialize, Serialize};
 use std::{

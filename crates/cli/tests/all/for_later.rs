@@ -93,7 +93,7 @@ fn what_was_reported_while_mysql_was_away_and_the_engine_was_killed_does_not_run
     for task in &tasks[..3] {
         has_ended_well(&server, task);
     }
-    // What nobody has reported runs again, and nothing else does.
+    // Unreported tasks run again, and nothing else does.
     let again = wait_for("the lease to end", || server.lease("q", 10, 600_000).pop());
     assert_eq!((&again["ref"], &again["attempt"]), (&tasks[3]["ref"], &json!(2)));
     assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
@@ -132,7 +132,7 @@ fn what_was_reported_while_the_disk_of_the_store_was_full_is_applied_with_room_a
     }
 }
 
-/// It stands still, and connections stay open.
+/// It is frozen, and connections stay open.
 #[test]
 fn what_is_preloaded_is_handed_over_while_mysql_stands_still() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -189,7 +189,7 @@ fn what_was_handed_over_while_mysql_was_away_and_the_engine_was_killed_does_not_
     assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
 }
 
-/// What one executor has seen: each task that it was given, with its attempt, and each that it was told is taken.
+/// What one executor has seen: each task that it was given, with its attempt, and each outcome that was acknowledged.
 #[derive(Default)]
 struct ExecutorRecord {
     executed: Vec<(String, u64)>,

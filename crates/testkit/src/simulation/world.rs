@@ -487,7 +487,7 @@ impl World {
         if leased.len() > max {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }
-        self.hear_of_attempts_before(&leased).await;
+        self.note_earlier_attempts(&leased).await;
         leased.into_iter().try_for_each(|lease| self.got(lease))
     }
 

@@ -189,7 +189,7 @@ async fn a_lease_that_was_answered_and_never_looked_at_is_given_back_with_its_at
     }
     gate.open();
     until("it is leased", || async { rig.state(place).await == State::Dispatched }).await;
-    // The call has its answer. As with a client that hangs up in that moment, nobody looks.
+    // The call has its answer. As with a client that hangs up in that moment, it is not read.
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }

@@ -40,7 +40,7 @@ async fn the_host_of_mysql_vanishes_and_all_goes_on_when_its_address_is_back() {
     site.ways().mysql.vanish();
     crew.are_refused().await;
     crew.are_overdue(SOME).await;
-    site.ways().mysql.come_back();
+    site.ways().mysql.reopen();
     crew.finish("the host of MySQL gone", 1_600).await;
 }
 
