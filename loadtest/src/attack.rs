@@ -7,9 +7,9 @@ use crate::{
     measure::{Percentiles, Spans},
     options::{CommonOptions, ServerOptions, parse_ms},
     progress::note,
-    report::line,
+    report::{Report, line},
     run::{prepare, shape},
-    scenario::{Report, Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::Server,
     wire::{self, Shape},
 };
@@ -84,7 +84,7 @@ impl Scenario for AttackOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<AttackReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<AttackReport> {
         let target = &site.target;
         let start_ms = now_ms();
         let queue = self.common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));

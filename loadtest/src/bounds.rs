@@ -9,8 +9,9 @@ use crate::{
     idle::probe,
     options::{ServerOptions, parse_ms},
     progress::note,
+    report::Report,
     run::prepare,
-    scenario::{Report, Scenario, Site, too_much_memory},
+    scenario::{LoadSite, Scenario, too_much_memory},
     server::Server,
     wire::Shape,
 };
@@ -79,7 +80,7 @@ impl Scenario for BoundsOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<BoundsReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<BoundsReport> {
         let (base, start_ms) = (now_ms() * 1_000, now_ms());
         let (far, window) = (self.far, self.window);
         let far_apart_ms = CENTURY_MS / i64::try_from(far.max(1))?;
@@ -126,7 +127,7 @@ impl Scenario for BoundsOptions {
 /// How late those come that are due at once.
 async fn time(
     options: &BoundsOptions,
-    site: &mut Site,
+    site: &mut LoadSite,
     (shape, step): (&Shape, usize),
 ) -> anyhow::Result<BoundsStep> {
     let numbers = step * options.probes..(step + 1) * options.probes;

@@ -12,8 +12,9 @@ use crate::{
     measure::Percentiles,
     options::{ServerOptions, parse_ms},
     progress::note,
+    report::Report,
     run::prepare,
-    scenario::{Report, Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::Server,
 };
 use anyhow::Context as _;
@@ -108,7 +109,7 @@ impl Scenario for BulkOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<BulkReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<BulkReport> {
         let target = site.target.clone();
         let (base, due_ms) = (now_ms() * 1_000, now_ms() + DUE_IN_MS);
         note(&format!("filling in {} tasks", self.tasks));
@@ -238,7 +239,7 @@ async fn ask_in_doubt(job: &RunJob) {
 /// Load on the other queue, for as long as it is measured in peace, or as the operation is planned to take.
 async fn beside(
     options: &BulkOptions,
-    site: &mut Site,
+    site: &mut LoadSite,
     mut operation: Option<&mut Operation>,
 ) -> anyhow::Result<Percentiles> {
     let duration_ms =

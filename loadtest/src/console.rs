@@ -2,10 +2,10 @@
 //! what open pages that are live take of a core, of the engines and of their servers, and of the lateness of a load beside them.
 //! Judged, and a figure that could not be taken is a failure.
 
+mod fill;
 mod open;
 pub(crate) mod options;
 mod page;
-mod fill;
 mod visit;
 
 use crate::{
@@ -17,8 +17,9 @@ use crate::{
     options::{Hot, ServerOptions, Store},
     proc::Usage,
     progress::note,
+    report::Report,
     run::prepare_as,
-    scenario::{Report, Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::Server,
 };
 use open::{Counted, Sent};
@@ -67,7 +68,7 @@ impl Scenario for ConsoleOptions {
         prepare_as(&server_options, None, &["admin"]).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<ConsoleReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<ConsoleReport> {
         let base = now_ms() * 1_000;
         let filled = fill::fill(self, &site.target, base).await?;
         let visitors = Visitors::sign_in(&site.target, self.open.max(1)).await?;
@@ -102,7 +103,7 @@ impl Scenario for ConsoleOptions {
 
 async fn under_load(
     options: &ConsoleOptions,
-    site: &mut Site,
+    site: &mut LoadSite,
     mut check: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Measured> {
     let (before, began_us) = (site.server.used(), now_us());

@@ -12,9 +12,9 @@ use crate::{
     options::Usage,
     plan::{Frame, LoadShape, Plan},
     progress::note,
-    report::line,
+    report::{Report, line},
     run::{options::RunOptions, prepare},
-    scenario::{Report, Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::Server,
     wire::Shape,
 };
@@ -153,7 +153,7 @@ impl Scenario for FloodScenario<'_> {
         prepare(&self.0.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<FloodReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<FloodReport> {
         let (options, (rate, duration_ms)) = (self.0, self.load()?);
         if let Some(slots) = options.flood.slots {
             set_slots(site.target.clone(), slots).await?;
@@ -236,7 +236,7 @@ impl FloodRun<'_> {
     async fn phase(
         &self,
         (times, duration_ms): (u64, i64),
-        site: &mut Site,
+        site: &mut LoadSite,
         measured: &mut [Measured; 2],
     ) -> anyhow::Result<()> {
         let settle_ms = now_ms() + LEAD_MS;
@@ -398,7 +398,7 @@ impl Report for FloodReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Verdict;
+    use crate::scenario::JudgedReport;
 
     fn tenant(p99_ms: f64) -> Tenant {
         let start_delay = Percentiles { count: 9, p50_ms: 1.0, p99_ms, ..Percentiles::default() };
@@ -406,7 +406,7 @@ mod tests {
         Tenant { tasks: 9, done: 9, fired_lateness: none, start_delay, insert: none }
     }
 
-    fn report(peace_ms: f64, flooded_ms: f64) -> Verdict<FloodReport> {
+    fn report(peace_ms: f64, flooded_ms: f64) -> JudgedReport<FloodReport> {
         let phase = |p99_ms| Phase { one: tenant(99.0), other: tenant(p99_ms) };
         let report = FloodReport {
             rate: 1,
@@ -423,7 +423,7 @@ mod tests {
             p50_ratio: 1.0,
             p99_ratio: ratio(flooded_ms, peace_ms),
         };
-        Verdict::new(report.judge(20), report)
+        JudgedReport::new(report.judge(20), report)
     }
 
     #[test]

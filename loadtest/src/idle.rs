@@ -13,7 +13,7 @@ use crate::{
     progress::{LoadProgress, note},
     report::IdleReport,
     run::{count, prepare, rates, shape},
-    scenario::{Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::{Server, Used},
     wire::{self, LeaseAnswer, LeasedTask, OutcomeStatus, OutcomesAnswer, Shape},
 };
@@ -59,7 +59,7 @@ impl Scenario for IdleOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<IdleReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<IdleReport> {
         let rss_before_mib = site.rss_mib();
         let job = insert_far(self, site.target.clone()).await?;
         let [idle_cpu_percent, mariadb_cpu_percent, redis_cpu_percent] = measure(self, &site.server).await;

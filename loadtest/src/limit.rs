@@ -12,7 +12,7 @@ use crate::{
     progress::{LoadProgress, note},
     report::LimitReport,
     run::{prepare, shape},
-    scenario::{Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::Server,
 };
 use anyhow::Context as _;
@@ -81,7 +81,7 @@ impl Scenario for LimitOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<LimitReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<LimitReport> {
         let queue = self.common.queue.clone().unwrap_or_else(|| format!("limit-{}", now_ms()));
         let mut connection = Connection::new(site.target.clone());
         set_limit(&mut connection, &queue, self.limit).await?;

@@ -8,9 +8,9 @@ use crate::{
     measure::{Percentiles, Spans},
     options::{ServerOptions, parse_ms},
     progress::note,
-    report::line,
+    report::{Report, line},
     run::prepare,
-    scenario::{Report, Scenario, Site, too_much_memory},
+    scenario::{LoadSite, Scenario, too_much_memory},
     server::Server,
     wire::Shape,
 };
@@ -114,7 +114,7 @@ impl Scenario for OverloadOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<OverloadReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<OverloadReport> {
         let flood = Arc::new(Flood {
             target: site.target.clone(),
             shape: Shape::new("overload".to_owned(), now_ms() * 1_000, PAYLOAD_BYTES),

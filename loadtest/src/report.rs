@@ -1,8 +1,13 @@
 //! What a run found, as one JSON object or as a table. Fields are only ever added: scripts read them.
 
-use crate::{check::Counts, measure::Percentiles, proc::Usage, scenario::Report};
+use crate::{check::Counts, measure::Percentiles, proc::Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
+
+pub(crate) trait Report: Serialize {
+    /// For people, without the verdict.
+    fn table(&self) -> String;
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunReport {

@@ -5,7 +5,7 @@ use crate::{
     command::{LoadCommand, Options},
     fake::{Fake, FakeFault},
     report::IdleReport,
-    scenario::{Verdict, perform},
+    scenario::{JudgedReport, perform},
 };
 use clap::Parser as _;
 
@@ -159,7 +159,7 @@ async fn a_server_that_knows_no_such_call_ends_the_run_with_its_words() {
     assert!(error.contains("404") && error.contains("/v1/"), "{error}");
 }
 
-async fn idle_with(fault: FakeFault, arguments: &str) -> anyhow::Result<Verdict<IdleReport>> {
+async fn idle_with(fault: FakeFault, arguments: &str) -> anyhow::Result<JudgedReport<IdleReport>> {
     let fake = Fake::start(fault).await;
     let words = format!("idle --tasks 500 --settle 0s --measure 20ms --probes 3 {arguments}");
     let LoadCommand::Idle(options) = parse(&fake, &words) else { unreachable!("the words say idle") };

@@ -1,18 +1,22 @@
 //! What the programs of load have in common: servers are prepared, filled and loaded; they are ended; what was measured is
 //! judged. Must not know a program.
 
-use crate::{http::Target, report::write_verdict, server::Server};
+use crate::{
+    http::Target,
+    report::{Report, write_verdict},
+    server::Server,
+};
 use serde::Serialize;
 
 /// The servers of a scenario, and the promises that were seen broken while load ran.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct LoadSite {
     pub(crate) server: Server,
     pub(crate) target: Target,
     pub(crate) broken: Vec<String>,
 }
 
-impl Site {
+impl LoadSite {
     /// Of the engines together, now; None without a process to look at.
     pub(crate) fn rss_mib(&self) -> Option<f64> {
         Some(self.server.used().engines?.rss_kib as f64 / 1024.0)
@@ -31,7 +35,7 @@ pub(crate) trait Scenario {
     async fn prepare(&self) -> anyhow::Result<(Server, Target)>;
 
     /// Fills the servers, loads them, and measures.
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<Self::Report>;
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<Self::Report>;
 
     /// What is broken of the report, beyond what `measure` has seen.
     fn judge(&self, _report: &Self::Report) -> Vec<String> {
@@ -39,14 +43,9 @@ pub(crate) trait Scenario {
     }
 }
 
-pub(crate) trait Report: Serialize {
-    /// For people, without the verdict.
-    fn table(&self) -> String;
-}
-
 /// A report, and whether every promise was kept.
 #[derive(Debug, Serialize)]
-pub(crate) struct Verdict<R> {
+pub(crate) struct JudgedReport<R> {
     pub(crate) ok: bool,
     /// Why not.
     pub(crate) broken: Vec<String>,
@@ -54,7 +53,7 @@ pub(crate) struct Verdict<R> {
     pub(crate) report: R,
 }
 
-impl<R: Report> Verdict<R> {
+impl<R: Report> JudgedReport<R> {
     pub(crate) fn new(broken: Vec<String>, report: R) -> Self {
         Self { ok: broken.is_empty(), broken, report }
     }
@@ -72,14 +71,14 @@ impl<R: Report> Verdict<R> {
     }
 }
 
-pub(crate) async fn perform<S: Scenario>(scenario: &S) -> anyhow::Result<Verdict<S::Report>> {
+pub(crate) async fn perform<S: Scenario>(scenario: &S) -> anyhow::Result<JudgedReport<S::Report>> {
     let (server, target) = scenario.prepare().await?;
-    let mut site = Site { server, target, broken: Vec::new() };
+    let mut site = LoadSite { server, target, broken: Vec::new() };
     let report = scenario.measure(&mut site).await?;
     site.server.end().await?;
     let mut broken = site.broken;
     broken.extend(scenario.judge(&report));
-    Ok(Verdict::new(broken, report))
+    Ok(JudgedReport::new(broken, report))
 }
 
 /// Of a bound on the engines' memory.

@@ -9,8 +9,9 @@ use crate::{
     measure::{Percentiles, Spans},
     options::ServerOptions,
     progress::note,
+    report::Report,
     run::prepare,
-    scenario::{Report, Scenario, Site},
+    scenario::{LoadSite, Scenario},
     server::Server,
 };
 use anyhow::Context as _;
@@ -93,7 +94,7 @@ impl Scenario for SearchOptions {
         prepare(&self.server, None).await
     }
 
-    async fn measure(&self, site: &mut Site) -> anyhow::Result<SearchReport> {
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<SearchReport> {
         let target = &site.target;
         let base = now_ms() * 1_000;
         let mut connection = Connection::new(target.clone());

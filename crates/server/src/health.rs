@@ -50,7 +50,8 @@ pub(crate) struct Part {
     detail: String,
 }
 
-const REASON_HIDDEN: &str = "not ready; the reason is in the log, and is shown to tokens that may read metrics";
+const REASON_HIDDEN: &str =
+    "not ready; the reason is in the log, and is shown to tokens that may read metrics";
 
 impl Part {
     fn without_detail(self) -> Self {

@@ -391,7 +391,8 @@ impl Store for MysqlStore {
         name: &Name,
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, CallError> {
-        executors::set_desired_state(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired).await
+        executors::set_desired_state(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired)
+            .await
     }
 
     async fn sweep_silent(

@@ -488,8 +488,9 @@ impl Store for SqliteStore {
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, CallError> {
         let (namespace, name) = (namespace.clone(), name.clone());
-        let work =
-            move |conn: &Connection, _: &mut Ledger| executors::set_desired_state(conn, &namespace, &name, desired);
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            executors::set_desired_state(conn, &namespace, &name, desired)
+        };
         self.writing("say what is wished of an executor", 1, work).await
     }
 

@@ -1,7 +1,7 @@
 //! What is known from outside of every task: what was sent and answered at insert and change, and what executors wrote
 //! down of each attempt, all by the true clock. Decides nothing about promises; must never believe an engine's clock.
 
-use super::tasks::{RETRY_MS, Spec, TaskDue, TaskChange};
+use super::tasks::{RETRY_MS, Spec, TaskChange, TaskDue};
 use crate::{measure::Spans, wire::OutcomeStatus};
 use serde::Serialize;
 use std::collections::BTreeSet;

@@ -53,7 +53,9 @@ async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String
                 TaskChange::Cancel if text(&body, "outcome") != "cancelled" => {
                     CallerAnswer::Unknown(body.to_string())
                 }
-                TaskChange::Cancel => CallerAnswer::Confirmed { attempt: body.get("task").map_or(0, attempt) },
+                TaskChange::Cancel => {
+                    CallerAnswer::Confirmed { attempt: body.get("task").map_or(0, attempt) }
+                }
                 TaskChange::Move { .. } => CallerAnswer::Confirmed { attempt: attempt(&body) },
             }
         }

@@ -178,7 +178,9 @@ mod tests {
             };
             assert!((50_000..=100_000).contains(&due_ms), "{spec:?}");
         }
-        for wish in [|wish: &TaskChange| *wish == TaskChange::Cancel, |wish: &TaskChange| *wish != TaskChange::Cancel] {
+        for wish in
+            [|wish: &TaskChange| *wish == TaskChange::Cancel, |wish: &TaskChange| *wish != TaskChange::Cancel]
+        {
             assert!(all.iter().any(|spec| spec.change.is_some_and(|change| wish(&change.wish))));
         }
         assert!(all.iter().any(|spec| spec.fails == u32::MAX));

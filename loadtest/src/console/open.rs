@@ -2,8 +2,8 @@
 //! how often slowly, and whatever is no look.
 
 use super::{
-    options::ConsoleOptions,
     fill::{Filled, queue},
+    options::ConsoleOptions,
     visit::Visitors,
 };
 use crate::{clock::now_us, http::Target};

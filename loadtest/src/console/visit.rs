@@ -2,9 +2,9 @@
 //! each is asked for when what it is on was kept long enough; the first time is reported by itself.
 
 use super::{
+    fill::{Filled, post, queue},
     options::ConsoleOptions,
     page::{ANSWER_LIMIT, PageReport},
-    fill::{Filled, post, queue},
 };
 use crate::{
     clock::{now_us, seconds},

@@ -4,7 +4,7 @@
 
 use super::{
     Cancel, Cancelled, Changing, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef,
-    cancel_removed, changed, load_again, entry_of, hold, note, put_back_held,
+    cancel_removed, changed, entry_of, hold, load_again, note, put_back_held,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};

@@ -305,7 +305,10 @@ async fn barred(core: &Core, reports: impl Iterator<Item = &Submitted>) -> Resul
 }
 
 /// The handlers' last heartbeats, dated when they were sent: their leases may have expired since.
-async fn record_heartbeats(core: &Core, reports: impl Iterator<Item = &Submitted> + Clone) -> Result<(), Error> {
+async fn record_heartbeats(
+    core: &Core,
+    reports: impl Iterator<Item = &Submitted> + Clone,
+) -> Result<(), Error> {
     let beats: Vec<Beat> = reports.clone().filter_map(|report| report.submission.words.clone()).collect();
     let said = reports.filter(|report| report.submission.words.is_some()).map(|report| report.at);
     let Some(first_at) = said.min() else { return Ok(()) };

@@ -2,7 +2,7 @@
 //! archived and dropped. Each of these should stay as fast as at the beginning, however many tasks are
 //! stored.
 
-use crate::rig::{BenchKind, DAY, HOUR, Housekeeping, KEPT_DAYS, START, Rig, rate, rss_mib};
+use crate::rig::{BenchKind, DAY, HOUR, Housekeeping, KEPT_DAYS, LapseRig, START, rate, rss_mib};
 use punctual_contract::store::{Applied, Books, Change, Dispatched, Grant, Scan, Step};
 use punctual_domain::{history::Note, name::Name, place::Partition, task::TaskResult, time::Millis};
 use std::time::Instant;
@@ -57,7 +57,7 @@ fn now() -> Instant {
 }
 
 pub(crate) async fn run(kind: BenchKind, load: Load, buffer_pool: &str, say: impl Fn(String)) -> Lapse {
-    let rig = Rig::new(kind, (load.databases, buffer_pool), true).await;
+    let rig = LapseRig::new(kind, (load.databases, buffer_pool), true).await;
     let mut lapse = Lapse::default();
     insert(&rig, load, &mut lapse, &say).await;
     // Includes the days after the last, in which the kept tasks are dropped.
@@ -79,7 +79,7 @@ fn waiting(books: &Books) -> i64 {
     books.tallies.iter().filter(|tally| tally.state.is_pending()).map(|tally| tally.tasks).sum()
 }
 
-async fn insert(rig: &Rig, load: Load, lapse: &mut Lapse, say: &impl Fn(String)) {
+async fn insert(rig: &LapseRig, load: Load, lapse: &mut Lapse, say: &impl Fn(String)) {
     let window = load.days * DAY;
     // Far from the order of their times.
     let due = move |nth: i64| START.plus(1 + nth.wrapping_mul(7_919_000_003).rem_euclid(window - 1));
@@ -98,7 +98,7 @@ async fn insert(rig: &Rig, load: Load, lapse: &mut Lapse, say: &impl Fn(String))
 }
 
 /// Tasks due by the end of this day fire and succeed; kept ones are dropped when their time ends.
-async fn pass(rig: &Rig, day: i64, lapse: &mut Lapse) -> String {
+async fn pass(rig: &LapseRig, day: i64, lapse: &mut Lapse) -> String {
     let end = START.plus(day * DAY);
     let began = now();
     let fired = fire(rig, end, end.plus(HOUR)).await;
@@ -108,8 +108,7 @@ async fn pass(rig: &Rig, day: i64, lapse: &mut Lapse) -> String {
     let stopped = u64::try_from(retired.stopped).unwrap_or(0);
     let stopped_per_s = rate(stopped, began.elapsed());
     let began = now();
-    let Housekeeping { archived, forgotten, longest_change, wide } =
-        rig.keep_house(end.plus(4 * HOUR)).await;
+    let Housekeeping { archived, forgotten, longest_change, wide } = rig.keep_house(end.plus(4 * HOUR)).await;
     assert_eq!(archived, forgotten, "what is archived goes, and nothing else");
     let archived_per_s = rate(archived, began.elapsed());
     for (all, count, per_s) in [
@@ -130,13 +129,13 @@ async fn pass(rig: &Rig, day: i64, lapse: &mut Lapse) -> String {
     )
 }
 
-async fn buckets(rig: &Rig) -> String {
+async fn buckets(rig: &LapseRig) -> String {
     rig.buckets().await.map_or_else(|| "-".to_owned(), |buckets| buckets.to_string())
 }
 
 /// Hands over tasks due by then, and records their success, which is kept until another instant. Returns how
 /// many.
-pub(crate) async fn fire(rig: &Rig, until: Millis, keep_until: Millis) -> u64 {
+pub(crate) async fn fire(rig: &LapseRig, until: Millis, keep_until: Millis) -> u64 {
     let store = rig.store();
     let mut fired = 0;
     for partition in (0..store.partitions()).map(Partition) {

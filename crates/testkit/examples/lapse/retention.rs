@@ -4,7 +4,7 @@
 
 use crate::{
     bounds::fire,
-    rig::{BenchKind, DAY, HOUR, START, Rig, rss_mib},
+    rig::{BenchKind, DAY, HOUR, LapseRig, START, rss_mib},
 };
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{history::Note, place::TaskRef, time::Millis};
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     say: impl Fn(String),
 ) -> Costs {
     // Without archives: retention deletes.
-    let rig = Rig::new(kind, (1, buffer_pool), false).await;
+    let rig = LapseRig::new(kind, (1, buffer_pool), false).await;
     let before = pass(&rig, 1_000_000_000, OVER[0]).await;
     say(format!("with nothing that waits: {before:?}"));
     let step = (rows / 10).max(1);
@@ -84,13 +84,13 @@ pub(crate) async fn run(
     Costs { rows, idle: [before.0, after.0], ending: [before.1, after.1], kept, successes }
 }
 
-async fn nothing_ends(rig: &Rig, now: Millis) {
+async fn nothing_ends(rig: &LapseRig, now: Millis) {
     let retired = rig.retire(now).await;
     assert_eq!((retired.stopped, retired.deleted), (0, 0));
 }
 
 /// Successes end in an hour of the fifth day, among others of the days before and after that are kept for years.
-async fn successes(rig: &Rig, kept: i64, say: &impl Fn(String)) -> [RetentionPass; 2] {
+async fn successes(rig: &LapseRig, kept: i64, say: &impl Fn(String)) -> [RetentionPass; 2] {
     let (first, step) = (3_000_000_000, (kept / 10).max(1));
     let due = |nth: i64| START.plus(2 * DAY + (nth - first) * (5 * DAY) / kept.max(1));
     for from in (first..first + kept).step_by(usize::try_from(step).unwrap_or(1)) {
@@ -110,7 +110,7 @@ async fn successes(rig: &Rig, kept: i64, say: &impl Fn(String)) -> [RetentionPas
     [stopped, deleted]
 }
 
-async fn counted(rig: &Rig, now: Millis, ends: (i64, i64)) -> RetentionPass {
+async fn counted(rig: &LapseRig, now: Millis, ends: (i64, i64)) -> RetentionPass {
     let (began, before) = (self::now(), rig.rows_read().await);
     let retired = rig.retire(now).await;
     let took = began.elapsed();
@@ -126,7 +126,7 @@ fn now() -> Instant {
 }
 
 /// How long it takes before anything ends, and when `ENDING` do.
-async fn pass(rig: &Rig, first: i64, over: Millis) -> (Duration, Duration) {
+async fn pass(rig: &LapseRig, first: i64, over: Millis) -> (Duration, Duration) {
     let store = rig.store();
     let due = |nth: i64| START.plus(HOUR + (nth * 7_919).rem_euclid(HOUR));
     rig.insert(first..first + ENDING, due).await;

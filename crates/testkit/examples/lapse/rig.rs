@@ -53,7 +53,7 @@ impl FromStr for BenchKind {
     }
 }
 
-pub(crate) struct Rig {
+pub(crate) struct LapseRig {
     store: OpenedBench,
     /// Gone with the rig.
     _files: TempDir,
@@ -75,7 +75,7 @@ pub(crate) struct Housekeeping {
     pub(crate) wide: usize,
 }
 
-impl Rig {
+impl LapseRig {
     /// `buffer_pool`: what MariaDB keeps of its tables in memory.
     pub(crate) async fn new(
         kind: BenchKind,

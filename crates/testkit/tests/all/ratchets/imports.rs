@@ -21,7 +21,7 @@ const CIRCLES: [(&str, usize); 19] = [
     ("engine", 10),
     ("expressions", 3),
     ("hot", 3),
-    ("loadtest", 24),
+    ("loadtest", 2),
     ("protocol", 3),
     ("schedules", 7),
     ("sdk", 9),
