@@ -2,7 +2,7 @@
 //! so that it continues immediately. If this engine dies between the two, the mark leads to an early look.
 //! Must not decide how a task or a workflow ends.
 
-use crate::runner::RunnerState;
+use crate::state::RunnerState;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};
 use punctual_domain::{bulk::Action, place::TaskRef, task::Task};
 use punctual_workflows::{Expected, workflow_of};

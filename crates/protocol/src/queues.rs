@@ -1,4 +1,4 @@
-//! Queues and limits: their settings, their contents, and the authors of changes. A queue's settings are direct fields of its
+//! Queues: their settings, their contents, and the authors of changes. A queue's settings are direct fields of its
 //! object, so that an answer can be changed and sent back.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::away::{WhileStoreIsAway, check_away};
 use crate::fields::{Checks, Invalid, check_indexed, within};
 use crate::limits::{
-    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX,
-    WAITING_MAX, WEIGHT_MAX,
+    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, WAITING_MAX, WEIGHT_MAX,
 };
+use crate::pause::{Pause, PauseWish};
 use crate::scan::{DEFAULT, Scan, Source};
-use crate::{At, Lateness, Rates, Retry, parse, parse_settings};
+use crate::scope_limits::{NONE, ONE, Rate};
+use crate::{At, Lateness, Rates, Retry, parse_settings};
 
 /// Structs that have all settings of a queue, and more.
 macro_rules! with_queue_settings {
@@ -272,54 +273,6 @@ with_queue_settings! {
     }
 }
 
-/// The author, time and reason of a queue's pause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Pause {
-    #[schema(value_type = String, format = DateTime)]
-    pub at: At,
-    pub at_ms: i64,
-    pub by: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// Of a put: pause or resume.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(untagged)]
-pub enum PauseWish {
-    Is(bool),
-    Because {
-        #[serde(default)]
-        reason: Option<String>,
-    },
-}
-
-/// Of the call that pauses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PauseRequest {
-    /// Shown wherever the pause is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1000)]
-    pub reason: Option<String>,
-    /// The author of the pause; `api` unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1000)]
-    pub by: Option<String>,
-}
-
-/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub limit: u32,
-    #[schema(minimum = 1)]
-    pub period_ms: i64,
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub burst: u32,
-}
-
 /// Inside a priority it is always the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
@@ -369,66 +322,6 @@ pub enum Mode {
     Push,
 }
 
-/// Limits of a namespace, or of everything.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Limits {
-    /// Of a namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    #[serde(default)]
-    pub revision: i64,
-    /// Attempts in flight at one time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub concurrency: Option<u32>,
-    /// Waiting tasks from which on inserts are refused with `queue.full`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_waiting: Option<u64>,
-    /// Bytes of payloads of waiting tasks beyond which inserts are refused with `quota.payload_bytes`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, of all queues together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// How fast tasks are accepted, of all queues together; faster ones are refused with `quota.insert_rate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub insert_rate: Option<Rate>,
-    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000)]
-    pub weight: Option<u32>,
-}
-
-/// Omitted fields are unlimited from then on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PutLimits {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub concurrency: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_waiting: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_payload_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub insert_rate: Option<Rate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000)]
-    pub weight: Option<u32>,
-    #[serde(default, skip_serializing)]
-    #[schema(ignore)]
-    pub namespace: Option<IgnoredAny>,
-    #[serde(default, skip_serializing)]
-    #[schema(ignore)]
-    pub revision: Option<IgnoredAny>,
-}
-
 /// One change of a queue's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SettingChange {
@@ -463,9 +356,6 @@ impl SearchChanges {
         checks.done()
     }
 }
-
-const NONE: &str = "leave it out for no limit";
-const ONE: &str = "leave it out for 1";
 
 impl PutQueue {
     /// Reads and checks one; every faulty field is named.
@@ -519,15 +409,6 @@ impl PutQueue {
     }
 }
 
-impl Rate {
-    fn check(&self, checks: &mut Checks, at: &str) {
-        let way_out = "leave the whole rate out for no limit";
-        within(checks, &format!("{at}/limit"), Some(self.limit), 1..=LIMIT_MAX, way_out);
-        within(checks, &format!("{at}/period_ms"), Some(self.period_ms), 1..=DURATION_MAX_MS, way_out);
-        within(checks, &format!("{at}/burst"), Some(self.burst), 1..=LIMIT_MAX, way_out);
-    }
-}
-
 impl Choice {
     fn check(&self, checks: &mut Checks) {
         match self {
@@ -565,33 +446,6 @@ impl Retries {
             let detail = format!("must be at most the queue's concurrency, {all}, not {mine}; {NONE}");
             checks.refuse("/retries/concurrency", detail);
         }
-    }
-}
-
-impl PutLimits {
-    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let put_limits: Self = parse_settings(json)?;
-        let mut checks = Checks::default();
-        within(&mut checks, "/concurrency", put_limits.concurrency, 1..=LIMIT_MAX, NONE);
-        within(&mut checks, "/max_waiting", put_limits.max_waiting, 1..=WAITING_MAX, NONE);
-        within(&mut checks, "/max_payload_bytes", put_limits.max_payload_bytes, 1..=PAYLOAD_BYTES_MAX, NONE);
-        put_limits.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
-        put_limits.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
-        within(&mut checks, "/weight", put_limits.weight, 1..=WEIGHT_MAX, ONE);
-        checks.done()?;
-        Ok(put_limits)
-    }
-}
-
-impl PauseRequest {
-    /// The body may be left out.
-    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let request: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
-        let mut checks = Checks::default();
-        checks.text("/by", request.by.as_deref(), PAUSE_REASON_MAX_CHARS);
-        checks.at_most_chars("/reason", request.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
-        checks.done()?;
-        Ok(request)
     }
 }
 

@@ -21,7 +21,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// Makes a connection, which is not connected yet.
 type Make<C> = fn(&Arc<RedisEndpoints>) -> C;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Manager<C> {
     place: Arc<RedisEndpoints>,
     make: Make<C>,
@@ -84,7 +84,9 @@ impl<C: Send + 'static> ConnectionPool<C> {
             let builder = bb8::Pool::builder().max_size(most).connection_timeout(limit);
             let builder = builder.test_on_check_out(false).max_lifetime(None).idle_timeout(IDLE_MAX);
             // The one that was used last is the likeliest to be good, and the others become idle.
-            builder.queue_strategy(QueueStrategy::Lifo).build_unchecked(self.manager.clone())
+            let Manager { place, make } = &self.manager;
+            let manager = Manager { place: Arc::clone(place), make: *make };
+            builder.queue_strategy(QueueStrategy::Lifo).build_unchecked(manager)
         });
         pool.get_owned().await.map_err(|_| {
             let said = format!("all {most} connections of a pool were in use for {limit:?}");

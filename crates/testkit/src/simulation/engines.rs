@@ -5,7 +5,8 @@ use super::{
     known::Known,
     mortal::{Life, LifeEnd, Mortal},
     ops::EngineWork,
-    world::{Due, World, queue},
+    setup::Due,
+    world::{World, queue},
 };
 use crate::faults::Dials;
 use futures_util::future::{join, join_all};
