@@ -17,7 +17,7 @@ pub struct Pause {
     pub reason: Option<String>,
 }
 
-/// Of a put: pause or resume.
+/// Whether a `PUT` pauses or resumes the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum PauseWish {
@@ -28,15 +28,15 @@ pub enum PauseWish {
     },
 }
 
-/// Of the call that pauses.
+/// The body of the call that pauses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
-    /// Shown wherever the pause is.
+    /// The reason, shown with the pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
-    /// The author of the pause; `api` unless given.
+    /// The author of the pause. Default: `api`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub by: Option<String>,

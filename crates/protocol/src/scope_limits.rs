@@ -10,7 +10,7 @@ use crate::parse_settings;
 pub(crate) const NONE: &str = "leave it out for no limit";
 pub(crate) const ONE: &str = "leave it out for 1";
 
-/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a pause.
+/// A token bucket: `limit` starts per `period_ms`, and up to `burst` at once after an idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
@@ -31,39 +31,39 @@ impl Rate {
     }
 }
 
-/// Limits of a namespace, or of everything.
+/// Limits of a namespace, or of the whole installation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Limits {
-    /// Of a namespace.
+    /// The namespace; absent for the whole installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     #[serde(default)]
     pub revision: i64,
-    /// Attempts in flight at one time.
+    /// The most attempts in flight at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
-    /// Waiting tasks from which on inserts are refused with `queue.full`.
+    /// With this many waiting tasks, further inserts are refused with `queue.full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
-    /// Bytes of payloads of waiting tasks beyond which inserts are refused with `quota.payload_bytes`.
+    /// The most payload bytes of waiting tasks. Further inserts are refused with `quota.payload_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, of all queues together.
+    /// How fast attempts start, over all queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How fast tasks are accepted, of all queues together; faster ones are refused with `quota.insert_rate`.
+    /// How fast tasks are accepted, over all queues. Faster inserts are refused with `quota.insert_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
-    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
+    /// The share of the namespace among all namespaces, when slots or starts are short. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub weight: Option<u32>,
 }
 
-/// Omitted fields are unlimited from then on.
+/// New limits. Omitted ones are removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutLimits {

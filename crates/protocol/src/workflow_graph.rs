@@ -18,12 +18,12 @@ pub enum GraphFormat {
     Json,
 }
 
-/// How a workflow is drawn.
+/// Query parameters of a drawing of a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DrawWorkflow {
-    /// `mermaid` unless given.
+    /// Default: `mermaid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub format: Option<GraphFormat>,
@@ -41,7 +41,7 @@ pub struct GraphNode {
     pub name: String,
     pub state: NodeState,
     pub join: Join,
-    /// Of a fan-out.
+    /// The number of items of a fan-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u32>,
 }

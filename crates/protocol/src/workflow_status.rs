@@ -11,11 +11,11 @@ use crate::{At, Json, SetAside};
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowState {
     Running,
-    /// Its completed work is being undone.
+    /// Completed work is being compensated.
     Compensating,
     Succeeded,
     Failed,
-    /// It failed or was cancelled, and its completed work was undone.
+    /// The workflow failed or was cancelled, and its completed work was compensated.
     Compensated,
     Cancelled,
 }
@@ -31,9 +31,9 @@ impl WorkflowState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// Waits for its parents.
+    /// The node waits for its parents.
     Blocked,
-    /// Its task was made; the task has the details.
+    /// The task of the node was created. The task has the details.
     Running,
     Succeeded,
     Failed,
@@ -57,17 +57,17 @@ pub struct NodeStatus {
     pub state: NodeState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ref: Option<String>,
-    /// Of the workflow that the node is.
+    /// The reference of the workflow, if the node is a workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_ref: Option<String>,
-    /// For a fan-out: each item's result, null for items without one. Absent if it is too long to be passed
+    /// For a fan-out: the result of each item, or null. Absent if it is too long to be passed
     /// on; the task has it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub result: Option<Json>,
     /// Why it failed, was skipped by hand, or has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Counted by retries of the workflow; 0: it has not begun.
+    /// The number of the attempt, which grows with retries of the workflow; 0: the node has not begun.
     pub attempt: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
@@ -81,7 +81,7 @@ pub struct NodeStatus {
     pub ended_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at_ms: Option<i64>,
-    /// Of a fan-out.
+    /// The items of a fan-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
     pub items: Option<Vec<Self>>,
@@ -96,19 +96,19 @@ pub struct Workflow {
     pub namespace: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Of the document under its name. A workflow keeps the one that it began with.
+    /// The version of the document under its name. A workflow keeps the version with which it began.
     pub version: i64,
     pub state: WorkflowState,
-    /// It will end in this state, and its running tasks are being stopped.
+    /// The state in which the workflow will end. Its running tasks are being stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<WorkflowState>,
-    /// Why it fails, or was cancelled.
+    /// Why the workflow fails or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Set aside, because engines have died of it. Until it is retried or cancelled.
+    /// Present if engines crashed while they evaluated it. It rests until it is retried or cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
-    /// The workflow that it is a node of.
+    /// The parent, if the workflow is a node of another workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_ref: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub struct Workflow {
     /// Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<BTreeMap<String, NodeStatus>>,
-    /// It has so many nodes and items that their results are omitted; their tasks have them.
+    /// True if there are so many nodes and items that their results are omitted. Their tasks have them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub results_left_out: bool,
 }

@@ -11,7 +11,7 @@ use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_
 use crate::workflow_status::WorkflowState;
 use crate::{Json, ScheduledTask, parse};
 
-/// How many of its parents have to hold before a node runs.
+/// How many parents must succeed before a node runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -25,47 +25,47 @@ pub enum Join {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// It fails.
+    /// The workflow fails.
     #[default]
     Fail,
-    /// It continues: later nodes can read its state.
+    /// The workflow continues. Later nodes can read the state of the node.
     Continue,
 }
 
-/// One node: `task`, or `workflow`.
+/// One node: a `task` or a `workflow`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowNode {
-    /// In its payload `{"$expr": "CEL"}` is replaced by its value. Variables are `input`, `nodes.NAME.result`
-    /// and `nodes.NAME.state` of earlier nodes, and with `for_each` also `item` and `index`.
+    /// In the payload, `{"$expr": "CEL"}` is replaced by the value of the expression. Variables are `input`, `nodes.NAME.result`
+    /// and `nodes.NAME.state` of earlier nodes, and, with `for_each`, also `item` and `index`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ScheduledTask>,
-    /// A workflow as one node. Its result has the results of its last nodes, by name.
+    /// A workflow as one node. Its result contains the results of its last nodes, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
     pub workflow: Option<Box<CreateWorkflow>>,
-    /// Preceding nodes.
+    /// The names of the preceding nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// `all` unless given.
+    /// Default: `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
-    /// Its task is due this long after the preceding nodes have ended.
+    /// The task is due this long after the preceding nodes have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub delay_ms: Option<i64>,
-    /// An expression (CEL): where it is false the node is skipped.
+    /// A CEL expression. If it is false, the node is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "nodes.charge.result.amount > 100")]
     pub when: Option<String>,
-    /// An expression that gives an array: the node runs once for each of its items, at most 10,000.
+    /// A CEL expression for an array. The node runs once for each item, at most 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
-    /// Undoes the node's effects, if the workflow fails or is cancelled later. Its payload can also use
+    /// Undoes the effects of the node, if the workflow fails or is cancelled later. Its payload can also use
     /// `result`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Compensate::of_either")]
     pub compensate: Option<Compensate>,
-    /// `fail` unless given.
+    /// Default: `fail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
 }
@@ -134,26 +134,26 @@ impl Compensate {
     }
 }
 
-/// A workflow to begin.
+/// A workflow to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWorkflow {
-    /// Documents of one name have versions: each other document is the next.
+    /// Documents of one name have versions. A different document is the next version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "order")]
     pub name: Option<String>,
-    /// Any JSON value; up to 64 KiB. Of a workflow that is a node, with expressions.
+    /// Any JSON value, up to 64 KiB. A workflow that is a node may use expressions in it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub input: Option<Json>,
     /// A workflow that has not ended this long after its start fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
-    /// Of the tasks that do not say; 3 unless given.
+    /// The priority of tasks without one. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
-    /// By name; up to 10,000, those of sub-workflows included, and at most 1,000 one after the other.
+    /// Nodes by name. Up to 10,000, including those of sub-workflows, and at most 1,000 in sequence.
     #[serde(deserialize_with = "each_once")]
     pub nodes: BTreeMap<String, WorkflowNode>,
 }
@@ -257,18 +257,18 @@ fn within(checks: &mut Checks, path: &str, checked: Result<(), Invalid>) {
     }
 }
 
-/// Which workflows are listed, newest first.
+/// Query parameters of the list of workflows, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListWorkflows {
-    /// Of documents of this name.
+    /// Only workflows of documents with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub state: Option<WorkflowState>,
-    /// 1 to 1,000; 100 unless given.
+    /// 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -286,7 +286,7 @@ impl ListWorkflows {
     }
 }
 
-/// Why a workflow is cancelled; both may be left out.
+/// Why a workflow is cancelled. Body and reason are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelWorkflow {
@@ -308,7 +308,7 @@ impl CancelWorkflow {
     }
 }
 
-/// A copy of a workflow; with the same input, unless another is given.
+/// A copy of a workflow. Default: with the same input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerunWorkflow {

@@ -70,23 +70,24 @@ pub(crate) struct NotReady {
     parts: Vec<Part>,
 }
 
-/// The process lives.
+/// Check that the process runs.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", tag = "operation",
-    responses((status = 200, description = "It answers.", body = Liveness)),
+    responses((status = 200, description = "The process runs.", body = Liveness)),
 )]
 pub(crate) async fn livez() -> Response {
     answer::json(StatusCode::OK, &Liveness { status: "alive" })
 }
 
-/// The server can serve: its store answers and can be written, all that makes tasks fire is at work, and it is not
-/// stopping. A hot set that is unavailable is no reason to send no callers
-/// here any more, because all engines share it: what is due fires from the store meanwhile. It needs no token; one that is not
-/// good is refused as everywhere.
+/// Check that the server can serve.
+///
+/// It can if its store answers and can be written, all services that make tasks fire run, and it is not stopping. An
+/// unavailable hot set does not make a server unready: all engines share it, and due tasks fire from the store meanwhile.
+/// No token is needed, but an invalid one is refused.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
     responses(
-        (status = 200, description = "It can serve; `parts` says whether all of it is ready.", body = Readiness),
+        (status = 200, description = "The server can serve. `parts` says whether all parts are ready.", body = Readiness),
         (status = 503, description = "The store does not answer or cannot be written, what fires tasks is not at work, or the server is stopping.", body = NotReady, content_type = "application/problem+json"),
     ),
 )]

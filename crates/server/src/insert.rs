@@ -36,12 +36,12 @@ const VERSIONS_LOOKED_AT: usize = 1_000;
 /// As often as waiting tasks are counted.
 const FULL_RETRY_AFTER_MS: u64 = 1_000;
 
-/// Insert one task.
+/// Insert a task.
 ///
-/// Acknowledged means durable. The same `task_id` and `task_version` again: a task that has not begun, or has ended
-/// badly, is replaced; one that runs or has succeeded is the answer (`on_conflict` says it otherwise); so with the same
-/// `key`. With an `Idempotency-Key` and neither, a repetition finds the task even after a crash of the server. A
-/// payload above `payloads.inline_max_bytes` is kept outside of the store, and is left out of the answer.
+/// An acknowledged task is durable. If a task with the same `task_id` and `task_version`, or with the same `key`, exists:
+/// one that has not begun, or is dead or cancelled, is replaced; one that runs or has succeeded is the answer.
+/// `on_conflict` changes this. With an `Idempotency-Key` and no id, a repeated request finds its task even after a crash of
+/// the server. A payload above `payloads.inline_max_bytes` is stored outside the database, and is not in the answer.
 #[utoipa::path(
     post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
     request_body(content = InsertTask, example = json!({
@@ -50,7 +50,7 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
     responses(
         (status = 201, description = "Stored: `outcome` is `created` or `replaced`.", body = WireTask,
             headers(("ETag" = String), ("Location" = String))),
-        (status = 200, description = "It was there already and nothing changed: `outcome` is `existing`.",
+        (status = 200, description = "The task already existed, and nothing changed: `outcome` is `existing`.",
             body = WireTask, headers(("ETag" = String), ("Location" = String))),
     ),
 )]
@@ -82,8 +82,9 @@ pub(crate) async fn insert_task(
 
 /// Insert up to 10,000 tasks.
 ///
-/// Each is decided on its own: `results` has, in the order of `tasks`, what a single insert would have answered. Sent again
-/// under its `Idempotency-Key`, what was refused for now (429, 5xx) is tried again, and what became of the others stays.
+/// Each task is decided by itself. `results` has, in the order of `tasks`, the answers of single inserts. If the request is
+/// repeated with its `Idempotency-Key`, tasks that were refused for now (429, 5xx) are tried again, and the other results
+/// stay the same.
 #[utoipa::path(
     post, path = "/v1/tasks/batch", operation_id = "insert_batch", tag = "tasks",
     request_body(content = InsertBatch, example = json!({
