@@ -26,7 +26,7 @@ use open::{Counted, Sent};
 use options::ConsoleOptions;
 use page::PageReport;
 use serde::{Deserialize, Serialize};
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc};
 use visit::Visitors;
 
 /// Lateness is reported in milliseconds: so much more is noise.

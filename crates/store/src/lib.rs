@@ -7,6 +7,7 @@ mod audit;
 mod blobs;
 mod chunks;
 mod columns;
+mod created;
 mod due_range;
 mod error;
 mod evaluations;
