@@ -81,7 +81,7 @@ struct Flood {
     refused: Mutex<Spans>,
     batches_taken: AtomicU64,
     batches_refused: AtomicU64,
-    /// Answers that are neither, or refusals that do not say when to come again: the first of them, and how many.
+    /// Answers that are neither, or refusals that do not say when to try again: the first of them, and how many.
     odd: Mutex<Option<(String, u64)>>,
 }
 

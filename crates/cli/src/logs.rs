@@ -39,7 +39,7 @@ pub(crate) fn meters() -> &'static Arc<ProcessMeters> {
     &METERS
 }
 
-/// For commands that run an engine: what comes again and again is counted.
+/// For commands that run an engine: repeated lines are counted.
 pub(crate) fn start_for_engine(settings: &Settings) {
     let shape = if settings.log_format == LogFormat::Json { Shape::Json } else { Shape::Text };
     let repetitions = REPETITIONS.get_or_init(|| Repetitions::new(shape, STDERR.clone()));

@@ -167,7 +167,7 @@ pub(crate) struct PlanStep {
     pub(crate) pause_ms: i64,
 }
 
-/// Every fault comes once before one comes again.
+/// Every fault happens once before one is repeated.
 #[derive(Debug)]
 pub(crate) struct FaultPlan {
     random: fastrand::Rng,

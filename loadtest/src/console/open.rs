@@ -110,7 +110,7 @@ pub(super) fn check(watchers: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Resul
     }
 }
 
-/// Those that are ended after a while come again, as a page does.
+/// Streams that are ended after some time are opened again, as a page does.
 async fn watch(viewer: Target, page: String, counted: Arc<Counted>) -> anyhow::Result<()> {
     let mut has_begun = false;
     loop {

@@ -1,4 +1,4 @@
-//! Warnings and errors that come again and again: of each place in the code, and what its line is about, one is written at
+//! Repeated warnings and errors: of each place in the code, and what its line is about, one is written at
 //! once, and at most one a second while more come: the newest, with `times=N`, which says how many it represents. So the
 //! lines and their `times` add up to what was said. For engines; must never hold what was said for longer, nor log, print
 //! or panic.

@@ -23,7 +23,7 @@ pub(crate) struct Profiles {
     pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
-/// One cluster, and who asks it.
+/// One cluster, and the caller's token.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {

@@ -198,7 +198,7 @@ struct ExecutorRecord {
     for_later: usize,
 }
 
-/// A task whose executor and engine both end comes again after so long.
+/// A task whose executor and engine both end runs again after so long.
 const LEASE_MS: u32 = 30_000;
 
 /// Takes tasks and reports on them until its engine is gone, or the test is over. Answers the task of which it was not heard.

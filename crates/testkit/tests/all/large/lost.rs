@@ -1,4 +1,4 @@
-//! A payload whose object is lost: its task does not come again for ever, but spends its attempts, and is then dead, with a
+//! A payload whose object is lost: its task does not run for ever, but spends its attempts, and is then dead, with a
 //! reason that names the object. One that only cannot be reached spends none.
 
 use super::{
