@@ -4,14 +4,11 @@
 use crate::{
     endpoints::RedisEndpoints,
     error::{Answer, Failure, LinkError},
-    server::{TimeLimits, host_and_port, within},
+    server::{TimeLimits, host_and_port, open, within},
     shared::{all_fail, answers},
 };
 use futures_util::FutureExt as _;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, RedisResult,
-    aio::MultiplexedConnection,
-};
+use redis::{Client, ConnectionAddr, ConnectionInfo, Pipeline, aio::MultiplexedConnection};
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
@@ -31,7 +28,7 @@ pub struct BlockingConnection {
 struct OpenReader {
     connection: MultiplexedConnection,
     client_id: i64,
-    info: ConnectionInfo,
+    client: Client,
 }
 
 impl fmt::Debug for BlockingConnection {
@@ -96,7 +93,7 @@ impl BlockingConnection {
     /// The node that a redirection names (`host:port`); an omitted host is the connected one.
     #[must_use]
     pub fn named(&self, address: &str) -> Option<Node> {
-        let own = self.open.as_ref().and_then(|open| host_and_port(&open.info));
+        let own = self.open.as_ref().and_then(|open| host_and_port(open.client.get_connection_info()));
         node_of(address, own.map(|(host, _)| host))
     }
 
@@ -118,13 +115,12 @@ fn node_of(address: &str, own: Option<String>) -> Option<Node> {
 async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<OpenReader, LinkError> {
     let mut opened = Err(LinkError::Unreachable("no server is named".to_owned()));
     if let (Some((host, port)), [server, ..]) = (node, place.servers()) {
-        let client = server.client(place.limits).await?;
-        opened = connect_to(beside(client.get_connection_info(), host.clone(), *port), place.limits).await;
+        let info = beside(server.client(place.limits).await?.get_connection_info(), host.clone(), *port);
+        opened = connect_to(Client::open(info).map_err(LinkError::Command)?, place.limits).await;
     }
     for server in place.servers() {
         if opened.is_err() {
-            let client = server.client(place.limits).await?;
-            opened = connect_to(client.get_connection_info().clone(), place.limits).await;
+            opened = connect_to(server.client(place.limits).await?, place.limits).await;
         }
     }
     opened
@@ -141,26 +137,21 @@ fn beside(info: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
     info.clone().set_addr(addr)
 }
 
-async fn connect_to(info: ConnectionInfo, limits: TimeLimits) -> Result<OpenReader, LinkError> {
-    let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+async fn connect_to(client: Client, limits: TimeLimits) -> Result<OpenReader, LinkError> {
+    let is_tls = matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. });
     let opened = async {
-        let mut connection = open(&info, None).await?;
+        let mut connection = open(&client, None).await?;
         let client_id = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
         Ok((connection, client_id))
     };
     let (connection, client_id) = within(limits, is_tls, opened.boxed()).await?;
-    Ok(OpenReader { connection, client_id, info })
-}
-
-async fn open(info: &ConnectionInfo, response: Option<Duration>) -> RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(response);
-    Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await
+    Ok(OpenReader { connection, client_id, client })
 }
 
 /// If this fails, the reader unblocks by itself at the end of its time.
 async fn unblock(reader: &OpenReader, limits: TimeLimits) {
     let asked = async {
-        let mut connection = open(&reader.info, Some(UNBLOCK_LIMIT)).await?;
+        let mut connection = open(&reader.client, Some(UNBLOCK_LIMIT)).await?;
         let mut call = redis::cmd("CLIENT");
         call.arg("UNBLOCK").arg(reader.client_id);
         // 0: it does not block, or not yet: the earlier command on the other connection may be read after

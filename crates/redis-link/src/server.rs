@@ -44,12 +44,8 @@ impl fmt::Debug for RedisServer {
 
 impl RedisServer {
     pub(crate) async fn connect(&self, limits: TimeLimits) -> Result<MultiplexedConnection, LinkError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(limits.connect))
-            .set_response_timeout(Some(limits.response));
         let client = self.client(limits).await?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config).boxed();
-        within(limits, self.is_tls(), connecting).await
+        within(limits, self.is_tls(), open(&client, Some(limits.response)).boxed()).await
     }
 
     /// A connection that only listens.
@@ -96,6 +92,12 @@ pub(crate) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
         }
         _ => None,
     }
+}
+
+/// `response`: the time limit of each call. That of connecting is the caller's.
+pub(crate) async fn open(client: &Client, response: Option<Duration>) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(response);
+    client.get_multiplexed_async_connection_with_config(&config).await
 }
 
 /// Boxed: the driver's futures are large and deep, and every call would carry them.
