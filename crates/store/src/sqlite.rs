@@ -43,9 +43,9 @@ pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
 use insert::InsertContext;
+use jobs::{chunks, inline};
 use lanes::Lane;
 use ledger::Ledger;
-use options::CHUNK_ROWS;
 pub use options::{Activity, Options};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -53,7 +53,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped, all_of,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{

@@ -167,7 +167,7 @@ impl Writer {
             }
         }
         // The line is closed: what is aside is tried for the last time.
-        while let Some((_, (job, _))) = self.aside.0.pop_first() {
+        while let Some((job, _)) = self.aside.pop() {
             self.run_step(WriterStep::Again(Box::new(job), TRIES_MAX - 1)).await;
         }
         if let Some(known) = self.conn.take() {

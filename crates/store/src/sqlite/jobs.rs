@@ -84,7 +84,7 @@ impl SqliteStore {
     }
 }
 
-fn inline<T>(
+pub(super) fn inline<T>(
     session: &mut Session,
     doing: &'static str,
     work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
@@ -96,7 +96,7 @@ fn inline<T>(
 }
 
 /// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
-fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
+pub(super) fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
     let mut rest = items.into_iter();
     while rest.len() > 0 {

@@ -23,6 +23,11 @@ impl RetryQueue {
 
     pub(super) fn due(&mut self, now: Instant) -> Option<(Job, u32)> {
         self.first_at().filter(|first_at| *first_at <= now)?;
+        self.pop()
+    }
+
+    /// The first, due or not.
+    pub(super) fn pop(&mut self) -> Option<(Job, u32)> {
         self.0.pop_first().map(|aside| aside.1)
     }
 }
