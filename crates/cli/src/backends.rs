@@ -149,14 +149,14 @@ impl RunningEngine {
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
         let hearing = workflows.clone();
-        engine.hear_applied(move |task| hearing.task_has_ended(task));
+        engine.on_applied(move |task| hearing.task_has_ended(task));
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone(), Some(workflows.clone()));
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
         let traces = settings.traces.clone().map(|options| Traces::new(engine.clone(), options));
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         if let Some(traces) = traces.clone() {
-            engine.hear_ends(move |task| traces.ended(task));
+            engine.on_attempt_end(move |task| traces.ended(task));
         }
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
@@ -184,7 +184,7 @@ impl RunningEngine {
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
     ///
     /// # Errors
-    /// When that takes too long, because something that it waits for stands still: then it is as after a crash.
+    /// When that takes too long, because something that it waits for does not move: then it is as after a crash.
     pub(crate) async fn stop(self) -> Result<()> {
         let stopping = async {
             self.cluster.farewell(self.engine.now()).await;
@@ -443,7 +443,7 @@ fn mysql_options(place: &SharedPlace) -> MysqlOptions {
     MysqlOptions { partitions: place.partitions, ..MysqlOptions::default() }
 }
 
-/// Unlike that of any other process, now or before: whoever believes to be another would work on its partitions.
+/// Unlike that of any other process, now or before: an engine with another's number would work on its partitions.
 fn engine_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "engine" } else { host.trim() };

@@ -55,7 +55,7 @@ impl Engine {
 
     /// Registers a listener for each attempt and task that this engine ends, with or without a report. It
     /// must not block. False: another listener is registered.
-    pub fn hear_ends(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
+    pub fn on_attempt_end(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.ends.listen(Box::new(listener))
     }
 

@@ -117,7 +117,7 @@ fn of(mut task: task::Task, history: &[history::Entry]) -> Task {
     }
 }
 
-/// What an engine has leased ahead of its instant is with nobody yet: to callers it is still on its way there.
+/// No executor has a preleased task yet: callers see it as scheduled.
 pub(crate) fn shown(task: &task::Task) -> DomainState {
     let is_ahead = task.lease.as_ref().is_some_and(task::Lease::is_ahead) && task.due_at > task.updated_at;
     if task.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { task.state }

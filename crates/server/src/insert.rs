@@ -36,12 +36,12 @@ const VERSIONS_LOOKED_AT: usize = 1_000;
 /// As often as waiting tasks are counted.
 const FULL_RETRY_AFTER_MS: u64 = 1_000;
 
-/// Insert one task.
+/// Insert a task.
 ///
-/// Acknowledged means durable. The same `task_id` and `task_version` again: a task that has not begun, or has ended
-/// badly, is replaced; one that runs or has succeeded is the answer (`on_conflict` says it otherwise); so with the same
-/// `key`. With an `Idempotency-Key` and neither, a repetition finds the task even after a crash of the server. A
-/// payload above `payloads.inline_max_bytes` is kept outside of the store, and is left out of the answer.
+/// An acknowledged task is durable. If a task with the same `task_id` and `task_version`, or with the same `key`, exists:
+/// one that has not begun, or is dead or cancelled, is replaced; one that runs or has succeeded is the answer.
+/// `on_conflict` changes this. With an `Idempotency-Key` and no id, a repeated request finds its task even after a crash of
+/// the server. A payload above `payloads.inline_max_bytes` is stored outside the database, and is not in the answer.
 #[utoipa::path(
     post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
     request_body(content = InsertTask, example = json!({
@@ -50,7 +50,7 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
     responses(
         (status = 201, description = "Stored: `outcome` is `created` or `replaced`.", body = WireTask,
             headers(("ETag" = String), ("Location" = String))),
-        (status = 200, description = "It was there already and nothing changed: `outcome` is `existing`.",
+        (status = 200, description = "The task already existed, and nothing changed: `outcome` is `existing`.",
             body = WireTask, headers(("ETag" = String), ("Location" = String))),
     ),
 )]
@@ -82,8 +82,9 @@ pub(crate) async fn insert_task(
 
 /// Insert up to 10,000 tasks.
 ///
-/// Each is decided on its own: `results` has, in the order of `tasks`, what a single insert would have answered. Sent again
-/// under its `Idempotency-Key`, what was refused for now (429, 5xx) is tried again, and what became of the others stays.
+/// Each task is decided by itself. `results` has, in the order of `tasks`, the answers of single inserts. If the request is
+/// repeated with its `Idempotency-Key`, tasks that were refused for now (429, 5xx) are tried again, and the other results
+/// stay the same.
 #[utoipa::path(
     post, path = "/v1/tasks/batch", operation_id = "insert_batch", tag = "tasks",
     request_body(content = InsertBatch, example = json!({
@@ -124,7 +125,7 @@ pub(crate) async fn insert_batch(
     Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
 }
 
-/// Told at once that it would wait for long: a caller that waits holds a connection, a place and a body.
+/// Refused at once if it would wait for long: a caller that waits holds a connection, a place and a body.
 fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
     let Some(wait) = app.engine.insert_backlog(&caller.namespace) else { return Ok(()) };
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -173,7 +174,7 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Res
 }
 
 /// Which of the tasks have an id that is in a queue beyond the token, and may be neither shown nor replaced. Ids are
-/// of the whole namespace: whoever reaches all of its queues is asked nothing. Costs a look-up for each id that a caller
+/// of the whole namespace: a caller that reaches all of its queues is not checked. Costs a look-up for each id that a caller
 /// has chosen. Of two who give one id to two queues in the same instant, the store decides; what it answers is looked at
 /// again, so that nothing is shown.
 async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<Option<Refusal>>, Refusal> {
@@ -322,7 +323,7 @@ async fn give_ids_of_key(
         }
         task.key = Some(own);
         if let Some(this_task) = known
-            && !is_same_wish(&app.engine.whole(this_task.clone()).await?.ask, task)
+            && !is_same_task(&app.engine.whole(this_task.clone()).await?.ask, task)
         {
             let detail = "the task that was inserted under this key is another one";
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -331,7 +332,7 @@ async fn give_ids_of_key(
     Ok(known)
 }
 
-/// Of the request and the number in it: nobody else has it.
+/// Of the request and the number in it: no other task has it.
 fn key_of_request(caller: &Caller, key: &str, nth: usize) -> Key {
     let (nth, owner) = (nth.to_string(), caller.who.owner().unwrap_or_default());
     let half = |which: &[u8]| hash::of(&[which, key.as_bytes(), nth.as_bytes(), owner.as_bytes()]);
@@ -350,6 +351,6 @@ fn id_of_older_engines(caller: &Caller, key: &str, nth: usize) -> i64 {
     i64::try_from(hash >> 1).unwrap_or(i64::MAX)
 }
 
-fn is_same_wish(a: &NewTask, b: &NewTask) -> bool {
+fn is_same_task(a: &NewTask, b: &NewTask) -> bool {
     a.queue == b.queue && a.kind == b.kind && a.payload == b.payload
 }

@@ -232,7 +232,7 @@ fn pages() -> [(&'static str, MethodRouter<Shared>); 6] {
     ]
 }
 
-/// This document.
+/// Get this document.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "get_openapi", tag = "operation",
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),

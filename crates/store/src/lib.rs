@@ -8,6 +8,7 @@ mod blobs;
 mod change_log;
 mod chunks;
 mod columns;
+mod created;
 mod due_range;
 mod error;
 mod evaluations;

@@ -177,7 +177,7 @@ impl Store for MysqlStore {
         by: &str,
         now: Millis,
     ) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let mut work = Box::pin(insert(Arc::clone(&self.inner), tasks, by.into(), now));
         // Its turn is that of its caller; from then on it runs to its end whether a caller waits for it or not.
         let done = match polled_once(work.as_mut()).await {
@@ -194,7 +194,7 @@ impl Store for MysqlStore {
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let work = |part, caller| JobKind::Apply(part, now, caller);
         // Leases that are given back have to be before they end: they do not wait for outcomes.
         let log = ChangeLog::of_steps(&steps);
@@ -207,7 +207,7 @@ impl Store for MysqlStore {
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let work = |part, caller| JobKind::Dispatch(part, now, caller);
         let log = ChangeLog::of_grants(&grants);
         let place = |grant: &Grant| grant.place.partition;
@@ -218,7 +218,7 @@ impl Store for MysqlStore {
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let work = |part, caller| JobKind::Extend(part, now, caller);
         let log = ChangeLog::of_beats(&beats);
         let place = |beat: &Beat| beat.place.partition;
@@ -394,7 +394,8 @@ impl Store for MysqlStore {
         name: &Name,
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, CallError> {
-        executors::set_wish(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired).await
+        executors::set_desired_state(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired)
+            .await
     }
 
     async fn sweep_silent(

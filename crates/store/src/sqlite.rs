@@ -11,6 +11,7 @@ mod due;
 mod evaluations;
 mod executors;
 mod insert;
+mod jobs;
 mod labels;
 mod lanes;
 mod lease;
@@ -46,9 +47,9 @@ pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
 use insert::InsertContext;
+use jobs::{chunks, inline};
 use lanes::Lane;
 use ledger::Ledger;
-use options::CHUNK_ROWS;
 pub use options::{Activity, Options};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -56,7 +57,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped, all_of,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -154,106 +155,10 @@ impl SqliteStore {
             threads.close();
         }
     }
-
-    async fn writing<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        rows: usize,
-        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallError> {
-        match &self.runs {
-            Runs::Inline(session) => inline(&mut session.lock(), doing, work),
-            Runs::OnThreads(threads) => {
-                threads::answer(doing, threads.write(doing, Lane::Urgent, rows, work)).await
-            }
-        }
-    }
-
-    /// What no caller waits for at an instant.
-    async fn maintaining<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        rows: usize,
-        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallError> {
-        match &self.runs {
-            Runs::Inline(session) => inline(&mut session.lock(), doing, work),
-            Runs::OnThreads(threads) => {
-                threads::answer(doing, threads.write(doing, Lane::Moves, rows, work)).await
-            }
-        }
-    }
-
-    /// Many rows at once let urgent work get between them. An error: it did not happen only if nothing of it did.
-    async fn in_chunks<I: Send + 'static, T: Send + 'static>(
-        &self,
-        (doing, tenant): (&'static str, Tenant),
-        items: Vec<I>,
-        work: impl Fn(&Connection, &mut Ledger, &[I]) -> rusqlite::Result<Vec<T>> + Clone + Send + 'static,
-    ) -> Result<Vec<T>, CallError> {
-        let rows = items.len();
-        let threads = match &self.runs {
-            Runs::Inline(session) => {
-                return inline(&mut session.lock(), doing, |conn, ledger| work(conn, ledger, &items));
-            }
-            Runs::OnThreads(threads) if rows <= CHUNK_ROWS => {
-                let job = move |conn: &Connection, ledger: &mut Ledger| work(conn, ledger, &items);
-                return threads::answer(doing, threads.write_of(tenant, (doing, Lane::Urgent, rows), job))
-                    .await;
-            }
-            Runs::OnThreads(threads) => threads,
-        };
-        let begun = |chunk: Vec<I>| {
-            let (work, rows) = (work.clone(), chunk.len());
-            let job = move |conn: &Connection, ledger: &mut Ledger| work(conn, ledger, &chunk);
-            threads.write(doing, Lane::Moves, rows, job)
-        };
-        let begun: Vec<_> = chunks(items).into_iter().map(begun).collect();
-        let mut answers = Vec::with_capacity(begun.len());
-        for answer in begun {
-            answers.push(threads::answer(doing, answer).await);
-        }
-        Ok(all_of(answers)?.into_iter().flatten().collect())
-    }
-
-    async fn reading<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        lane: Lane,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallError> {
-        match &self.runs {
-            Runs::Inline(session) => {
-                work(session.lock().conn()).map_err(|error| CallError::did_not_happen(doing, error))
-            }
-            Runs::OnThreads(threads) => threads::answer(doing, threads.read(doing, lane, work)).await,
-        }
-    }
 }
 
 fn check(options: &Options) -> Result<(), Error> {
     if options.partitions == 0 { Err(Error::Partitions { found: 0 }) } else { Ok(()) }
-}
-
-fn inline<T>(
-    session: &mut Session,
-    doing: &'static str,
-    work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
-) -> Result<T, CallError> {
-    match session.alone(work) {
-        Ok(done) => done.map_err(|failed| CallError::did_not_happen(doing, failed)),
-        Err(unfinished) => Err(unfinished.reported(doing)),
-    }
-}
-
-/// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
-fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
-    let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
-    let mut rest = items.into_iter();
-    while rest.len() > 0 {
-        chunks.push(rest.by_ref().take(CHUNK_ROWS).collect());
-    }
-    chunks
 }
 
 #[async_trait]
@@ -504,8 +409,9 @@ impl Store for SqliteStore {
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, CallError> {
         let (namespace, name) = (namespace.clone(), name.clone());
-        let work =
-            move |conn: &Connection, _: &mut Ledger| executors::set_wish(conn, &namespace, &name, desired);
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            executors::set_desired_state(conn, &namespace, &name, desired)
+        };
         self.writing("say what is wished of an executor", 1, work).await
     }
 

@@ -8,7 +8,7 @@ use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 
-/// Between two looks which workflows are to be looked at; what was told of goes on at once.
+/// Between two looks which workflows are to be looked at; reported ones continue at once.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What could not be gone on with, because the store was away, is tried again then.
 const GO_ON_EVERY: Duration = Duration::from_secs(1);

@@ -167,7 +167,7 @@ fn object_url_mistake(url: &str, folder: &str, without: &str, has_object_stores:
     })
 }
 
-/// What `store.url` is when nobody set it.
+/// The default of `store.url`.
 pub(super) fn store_url(layers: &Layers) -> Result<String, Error> {
     Ok(format!("sqlite://{}", sqlite_path(layers)?.display()))
 }
@@ -220,7 +220,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
     })
 }
 
-/// Long enough that nobody guesses it. None: empty.
+/// Too long to be guessed. None: empty.
 fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     const CHARS_MIN: usize = 24;
     let text = layers.get(AUTH_ADMIN_TOKEN).text;

@@ -1,5 +1,5 @@
 //! The file of profiles: `punctual/profiles.toml` in the user's directory of settings. It may hold tokens, and is then read only
-//! where nobody else can read it. Written whole, or left as it was.
+//! where no other user can read it. Written whole, or left as it was.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -23,7 +23,7 @@ pub(crate) struct Profiles {
     pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
-/// One cluster, and who asks it.
+/// One cluster, and the caller's token.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {

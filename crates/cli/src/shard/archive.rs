@@ -135,7 +135,7 @@ async fn once(buckets: &Buckets, form: Form) -> Result<Audited<ExitCode>> {
     })
 }
 
-/// Each run is bounded, and goes on where the one before it stopped.
+/// Each run is bounded, and continues where the preceding one stopped.
 async fn to_the_end(buckets: &Buckets) -> Result<Done> {
     let bar =
         if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };

@@ -9,7 +9,7 @@ use punctual_domain::time::Millis;
 use punctual_protocol::{ActionAnswer, HistoryEntry, Task};
 use serde::Serialize;
 
-/// A word as it stands on the wire.
+/// A word as it is on the wire.
 pub(super) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

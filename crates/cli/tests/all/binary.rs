@@ -225,7 +225,7 @@ impl Server {
         })
     }
 
-    /// As whoever has no token and no browser sees it.
+    /// As a caller without token and browser sees it.
     pub(crate) fn page(&self, path: &str) -> String {
         let url = format!("{}{path}", self.url);
         blocking(

@@ -1,4 +1,4 @@
-//! One task: where it stands and why, its life drawn to scale, what its executors said, and what can be done with it.
+//! One task: its state and why, its life drawn to scale, what its executors said, and what can be done with it.
 
 mod act;
 mod timeline;

@@ -22,7 +22,7 @@ const UNHEALTHY_MS: i64 = 1_000;
 pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(), Error> {
     let asked = trust.steady();
     if let Some(theirs) = keeper.now().await? {
-        trust.hear(theirs, asked);
+        trust.observe(theirs, asked);
     }
     Ok(())
 }

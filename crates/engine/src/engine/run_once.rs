@@ -107,7 +107,7 @@ impl Engine {
             // Tasks that were passed to this engine are returned, and no more are accepted.
             listen::run_once(&self.core).await;
             self.core.shared.signals.close().await;
-            self.core.work.settle_down().await;
+            self.core.work.drain().await;
             ahead::clear(&self.core).await;
             let passed = self.core.live.lock().take_passed();
             if !passed.is_empty() {

@@ -105,7 +105,7 @@ impl Timer {
                 return;
             }
             self.tick.beat();
-            meters.goes_well();
+            meters.recovered();
             self.sleep(clock);
         }
     }

@@ -1,5 +1,5 @@
 //! `GET /metrics`: takes the numbers of store, hot set, engine, server and process, and writes them. When the store
-//! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
+//! does not answer, its numbers are left out and the rest is served: metrics are read most during failures.
 
 use super::{
     AWAY_HANDED_OVER, AWAY_REFUSED, AWAY_WAITING, AWAY_WRITTEN, BULK_AT_WORK, BULK_BEHIND, BULK_TASKS,

@@ -22,7 +22,7 @@
 //! one back to life while it is forgotten; what was in time to become needed between 1 and 3 is put back by 5. But for an id
 //! that is inserted again: the insert takes the row back into `task` and out of `task_gone` in its own transaction, and it
 //! and 5 hold the same lock (`gone_to`), so a row is revoked or settled. A storage that fails after 3 leaves the rows in
-//! `task_gone`, where they can be read and revoked, until it is there again.
+//! `task_gone`, where they can be read and revoked, until the storage is available again.
 //! `unsettled` is what a count of the rows must add meanwhile. A database that has archives (`meta`) is not touched, but
 //! for new buckets, by an engine that has none or others.
 

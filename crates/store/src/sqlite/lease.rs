@@ -84,7 +84,7 @@ fn hand_over(
     Ok(statement.raw_execute()? == 1)
 }
 
-/// The row of a grant, as it will be after the move, and where it stands now.
+/// The row of a grant, as it will be after the move, and where it is now.
 fn assigned(
     row: &Row<'_>,
     ledger: &mut Ledger,

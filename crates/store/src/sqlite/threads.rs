@@ -34,7 +34,7 @@ const BATCH: LaneLimits =
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// So that a panic that comes again and again does not take a processor.
+/// So that a repeated panic does not take a processor.
 const AFTER_PANIC: Duration = Duration::from_millis(10);
 
 type Read = Box<dyn FnOnce(&mut Connection) + Send>;

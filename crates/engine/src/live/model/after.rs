@@ -446,7 +446,7 @@ impl LiveModel {
         }
     }
 
-    /// Notes beside the stages stay until they are settled, or a newer fence replaces them.
+    /// Notes beside the stages stay until they are handled, or a newer fence replaces them.
     pub(super) fn check_after(&mut self) {
         let table = self.live.lock();
         let slots: HashMap<i64, (i64, Stage)> =

@@ -14,7 +14,7 @@ const SCRIPTS: usize = 16;
 const FIELDS_OF_CORE: usize = 25;
 /// Places where the engine asks in which mode it runs.
 const MODE_BRANCHES: usize = 25;
-const LONG_FILES: usize = 17;
+const LONG_FILES: usize = 9;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners, who write; is there a Redis, is it away, does what is due come from it; is

@@ -1,12 +1,12 @@
-//! A steady load on a queue of its own, while consoles are looked at or not: how late its tasks come.
+//! A steady load on a queue of its own, beside what is measured: how late its tasks come. Must not know what is measured.
 
 use crate::{
     clock::{now_ms, now_us},
     execute::{Manner, execute_all},
     http::Target,
     insert::{InsertCall, insert_all},
-    job::{JobThread, RunJob},
-    measure::{Percentiles, Spans},
+    job::{JobThread, RunJob, still_at_work},
+    measure::Percentiles,
     plan::{Frame, LoadShape, Plan},
     server::Server,
     wire::Shape,
@@ -20,12 +20,20 @@ const LEAD_MS: i64 = 100;
 const AHEAD_MS: i64 = 1_000;
 const GRACE_MS: i64 = 30_000;
 
-/// Lateness, and what was broken.
-pub(super) async fn run(
-    (rate, duration_ms): (u64, i64),
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SteadyLoad {
+    /// Tasks a second.
+    pub(crate) rate: u64,
+    pub(crate) duration_ms: i64,
+    pub(crate) executors: usize,
+}
+
+/// Lateness, and what was broken. `each_look` runs again and again while the load does.
+pub(crate) async fn load_beside(
+    SteadyLoad { rate, duration_ms, executors }: SteadyLoad,
     server: &mut Server,
     target: &Target,
-    mut check: impl FnMut() -> anyhow::Result<()>,
+    mut each_look: impl AsyncFnMut(&mut Server, &RunJob) -> anyhow::Result<()>,
 ) -> anyhow::Result<(Percentiles, Vec<String>)> {
     let start_ms = now_ms() + LEAD_MS;
     let shape = Shape::new(format!("beside-{start_ms}"), start_ms * 1_000, 200);
@@ -36,14 +44,14 @@ pub(super) async fn run(
     let (stop, stopped) = watch::channel(false);
     let (inserted, executed) = (Arc::clone(&job), Arc::clone(&job));
     let manner = Manner {
-        executors: 2,
+        executors,
         lease_max: 500,
         wait_ms: 5_000,
         lease_ms: 10_000,
         linger: Duration::from_millis(5),
         work: Duration::ZERO,
     };
-    let mut lanes = vec![
+    let mut threads = vec![
         JobThread::start("insert", stopped.clone(), move || insert_all(inserted, InsertCall::Batch, 2))?,
         JobThread::start("execute", stopped, move || execute_all(executed, manner, None))?,
     ];
@@ -55,23 +63,14 @@ pub(super) async fn run(
     };
     while !is_over() && now_us() < until_us {
         tokio::time::sleep(LOOK).await;
-        check()?;
+        each_look(server, &job).await?;
         server.check_alive()?;
-        let mut working = Vec::new();
-        for mut lane in lanes {
-            match lane.poll() {
-                None => working.push(lane),
-                Some(result) => result?,
-            }
-        }
-        lanes = working;
+        threads = still_at_work(threads)?;
     }
     stop.send_replace(true);
-    for lane in lanes {
-        lane.join().await?;
+    for thread in threads {
+        thread.join().await?;
     }
     let checker = job.checker.lock();
-    let mut spans = Spans::default();
-    spans.add(&checker.measured.lateness);
-    Ok((spans.percentiles(), checker.judge().broken()))
+    Ok((checker.measured.lateness.percentiles(), checker.judge().broken()))
 }

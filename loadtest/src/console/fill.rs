@@ -1,7 +1,7 @@
 //! What the console is measured over: tasks in every state over very many queues, most of them due in days, some within the hour so
 //! that the hot set has them, some that wait for an executor, run, are finished, dead or cancelled; schedules, workflows, executors.
 
-use super::{ANSWER_LIMIT, ConsoleOptions};
+use super::{options::ConsoleOptions, page::ANSWER_LIMIT};
 use crate::{
     clock::now_ms,
     fill::fill_from,
@@ -31,7 +31,7 @@ const WORKFLOWS: usize = 20;
 const RARE: usize = 997;
 
 /// What pages are about.
-pub(super) struct Stood {
+pub(super) struct Filled {
     pub(super) task: String,
     pub(super) dead: String,
     pub(super) workflow: String,
@@ -42,7 +42,7 @@ pub(super) fn queue(nth: usize) -> String {
     format!("console-{nth:05}")
 }
 
-pub(super) async fn stand(options: &ConsoleOptions, target: &Target, base: i64) -> anyhow::Result<Stood> {
+pub(super) async fn fill(options: &ConsoleOptions, target: &Target, base: i64) -> anyhow::Result<Filled> {
     let (tasks, queues) = (options.tasks.max(queues_of(options)), queues_of(options));
     let near = options.near.unwrap_or(tasks / 10).min(tasks / 2);
     let now = (tasks / 50).min(NOW_MAX);
@@ -69,7 +69,7 @@ pub(super) async fn stand(options: &ConsoleOptions, target: &Target, base: i64) 
     let stats = get(&mut connection, "/v1/stats").await?;
     let states = stats.pointer("/backlog/states").and_then(Value::as_object).context("no account")?;
     let states = states.iter().map(|one| (one.0.clone(), one.1.as_i64().unwrap_or(0))).collect();
-    Ok(Stood { task, dead, workflow, states })
+    Ok(Filled { task, dead, workflow, states })
 }
 
 fn queues_of(options: &ConsoleOptions) -> usize {

@@ -53,9 +53,9 @@ impl FromStr for BenchKind {
     }
 }
 
-pub(crate) struct Stand {
+pub(crate) struct LapseRig {
     store: OpenedBench,
-    /// Gone with the stand.
+    /// Gone with the rig.
     _files: TempDir,
     server: Option<MariaDb>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Housekeeping {
     pub(crate) wide: usize,
 }
 
-impl Stand {
+impl LapseRig {
     /// `buffer_pool`: what MariaDB keeps of its tables in memory.
     pub(crate) async fn new(
         kind: BenchKind,
@@ -114,9 +114,9 @@ impl Stand {
                 (OpenedBench::Mysql(store), Some(server))
             }
         };
-        let stand = Self { store, _files: files, server };
-        stand.keep_house(START).await;
-        stand
+        let rig = Self { store, _files: files, server };
+        rig.keep_house(START).await;
+        rig
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

@@ -1,7 +1,11 @@
 //! Command lines: what they mean, and which are refused.
 
 use super::*;
-use crate::plan::LoadShape;
+use crate::{
+    http::Target,
+    options::{parse_ms, size},
+    plan::LoadShape,
+};
 
 fn run(arguments: &str) -> RunOptions {
     let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
@@ -38,7 +42,7 @@ fn durations_have_units() {
 fn a_buffer_pool_has_a_unit() {
     assert_eq!(server("idle --spawn --store mysql --buffer-pool 512M").buffer_pool.as_deref(), Some("512M"));
     for text in ["", "G", "2", "0G", "2T", "2G --skip-grant-tables"] {
-        assert!(crate::backing::size(text).is_err(), "{text}");
+        assert!(size(text).is_err(), "{text}");
     }
 }
 
