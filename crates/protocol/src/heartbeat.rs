@@ -116,6 +116,11 @@ pub struct LeaseNews {
     /// The task's database does not answer: the lease may or may not have been extended. Call again soon.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unavailable: bool,
+    /// Whether this heartbeat was the first of its attempt, so that the task is running since. An executor that runs a
+    /// task only after `true` never runs an attempt that was delivered twice. Absent: the lease is lost, nothing is
+    /// known, or the engine is older than 0.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_begun: Option<bool>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]

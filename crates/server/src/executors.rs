@@ -467,8 +467,10 @@ pub(crate) async fn send_heartbeats(
     for (nth, extended) in places.into_iter().zip(extended) {
         let Some(news) = news.get_mut(nth) else { continue };
         match extended {
-            Ok(Extended::Held { lease_until, cancel_requested, .. }) => {
-                *news = LeaseNews::extended(std::mem::take(&mut news.r#ref), lease_until.0, cancel_requested);
+            Ok(Extended::Held { lease_until, cancel_requested, has_begun }) => {
+                let place = std::mem::take(&mut news.r#ref);
+                let extended = LeaseNews::extended(place, lease_until.0, cancel_requested);
+                *news = LeaseNews { has_begun: Some(has_begun), ..extended };
             }
             Ok(_) => {}
             Err(error) => {

@@ -67,7 +67,6 @@ pub(super) async fn take_over(
     reports: &mpsc::UnboundedSender<PendingOutcome>,
 ) -> bool {
     let tasks = answer.tasks;
-    #[cfg(feature = "redis")]
     let tasks = super::guarding::granted(shared, tasks).await;
     shared.set_desired_state(answer.wish);
     let is_some = !tasks.is_empty();

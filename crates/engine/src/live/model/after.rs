@@ -323,6 +323,7 @@ impl LiveModel {
             executor: "ann".to_owned(),
             until: Millis::MAX,
             longest: Millis::MAX,
+            has_begun: false,
             is_unheard: false,
             is_refused: false,
             written_until: None,
