@@ -2,7 +2,7 @@
 
 use super::{
     sample::{
-        KEEP, LATER, NOW, ask, beat, dispatch, extend, full, grant, insert, moved, name, read, result, scan,
+        KEEP, LATER, NOW, ask, beat, dispatch, extend, grant, insert, moved, name, read, result, scan,
         step, version,
     },
     walk::walk_to,
