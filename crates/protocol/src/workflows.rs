@@ -11,7 +11,8 @@ use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_
 use crate::workflow_status::WorkflowState;
 use crate::{Json, ScheduledTask, parse};
 
-/// How many parents must succeed before a node runs.
+/// How many parents must hold before a node runs. A node holds if it succeeded, was skipped by hand, or failed with `on_failure`
+/// `continue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {

@@ -303,7 +303,7 @@ fn backlog(account: &Account) -> Backlog {
 
 /// Get the number of tasks that fall due in each minute of the next hour.
 ///
-/// Counted at most every 15 seconds, whoever calls. If too many tasks fall due, only some partitions are counted, and the
+/// Counted at most every 15 seconds, regardless of the number of callers. If too many tasks fall due, only some partitions are counted, and the
 /// result is an estimate.
 #[utoipa::path(
     get, path = "/v1/stats/due", operation_id = "get_due", tag = "operation",

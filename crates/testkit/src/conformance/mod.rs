@@ -132,7 +132,7 @@ macro_rules! for_each_store_case {
             leases::ended_leases_are_found_the_longest_ended_first,
             leases::leases_that_were_given_back_are_not_found,
             retries::every_retry_policy_comes_back_identical,
-            retries::a_retry_waits_for_its_own_time,
+            retries::a_retry_is_due_at_the_instant_of_the_next_attempt,
             scan::only_what_waits_is_found,
             scan::entries_come_in_order_of_due_time_and_id,
             scan::pages_follow_each_other_without_gap_or_overlap,

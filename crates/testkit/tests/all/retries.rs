@@ -21,7 +21,7 @@ async fn runs(policy: &str) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn the_delay_of_a_retry_is_that_of_its_policy_and_a_success_ends_them() {
+async fn the_delay_of_a_retry_is_that_of_the_policy_and_a_success_ends_the_retries() {
     for (policy, at) in [
         (r#"{"strategy":"immediate"}"#, [100, 100, 100]),
         (r#"{"strategy":"fixed","delay_ms":300}"#, [100, 400, 700]),

@@ -24,7 +24,7 @@ pub async fn every_retry_policy_comes_back_identical(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn a_retry_waits_for_its_own_time(store: Arc<dyn Store>) {
+pub async fn a_retry_is_due_at_the_instant_of_the_next_attempt(store: Arc<dyn Store>) {
     let task = walk_to(&*store, 1, State::Retrying).await;
     let partition = task.place.partition;
     assert_eq!(scan(&*store, partition, NEXT.plus(-1)).await, []);
