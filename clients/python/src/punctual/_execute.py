@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Awaitable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from punctual._json import content_fields, encode
@@ -92,5 +93,13 @@ def _outcome_of(task: LeasedTask, error: BaseException) -> Outcome:
 def _described(error: BaseException) -> str:
     """The error, and below it where it arose."""
     summary = "".join(traceback.format_exception_only(type(error), error)).strip()
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None and _is_ours(place):
+        place = place.tb_next
+    trace = "".join(traceback.format_exception(type(error), error, place))
     return f"{summary}\n\n{trace}".replace("\0", "\ufffd")
+
+
+def _is_ours(place: TracebackType) -> bool:
+    """A frame of this package, which says nothing about the handler."""
+    return str(place.tb_frame.f_globals.get("__name__", "")).startswith("punctual.")

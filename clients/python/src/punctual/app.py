@@ -177,6 +177,10 @@ class App:
             self._client = Client(**self._client_options)
         return self._client
 
+    def use(self, client: Client) -> None:
+        """Calls this server from now on: for tests."""
+        self._client, self._async_client = client, None
+
     @property
     def async_client(self) -> AsyncClient:
         """For one event loop: that of the first use."""
