@@ -257,6 +257,7 @@ class Worker:
 
     async def _wind_down(self, state: State, reporter: asyncio.Future[None]) -> None:
         """Lets handlers finish, hands back what is left, and reports all of it."""
+        log.info("%s takes no new tasks; %d still run", self.name, len(self._last))
         if self._last and not state.shutdown.is_set():
             # Drained: there is time.
             finished = asyncio.ensure_future(_all_of(self._last))
