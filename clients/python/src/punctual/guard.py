@@ -1,6 +1,6 @@
 """The executor's guard: of all executors that were handed one attempt of a task, one executes it within the window
 (``SET key holder NX``). The key is never deleted, because an attempt that has ended must not run again either. It only
-saves work and decides nothing: the server's fence does. Needs ``pip install punctual[redis]``."""
+saves work and decides nothing: the server's fence does. Needs the package ``redis``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _connect(url: str, timeout: float) -> Any:
         import redis.asyncio
         import redis.asyncio.cluster
     except ImportError as error:
-        raise ConfigurationError("a guard needs the redis package: pip install punctual[redis]") from error
+        raise ConfigurationError("a guard needs the redis package: pip install redis") from error
     options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     if url.startswith("redis+cluster://"):
         return redis.asyncio.cluster.RedisCluster.from_url(url.replace("redis+cluster", "redis", 1), **options)
