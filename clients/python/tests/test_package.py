@@ -48,8 +48,9 @@ def test_the_synchronous_client_is_that_of_the_asynchronous_one() -> None:
         assert path.read_text() == text, f"{path.name}: python tools/make_sync.py"
 
 
-def test_types_and_style() -> None:
-    for command in (["mypy"], ["ruff", "check", "."], ["ruff", "format", "--check", "."]):
+def test_types_and_style(tmp_path: Path) -> None:
+    mypy = ["mypy", "--cache-dir", str(tmp_path)]
+    for command in (mypy, ["ruff", "check", "--no-cache", "."], ["ruff", "format", "--no-cache", "--check", "."]):
         module = [sys.executable, "-m", *command]
         ended = subprocess.run(module, cwd=ROOT, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout + ended.stderr
