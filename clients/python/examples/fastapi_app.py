@@ -28,7 +28,7 @@ async def remind(ctx: punctual.Context, to: str, text: str) -> str:
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     yield
-    await app.async_client.close()
+    await app.aclose()
 
 
 api = FastAPI(lifespan=lifespan)

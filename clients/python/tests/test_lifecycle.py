@@ -161,7 +161,7 @@ def test_a_worker_is_known_and_is_gone_when_it_has_ended(app: punctual.App) -> N
         return
 
     client, name = app.client, f"known-{app.queue[-6:]}"
-    options = {"version": "2.1.0", "host": "a.example.org", "labels": {"zone": "a"}, "concurrency": 3}
+    options: dict[str, Any] = {"version": "2.1.0", "host": "a.example.org", "labels": {"zone": "a"}, "concurrency": 3}
     with punctual.Worker(app, lease="2s", executor=name, **options).running():
         assert client.wait(handler.delay().ref).succeeded
 

@@ -71,7 +71,7 @@ def test_the_life_of_a_schedule(client: punctual.Client, queue: str) -> None:
     stored = schedules.put(queue, task, cron="0 9 * * MON-FRI", time_zone="Europe/Berlin", overlap="skip")
     assert (stored.cron, stored.time_zone, stored.task["kind"]) == (["0 9 * * MON-FRI"], "Europe/Berlin", "digest")
     again = schedules.put(queue, task, cron="0 9 * * MON-FRI", time_zone="Europe/Berlin", overlap="skip")
-    assert again.raw["runs"] == stored.raw["runs"]
+    assert again.revision == stored.revision
     coming = schedules.next_runs(queue, 3)
     assert len(coming) == 3
     assert coming[0] == again.next_run_at_ms
@@ -114,8 +114,8 @@ def test_a_workflow_passes_results_on(app: punctual.App) -> None:
         return int(of["cents"]) + 1
 
     nodes = {
-        "price": {"task": price.task(item={"$expr": "input.item"})},
-        "bill": {"task": bill.task(of={"$expr": "nodes.price.result"}), "after": ["price"]},
+        "price": {"task": price.task(item=punctual.expr("input.item"))},
+        "bill": {"task": bill.task(of=punctual.expr("nodes.price.result")), "after": ["price"]},
     }
     workflows = app.client.workflows
     with punctual.Worker(app).running():

@@ -64,6 +64,8 @@ def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
     wheel = tmp_path / built.stdout.split()[-1]
     names = zipfile.ZipFile(wheel).namelist()
     assert "punctual/py.typed" in names
+    entry_points = next(name for name in names if name.endswith("/entry_points.txt"))
+    assert b"[pytest11]\npunctual = punctual.testing.plugin" in zipfile.ZipFile(wheel).read(entry_points)
     assert not [name for name in names if not re.match(r"punctual(-[\d.]+\.dist-info)?/", name)]
     clean = tmp_path / "clean"
     venv.create(clean, with_pip=False)

@@ -194,9 +194,10 @@ def test_wrong_settings_are_refused_at_once(app: punctual.App) -> None:
     def handler() -> None:
         return
 
-    for options in ({"concurrency": -1}, {"lease": "50ms"}, {"pool": "fibers"}, {"queues": []}, {"wait": "2m"}):
+    wrong: dict[str, Any] = {"concurrency": -1, "lease": "50ms", "pool": "fibers", "queues": [], "wait": "2m"}
+    for option, value in wrong.items():
         with pytest.raises(errors.ConfigurationError):
-            punctual.Worker(app, **options)
+            punctual.Worker(app, **{option: value})
     with pytest.raises(errors.ConfigurationError, match="two tasks named handler"):
         app.task(handler.function)
     with pytest.raises(errors.ConfigurationError, match="has no name"):
@@ -212,11 +213,27 @@ def test_asynchronous_code_inserts(app: punctual.App) -> None:
 
     async def insert() -> list[punctual.Task]:
         tasks = [await handler.adelay("a"), await handler.aafter("10ms", "b"), await handler.aat(time_ms(), name="c")]
-        await app.async_client.close()
+        await app.aclose()
         return tasks
 
     with punctual.Worker(app, pool="asyncio").running():
         assert [app.client.wait(task.ref).result for task in asyncio.run(insert())] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("pool", IN_PROCESS)
+def test_an_asynchronous_handler_inserts_again_and_again(app: punctual.App, pool: str) -> None:
+    @app.task
+    async def countdown(number: int) -> int:
+        if number:
+            await countdown.adelay(number - 1)
+        else:
+            done.append(number)
+        return number
+
+    done: list[int] = []
+    with punctual.Worker(app, pool=pool).running():
+        countdown.delay(4)
+        until(lambda: done)
 
 
 def time_ms() -> int:

@@ -8,7 +8,7 @@ from punctual import errors, retry
 from punctual._async.client import AsyncClient
 from punctual._batch import BatchError
 from punctual._call import Call, Repeat
-from punctual._new_task import NewTask
+from punctual._new_task import NewTask, expr
 from punctual._sync.client import Client
 from punctual._worker.state import Worked
 from punctual.app import App, AppTask
@@ -63,5 +63,6 @@ __all__ = [
     "Workflow",
     "__version__",
     "errors",
+    "expr",
     "retry",
 ]

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Awaitable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from punctual._background import run_in_background
 from punctual._json import content_fields, encode
 from punctual.context import Context, Control, Stopped
 from punctual.models import LeasedTask, Outcome
@@ -22,11 +22,11 @@ STATUS_MSG_MAX_CHARS = 262_144
 
 
 def execute(app: App, task: LeasedTask, control: Control) -> Outcome:
-    """In this thread; an ``async`` handler gets an event loop of its own."""
+    """In this thread; an ``async`` handler in the one event loop of such handlers."""
     try:
         result = _begin(app, task, control)
         if inspect.isawaitable(result):
-            result = asyncio.run(_of(result))
+            result = run_in_background(result)
         return _succeeded(task, result)
     except BaseException as error:
         return _outcome_of(task, error)
@@ -52,10 +52,6 @@ def _begin(app: App, task: LeasedTask, control: Control) -> Any:
     if handler is None:
         raise LookupError(f"no handler for kind {task.kind}")
     return handler(Context(task, control))
-
-
-async def _of(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
 
 
 def _succeeded(task: LeasedTask, result: Any) -> Outcome:

@@ -114,6 +114,11 @@ class NewTask:
             raise ConfigurationError(f"a task has no option {', '.join(unknown)}") from None
 
 
+def expr(cel: str) -> Any:
+    """A part of a payload that the server computes, in schedules and workflows: ``expr("nodes.a.result")``."""
+    return {"$expr": cel}
+
+
 _ONLY_OF_INSERTS = ("delay", "at", "key", "task_id", "task_version", "on_conflict", "name", "traceparent")
 _AS_THEY_ARE = (
     "kind",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from punctual._async.client import AsyncClient
 from punctual._durations import Duration, Instant
@@ -168,7 +170,7 @@ class App:
         self.any: Handler | None = None
         self._client_options = {"url": url, **client_options}
         self._client = client
-        self._async_client: AsyncClient | None = None
+        self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = WeakKeyDictionary()
 
     @property
     def client(self) -> Client:
@@ -179,14 +181,22 @@ class App:
 
     def use(self, client: Client) -> None:
         """Calls this server from now on: for tests."""
-        self._client, self._async_client = client, None
+        self._client = client
+        self._async_clients.clear()
 
     @property
     def async_client(self) -> AsyncClient:
-        """For one event loop: that of the first use."""
-        if self._async_client is None:
-            self._async_client = self.new_async_client()
-        return self._async_client
+        """Of the event loop that runs: its connections belong to that."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._async_clients:
+            self._async_clients[loop] = self.new_async_client()
+        return self._async_clients[loop]
+
+    async def aclose(self) -> None:
+        """Closes the asynchronous client of the event loop that runs."""
+        client = self._async_clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
 
     def new_async_client(self) -> AsyncClient:
         """With the settings of this application, for an event loop of the caller's."""

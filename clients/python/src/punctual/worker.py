@@ -200,7 +200,7 @@ class Worker:
         if self._pool_kind == "threads":
             return ThreadPool(self.app, self.options.concurrency)
         if self._pool_kind == "asyncio":
-            return AsyncioPool(self.app)
+            return AsyncioPool(self.app, self.options.concurrency)
         return ProcessPool(str(self._app_name))
 
     async def _start(self, state: State, tasks: list[LeasedTask]) -> None:

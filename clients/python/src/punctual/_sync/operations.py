@@ -155,7 +155,7 @@ class Workflows(_Group):
 
     def create(
         self,
-        nodes: Mapping[str, Mapping[str, Any]],
+        nodes: Mapping[str, Any],
         *,
         name: str | None = None,
         input: Any = None,

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Callable, Protocol
 
+from punctual._background import is_running, run_in_background
 from punctual._execute import execute, execute_async
 from punctual.app import App
 from punctual.context import Control
@@ -81,14 +85,20 @@ class ThreadPool:
     def close(self) -> None:
         for _ in range(self._threads):
             self._work.put(None)
+        if is_running():
+            # A handler that blocks that loop does not keep the worker from ending.
+            with suppress(FutureTimeoutError):
+                run_in_background(self._app.aclose(), timeout=1)
 
 
 class AsyncioPool:
     """An event loop in a thread of its own: a handler that blocks it delays other handlers, but no heartbeat."""
 
-    def __init__(self, app: App):
+    def __init__(self, app: App, concurrency: int):
         self._app = app
         self._loop = asyncio.new_event_loop()
+        # For handlers that are not asynchronous.
+        self._loop.set_default_executor(ThreadPoolExecutor(concurrency, "punctual-handler"))
         self._thread = threading.Thread(target=self._loop.run_forever, name="punctual-handlers", daemon=True)
         self._thread.start()
 
@@ -110,6 +120,7 @@ class AsyncioPool:
             for each in others:
                 each.cancel()
             await asyncio.wait(others, timeout=1) if others else None
+            await self._app.aclose()
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).add_done_callback(
             lambda _: self._loop.call_soon_threadsafe(self._loop.stop)
