@@ -4,6 +4,7 @@ saves work and decides nothing: the server's fence does. Needs the package ``red
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 from typing import Any
@@ -36,10 +37,15 @@ class Guard:
             raise ConfigurationError("the window of a guard must be at least 1 ms")
         self._prefix = prefix
         self._holder = holder or f"executor-{os.getpid()}"
-        self._redis = _connect(url, to_ms(timeout) / 1_000)
+        self._url, self._timeout = url, to_ms(timeout) / 1_000
+        _check_package()
+        # Made in the event loop that uses it.
+        self._redis: Any = None
 
     async def take(self, task: LeasedTask) -> bool:
         """Whether to execute it here. An exception of Redis: it is not known."""
+        if self._redis is None:
+            self._redis = _connect(self._url, self._timeout)
         by = await self._redis.set(guard_key(self._prefix, task), self._holder, nx=True, get=True, px=self._window_ms)
         if by is None:
             log.info("task %s attempt %d execution %s: the guard is taken", task.ref, task.attempt, task.token)
@@ -49,16 +55,20 @@ class Guard:
         return False
 
     async def close(self) -> None:
-        close = getattr(self._redis, "aclose", None) or self._redis.close
-        await close()
+        client, self._redis = self._redis, None
+        if client is not None:
+            await (getattr(client, "aclose", None) or client.close)()
+
+
+def _check_package() -> None:
+    if importlib.util.find_spec("redis") is None:
+        raise ConfigurationError("a guard needs the redis package: pip install redis")
 
 
 def _connect(url: str, timeout: float) -> Any:
-    try:
-        import redis.asyncio
-        import redis.asyncio.cluster
-    except ImportError as error:
-        raise ConfigurationError("a guard needs the redis package: pip install redis") from error
+    import redis.asyncio
+    import redis.asyncio.cluster
+
     options = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     if url.startswith("redis+cluster://"):
         return redis.asyncio.cluster.RedisCluster.from_url(url.replace("redis+cluster", "redis", 1), **options)
