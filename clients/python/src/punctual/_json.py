@@ -1,4 +1,4 @@
-"""JSON as the wire has it: compact, without NaN, integers of any size; bytes travel as base64."""
+"""JSON as the wire has it: compact, without NaN, integers beyond 2^53 too; bytes travel as base64."""
 
 from __future__ import annotations
 

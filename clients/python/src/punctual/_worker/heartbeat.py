@@ -29,7 +29,12 @@ async def run(state: State) -> None:
         said_idle = began
         heard = True
         for first in range(0, max(len(leases), 1), BATCH_MAX):
-            heard &= await _beat(state, leases[first : first + BATCH_MAX], period)
+            try:
+                heard &= await _beat(state, leases[first : first + BATCH_MAX], period)
+            except Exception:
+                # An answer of another form: the leases need the next heartbeat all the same.
+                log.exception("a heartbeat failed, trying again")
+                heard = False
         # After a failure sooner, as the leases run on.
         following = began + (period if heard else period / 4)
 

@@ -43,9 +43,10 @@ async def _poll(state: State, start: Start) -> None:
         began = state.now()
         try:
             answer = await _ask(state, free)
-        except PunctualError as error:
+        except Exception as error:
             wait = backoff.next()
-            log.warning("cannot lease, trying again in %.1f s: %s", wait, error)
+            is_known = isinstance(error, PunctualError)
+            log.warning("cannot lease, trying again in %.1f s: %s", wait, error, exc_info=not is_known)
             await asyncio.sleep(wait)
             continue
         backoff.reset()

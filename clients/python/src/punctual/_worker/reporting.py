@@ -10,7 +10,7 @@ from typing import Any
 from punctual._call import Backoff
 from punctual._execute import STATUS_MSG_MAX_CHARS
 from punctual._worker.state import Report, State, log
-from punctual.errors import PunctualError, Refused
+from punctual.errors import Refused
 
 REPORT_MAX = 500
 HOPELESS_AFTER_LEASES = 10
@@ -77,7 +77,7 @@ async def _deliver(state: State, batch: list[Report]) -> list[Report]:
         try:
             outcomes = [report.outcome for report in part]
             receipts = await state.client.report([*outcomes], executor=state.options.executor)
-        except PunctualError as error:
+        except Exception as error:
             if isinstance(error, Refused) and error.status in (400, 413, 422):
                 parts.extend(_narrow(state, part, error))
             else:
