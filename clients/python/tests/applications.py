@@ -35,7 +35,7 @@ def endless(ctx: punctual.Context) -> None:
 
 @app.task
 def patient(ctx: punctual.Context) -> str:
-    ctx.log("waiting to be told")
+    ctx.log("waiting for the wish to stop")
     ctx.progress("begun")
     ctx.wait_for_stop(60)
     return str(ctx.stop_reason)

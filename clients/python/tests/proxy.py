@@ -1,4 +1,4 @@
-"""What stands between an SDK and a server, and can fail: it loses answers, refuses, waits, and counts calls."""
+"""A proxy between an SDK and a server that can fail: it loses answers, refuses, waits, and counts calls."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_numbers_are_exact(app: punctual.App) -> None:
 
 @conformance(6)
 @pytest.mark.parametrize("payload", [None, {}, [], "", 0, False], ids=repr)
-def test_empty_payloads_are_told_apart(app: punctual.App, payload: Any) -> None:
+def test_empty_payloads_are_kept_apart(app: punctual.App, payload: Any) -> None:
     result = echo(app, payload)
     assert (type(result), result) == (type(payload), payload)
 

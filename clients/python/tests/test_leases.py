@@ -45,17 +45,19 @@ def test_a_handler_that_outlives_its_lease_keeps_it(app: punctual.App) -> None:
 
 
 @conformance(54)
-def test_a_lost_lease_is_told_and_its_outcome_is_not_reported(server: Server, app: punctual.App, proxy: Proxy) -> None:
+def test_a_lost_lease_is_noticed_and_its_outcome_is_not_reported(
+    server: Server, app: punctual.App, proxy: Proxy
+) -> None:
     @app.task
     def handler(ctx: punctual.Context) -> int:
         began.append(ctx.attempt)
         if ctx.attempt == 1:
             ctx.wait_for_stop(60)
-            told.append(ctx.stop_reason)
+            reasons.append(ctx.stop_reason)
         return ctx.attempt
 
     began: list[int] = []
-    told: list[Any] = []
+    reasons: list[Any] = []
     cut_off = punctual.App(app.queue, url=proxy.url, token=None, tries=1)
     cut_off.tasks = app.tasks
     task = handler.delay()
@@ -66,7 +68,7 @@ def test_a_lost_lease_is_told_and_its_outcome_is_not_reported(server: Server, ap
         with punctual.Worker(app).running():
             assert app.client.wait(task.ref).result == 2
         proxy.never()
-        assert until(lambda: told) == ["lost"]
+        assert until(lambda: reasons) == ["lost"]
     assert proxy.count("POST", "/v1/outcomes") == 0
     assert began == [1, 2]
     cut_off.client.close()
@@ -109,7 +111,7 @@ def test_progress_and_log_lines_are_seen_while_a_handler_runs(app: punctual.App)
 
 @conformance(57)
 @pytest.mark.parametrize("pool", ["threads", "asyncio"])
-def test_a_cancelled_handler_is_told(app: punctual.App, pool: str) -> None:
+def test_a_cancelled_handler_is_notified(app: punctual.App, pool: str) -> None:
     @app.task
     def polite(ctx: punctual.Context) -> str:
         began.append(1)

@@ -181,7 +181,7 @@ def test_handlers_in_processes(client: punctual.Client, queue: str, start_worker
     assert client.cancel(stopped.ref, stop_if_fired=True) == "stop_requested"
     ended = client.wait(stopped.ref, timeout=LIMIT)
     assert ended.result == "cancelled"
-    assert [line["text"] for line in ended.log] == ["waiting to be told"]
+    assert [line["text"] for line in ended.log] == ["waiting for the wish to stop"]
     assert client.wait(client.insert(task(queue, applications.double, 2**60)).ref).result == 2**61
     assert client.wait(client.insert(task(queue, applications.process_id)).ref).result != worker.pid
     crashed = client.wait(client.insert(task(queue, applications.crash, max_attempts=1)).ref, timeout=LIMIT)

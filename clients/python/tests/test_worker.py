@@ -164,7 +164,7 @@ def test_a_handler_that_runs_too_long_has_failed(app: punctual.App, pool: str) -
     @app.task(timeout="150ms", max_attempts=1)
     def slow(ctx: punctual.Context) -> str:
         ctx.wait_for_stop(60)
-        told.append(ctx.stop_reason)
+        reasons.append(ctx.stop_reason)
         return "too late"
 
     @app.task(timeout="150ms", max_attempts=1)
@@ -172,18 +172,18 @@ def test_a_handler_that_runs_too_long_has_failed(app: punctual.App, pool: str) -
         try:
             await asyncio.sleep(60)
         finally:
-            told.append("cancelled")
+            reasons.append("cancelled")
 
-    told: list[Any] = []
+    reasons: list[Any] = []
     with punctual.Worker(app, pool="threads").running():
         ended = app.client.wait(slow.delay().ref)
         assert ended.state == "dead"
-        assert until(lambda: told) == ["timeout"]
-    told.clear()
+        assert until(lambda: reasons) == ["timeout"]
+    reasons.clear()
     with punctual.Worker(app, pool="asyncio").running():
         ended = app.client.wait(slow_too.delay().ref)
         assert ended.state == "dead"
-        assert until(lambda: told) == ["cancelled"]
+        assert until(lambda: reasons) == ["cancelled"]
 
 
 def test_wrong_settings_are_refused_at_once(app: punctual.App) -> None:

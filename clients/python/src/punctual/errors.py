@@ -23,7 +23,7 @@ class Unreachable(PunctualError):
 
 
 class Indeterminate(PunctualError):
-    """The request was sent, and no answer tells its result. It may have happened."""
+    """The request was sent, and no answer has its result. It may have happened."""
 
     may_have_happened = True
 

@@ -89,7 +89,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopped = threading.Event()
         self._lock = threading.Lock()
-        self._last: set[asyncio.Task[None]] = set()
+        self._attempts: set[asyncio.Task[None]] = set()
 
     def _check(self) -> None:
         options = self.options
@@ -164,8 +164,8 @@ class Worker:
                 loop.remove_signal_handler(number)
 
     async def serve(self) -> Worked:
-        """``run`` in an event loop of the caller's, without signals. Cancel it to end at once: what runs then comes
-        again when its lease ends."""
+        """``run`` in an event loop of the caller's, without signals. Cancel it to end at once: what runs then is
+        retried when its lease ends."""
         client = self.app.new_async_client()
         slots = Slots(self.options.concurrency, self._queues)
         state = State(client, self.options, self._queues, self.app.kinds, slots)
@@ -181,7 +181,11 @@ class Worker:
         reporter = asyncio.ensure_future(reporting.run(state))
         log.info("%s works: queues %s", self.name, ", ".join(self._queues))
         try:
+            # Without reports no work: it ends then, with the error.
+            reporter.add_done_callback(lambda _: state.stop.set())
             await leasing.run(state, lambda tasks: self._start(state, tasks))
+            if reporter.done():
+                reporter.result()
             await self._wind_down(state, reporter)
             services[0].cancel()
             await heartbeat.farewell(state)
@@ -212,8 +216,8 @@ class Worker:
             held = state.hold(task)
             if state.slots.take(task.queue):
                 attempt = asyncio.ensure_future(self._attempt(state, held))
-                self._last.add(attempt)
-                attempt.add_done_callback(self._last.discard)
+                self._attempts.add(attempt)
+                attempt.add_done_callback(self._attempts.discard)
             else:
                 # More than was requested.
                 state.reports.put_nowait(Report(hand_back(task), held, handed_back=True))
@@ -257,19 +261,19 @@ class Worker:
 
     async def _wind_down(self, state: State, reporter: asyncio.Future[None]) -> None:
         """Lets handlers finish, hands back what is left, and reports all of it."""
-        log.info("%s takes no new tasks; %d still run", self.name, len(self._last))
-        if self._last and not state.shutdown.is_set():
+        log.info("%s takes no new tasks; %d still run", self.name, len(self._attempts))
+        if self._attempts and not state.shutdown.is_set():
             # Drained: there is time.
-            finished = asyncio.ensure_future(_all_of(self._last))
+            finished = asyncio.ensure_future(_all_of(self._attempts))
             shutdown = asyncio.ensure_future(state.shutdown.wait())
             await asyncio.wait({finished, shutdown}, return_when=asyncio.FIRST_COMPLETED)
             for each in (finished, shutdown):
                 each.cancel()
-        if self._last:
-            await asyncio.wait(set(self._last), timeout=self.options.grace)
+        if self._attempts:
+            await asyncio.wait(set(self._attempts), timeout=self.options.grace)
         for held in list(state.held):
             held.leave("shutdown")
-        await _all_of(self._last)
+        await _all_of(self._attempts)
         state.reports.put_nowait(None)
         await asyncio.wait({reporter}, timeout=LAST_WORDS)
         if not reporter.done():

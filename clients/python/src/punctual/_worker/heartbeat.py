@@ -1,5 +1,5 @@
 """Heartbeats, beside leasing and reporting so that neither delays them: three in the time of a lease. They extend
-leases, carry progress and log lines, and tell of leases that were lost or should stop."""
+leases, carry progress and log lines, and report which leases were lost or should stop."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _request(state: State, leases: list[Held], news: list[dict[str, Any]]) -> di
 
 
 async def farewell(state: State) -> None:
-    """Tells of the regular end. Best effort: without it, the worker is found silent."""
+    """Reports the regular end. Best effort: without it, the worker is found silent."""
     try:
         await asyncio.wait_for(state.client.heartbeat({**_request(state, [], []), "leaving": True}), FAREWELL)
     except (PunctualError, asyncio.TimeoutError) as error:

@@ -100,10 +100,10 @@ class _Child:
             return failed(task, f"the process of the handler ended (exit code {self._process.exitcode})")
 
     def _listen(self, control: Control) -> Outcome:
-        is_told = False
+        is_notified = False
         while True:
-            if control.is_stopping and not is_told:
-                is_told = True
+            if control.is_stopping and not is_notified:
+                is_notified = True
                 self._connection.send(control.why)
             if not self._connection.poll(0.1):
                 continue
