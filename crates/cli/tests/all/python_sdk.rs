@@ -45,7 +45,7 @@ fn the_tests_of_the_sdk_pass() {
 }
 
 #[test]
-fn its_tasks_and_workers_do_the_same_on_mysql_and_redis() {
+fn tasks_and_workers_do_the_same_on_mysql_and_redis() {
     let (mariadb, redis) = blocking(servers());
     let store = blocking(mariadb.fresh_database());
     let files =
