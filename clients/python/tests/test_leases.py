@@ -28,15 +28,15 @@ def test_a_handler_that_outlives_its_lease_keeps_it(app: punctual.App) -> None:
     def long(ctx: punctual.Context) -> bool:
         runs.append(ctx.attempt)
         # It holds the interpreter, too: heartbeats have a thread of their own.
-        end = time.monotonic() + 3
+        end = time.monotonic() + 4.5
         while time.monotonic() < end:
             sum(range(1_000))
         return ctx.is_stopping
 
     runs: list[int] = []
     queues = [f"{app.queue}-{word}" for word in ("threads", "asyncio")]
-    threads = punctual.Worker(app, lease="2s", queues=queues[0])
-    loop = punctual.Worker(app, lease="2s", queues=queues[1], pool="asyncio")
+    threads = punctual.Worker(app, lease="3s", queues=queues[0])
+    loop = punctual.Worker(app, lease="3s", queues=queues[1], pool="asyncio")
     with threads.running(), loop.running():
         tasks = [long.options(queue=queue).delay() for queue in queues]
         ended = [app.client.wait(task.ref) for task in tasks]
@@ -61,7 +61,7 @@ def test_a_lost_lease_is_noticed_and_its_outcome_is_not_reported(
     cut_off = punctual.App(app.queue, url=proxy.url, token=None, tries=1)
     cut_off.tasks = app.tasks
     task = handler.delay()
-    worker = punctual.Worker(cut_off, lease="1s", concurrency=1, executor="cut-off")
+    worker = punctual.Worker(cut_off, lease="3s", concurrency=1, executor="cut-off")
     with worker.running():
         until(lambda: began)
         proxy.always("refuse", "POST", "/v1/heartbeats")
@@ -99,7 +99,7 @@ def test_progress_and_log_lines_are_seen_while_a_handler_runs(app: punctual.App)
         ctx.log("the last line")
 
     seen = threading.Event()
-    with punctual.Worker(app, lease="2s").running():
+    with punctual.Worker(app, lease="3s").running():
         task = handler.delay()
         until(lambda: app.client.get(task.ref).progress == {"percent": 50})
         assert [line["text"] for line in app.client.get(task.ref).log] == ["half of it", "größe"]
@@ -127,7 +127,7 @@ def test_a_cancelled_handler_is_notified(app: punctual.App, pool: str) -> None:
 
     began: list[int] = []
     client = app.client
-    with punctual.Worker(app, lease="2s", pool=pool).running():
+    with punctual.Worker(app, lease="3s", pool=pool).running():
         tasks = [polite.delay(), obedient.delay()]
         until(lambda: len(began) == 2)
         for task in tasks:
@@ -277,7 +277,7 @@ def test_of_two_workers_the_guard_lets_one_execute(
     runs: list[int] = []
     task = handler.delay()
     caplog.set_level("INFO", "punctual.guard")
-    with punctual.Worker(app, lease="500ms", guard=Overtaken(redis_url, holder="this-one")).running():
+    with punctual.Worker(app, lease="3s", guard=Overtaken(redis_url, holder="this-one")).running():
         assert app.client.wait(task.ref, timeout=LIMIT).result == 2
     assert runs == [2]
     assert f"task {task.ref} attempt 1: the guard is held by the-other, not executed again" in caplog.text

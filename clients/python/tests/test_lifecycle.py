@@ -118,7 +118,7 @@ def test_what_has_not_ended_in_time_is_handed_back(
     client: punctual.Client, queue: str, start_worker: StartWorker, pool: str
 ) -> None:
     stubborn = client.insert(task(queue, applications.endless, max_attempts=1))
-    worker = start_worker("--grace=100ms", "--lease=2s", f"--pool={pool}")
+    worker = start_worker("--grace=100ms", "--lease=3s", f"--pool={pool}")
     until(lambda: client.get(stubborn.ref).progress == "begun")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(LIMIT) == 0
@@ -138,7 +138,7 @@ def test_a_drained_worker_finishes_and_ends(app: punctual.App) -> None:
 
     began, gate = threading.Event(), threading.Event()
     executors = app.client.executors
-    worker = punctual.Worker(app, lease="2s", executor=f"drained-{app.queue[-6:]}")
+    worker = punctual.Worker(app, lease="3s", executor=f"drained-{app.queue[-6:]}")
     ended: list[Any] = []
     thread = threading.Thread(target=lambda: ended.append(worker.run()))
     thread.start()
@@ -162,7 +162,7 @@ def test_a_worker_is_known_and_is_gone_when_it_has_ended(app: punctual.App) -> N
 
     client, name = app.client, f"known-{app.queue[-6:]}"
     options: dict[str, Any] = {"version": "2.1.0", "host": "a.example.org", "labels": {"zone": "a"}, "concurrency": 3}
-    with punctual.Worker(app, lease="2s", executor=name, **options).running():
+    with punctual.Worker(app, lease="3s", executor=name, **options).running():
         assert client.wait(handler.delay().ref).succeeded
 
         until(lambda: name in {executor.name for executor in client.executors.list(limit=1_000)})
@@ -175,7 +175,7 @@ def test_a_worker_is_known_and_is_gone_when_it_has_ended(app: punctual.App) -> N
 
 @conformance(44, 52, 57)
 def test_handlers_in_processes(client: punctual.Client, queue: str, start_worker: StartWorker) -> None:
-    worker = start_worker("--pool=processes", "--concurrency=3", "--lease=2s")
+    worker = start_worker("--pool=processes", "--concurrency=3", "--lease=3s")
     stopped = client.insert(task(queue, applications.patient))
     until(lambda: client.get(stopped.ref).progress == "begun")
     assert client.cancel(stopped.ref, stop_if_fired=True) == "stop_requested"
