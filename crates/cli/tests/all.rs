@@ -63,6 +63,8 @@ mod pages;
 mod poison;
 #[path = "all/profile.rs"]
 mod profile;
+#[path = "all/python_sdk.rs"]
+mod python_sdk;
 #[path = "all/recovery.rs"]
 mod recovery;
 #[path = "all/released.rs"]
