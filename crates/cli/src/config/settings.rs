@@ -44,13 +44,13 @@ pub(crate) struct Settings {
     pub(crate) payloads: Payloads,
     /// None: off.
     pub(crate) journal: Option<JournalPlace>,
-    /// Between two looks which schedules have something to do.
+    /// How often due schedules are looked for.
     pub(crate) trigger_interval: Duration,
     /// Of an embedded hot set. None: what follows from the machine's memory.
     pub(crate) memory_max_bytes: Option<u64>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
-    /// What should be done better, for the log.
+    /// Configuration warnings, for the log.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ pub(super) fn object_url(
     Ok(Some(url).filter(|url| !url.is_empty()))
 }
 
-/// Why an address of objects is not taken.
+/// Why the URL of an object store is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Mistake {
     /// Another build would take it.
@@ -205,7 +205,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         overdue_look_interval_ms: layers.number(OVERDUE_LOOK_INTERVAL_MS, 1_000..=3_600_000)?,
         retire_interval_ms: layers.number(RETIRE_INTERVAL_MS, 100..=3_600_000)?,
         insert_wait_max_ms: layers.number(INSERT_WAIT_MAX_MS, 50..=600_000)?,
-        // Below the look-ahead, a task would be drained from where it has not been loaded yet.
+        // Below the look-ahead, a task would be drained before it is preloaded.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,
         keep_stopped_ms: layers.number(STOPPED_MS, 0..=TEN_YEARS_MS)?,

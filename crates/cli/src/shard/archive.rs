@@ -217,8 +217,5 @@ fn print(buckets: &[Bucket]) {
             fate,
         ]
     });
-    output::table(
-        ["SHARD", "BUCKET", "TASKS", "UNFINISHED", "KEPT BY RETENTION", "WHAT BECOMES OF IT"],
-        rows,
-    );
+    output::table(["SHARD", "BUCKET", "TASKS", "UNFINISHED", "KEPT BY RETENTION", "ACTION"], rows);
 }

@@ -4,7 +4,7 @@
 
 pub(crate) mod state;
 
-use crate::{core::Core, engine::Engine, maintenance::leases, pipeline::ahead};
+use crate::{core::Core, engine::Engine, maintenance::expired_leases, pipeline::ahead};
 use punctual_contract::{Error, Ownership, Trust, clock::ClockStatus};
 use punctual_domain::time::Span;
 use std::{sync::Arc, time::Duration};
@@ -54,7 +54,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     tracing::error!(back_ms, "time was set back: what was done ahead of it is done again");
     begin_anew(core).await;
-    leases::time_went_back(core, seen, now).await
+    expired_leases::time_went_back(core, seen, now).await
 }
 
 fn say(before: ClockStatus, now: ClockStatus) {

@@ -1,4 +1,4 @@
-//! Step 8, outcome: `domain::outcome` decides an attempt's result, a conditional update on (task, fence)
+//! Outcome: `domain::outcome` decides an attempt's result, a conditional update on (task, fence)
 //! writes it, and only then it counts. The fence ensures that at most one outcome is accepted per attempt.
 
 use crate::{

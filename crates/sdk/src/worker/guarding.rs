@@ -1,6 +1,6 @@
 //! The guard for tasks from the server: an attempt that was delivered twice is executed once. Redis guards it for a
 //! window; without Redis, the server does, as long as the lease lasts. If neither answers, the task runs nevertheless:
-//! the fence protects its outcome. Must never decide about an outcome, nor hold a task back that nobody runs.
+//! the fence protects its outcome. Must never decide about an outcome, nor hold back a task that no executor runs.
 
 use super::WorkerContext;
 use punctual_protocol::{LeaseBeat, LeaseNews, LeasedTask, limits::BATCH_MAX};
@@ -44,7 +44,6 @@ async fn by_server(shared: &WorkerContext, tasks: Vec<LeasedTask>) -> Vec<Leased
         let request = shared.beat_request(part.iter().map(beat).collect());
         match timeout(patience, shared.client.heartbeat(&request)).await {
             Ok(Ok(answer)) => {
-                shared.set_desired_state(answer.wish);
                 let news = answer.leases.into_iter().map(Some).chain(iter::repeat_with(|| None));
                 let runs_here =
                     part.into_iter().zip(news).filter(|(task, news)| may_run(task, news.as_ref()));

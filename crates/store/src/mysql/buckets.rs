@@ -28,8 +28,8 @@
 
 mod calendar;
 mod carry;
+mod cleanup;
 mod contents;
-mod dropped;
 mod export;
 mod look;
 mod options;
@@ -47,8 +47,8 @@ use super::{
 };
 use crate::archive_storage::{self, ArchiveStorage};
 use calendar::{Axis, TimeBucket};
+use cleanup::Settling;
 use contents::BucketVerdict;
-use dropped::Settling;
 use futures_util::future::{BoxFuture, join_all};
 use look::Looks;
 use options::hours;
@@ -61,7 +61,7 @@ use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use dropped::unsettled;
+pub(crate) use cleanup::unsettled;
 pub use options::{BucketOptions, BucketReport};
 pub use survey::BucketSurvey;
 
@@ -412,7 +412,7 @@ impl BucketService<'_> {
     async fn archive(&mut self) -> sqlx::Result<bool> {
         let Some(archive_storage) = &self.archive_storage else { return Ok(true) };
         let conn = &mut self.session.conn;
-        let settled = dropped::done_to(conn).await?;
+        let settled = cleanup::done_to(conn).await?;
         match export::export(conn, (archive_storage, self.shard), settled, self.now, &mut self.budget).await {
             Ok(exported) => {
                 self.report.archived += exported.tasks;

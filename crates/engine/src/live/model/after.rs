@@ -306,9 +306,9 @@ impl LiveModel {
     pub(super) fn hand_over_for_later(&mut self) {
         if self.rng.bool() {
             let settled: Vec<Key> = self.for_later.iter().copied().filter(|_| self.rng.bool()).collect();
-            for (id, fence) in settled {
-                self.live.lock().record_for_later(id, fence);
-                self.for_later.remove(&(id, fence));
+            for attempt in settled {
+                self.live.lock().record_for_later(attempt.0, attempt.1);
+                self.for_later.remove(&attempt);
             }
             return;
         }
@@ -479,8 +479,7 @@ impl LiveModel {
         self.reporting.retain(|attempt| self.handed_over.contains_key(attempt));
         self.for_later.retain(is_newest);
         let for_later = slots.iter().filter(|(_, (_, stage))| *stage == FOR_LATER);
-        let for_later: HashSet<Key> = for_later.map(|(id, (fence, _))| (*id, *fence)).collect();
-        assert_eq!(for_later, self.for_later);
+        assert_eq!(for_later.map(|(id, (fence, _))| (*id, *fence)).collect::<HashSet<Key>>(), self.for_later);
         let mut held = BTreeMap::new();
         for (id, (fence, stage)) in &slots {
             if let Stage::HandedOver { report: report @ (HolderReport::Owed | HolderReport::Asked) } = stage {

@@ -14,13 +14,13 @@ use punctual_domain::{limits::Scope, place::Partition, time::Millis};
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) struct PatientHot {
+pub(super) struct CircuitBreakerHot {
     pub(super) hot: Arc<dyn Hot>,
     pub(super) availability: Arc<HotSetAvailability>,
 }
 
 #[async_trait]
-impl Hot for PatientHot {
+impl Hot for CircuitBreakerHot {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         self.availability.call_while_available("load entries", self.hot.load(entries)).await
     }
@@ -34,7 +34,7 @@ impl Hot for PatientHot {
         let call = async { Ok(self.hot.drain(tenures, until, limit).await) };
         match self.availability.call_while_available("drain what is due", call).await {
             Ok(answers) => {
-                // One that fails alone is broken by itself.
+                // A single failing partition does not implicate the hot set.
                 if !answers.is_empty() && answers.iter().all(Result::is_err) {
                     self.availability.doubt();
                 }
@@ -78,13 +78,13 @@ impl Hot for PatientHot {
 }
 
 #[derive(Debug)]
-pub(super) struct PatientLimiter {
+pub(super) struct CircuitBreakerLimiter {
     pub(super) limiter: Arc<dyn Limiter>,
     pub(super) availability: Arc<HotSetAvailability>,
 }
 
 #[async_trait]
-impl Limiter for PatientLimiter {
+impl Limiter for CircuitBreakerLimiter {
     async fn grant(&self, wishes: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
         self.availability.call_while_available("grant slots", self.limiter.grant(wishes, now)).await
     }
