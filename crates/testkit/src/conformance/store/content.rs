@@ -2,8 +2,8 @@
 
 use super::{
     sample::{
-        KEEP, LATER, NOW, ask, beat, dispatch, extend, grant, insert, moved, name, read, result, scan,
-        step, version,
+        KEEP, LATER, NOW, ask, beat, dispatch, extend, grant, insert, moved, name, read, result, scan, step,
+        version,
     },
     walk::walk_to,
 };
