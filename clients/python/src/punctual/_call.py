@@ -41,7 +41,7 @@ class Call(Generic[T]):
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     waits: float = 0.0
-    """Seconds of a long poll, beyond the patience for an answer."""
+    """Seconds that it may take longer than other calls: a long poll, a large batch."""
 
     @property
     def target(self) -> str:

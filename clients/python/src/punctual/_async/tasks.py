@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+BATCH_PATIENCE = 50.0
+"""A part of 10,000 tasks may take so much longer than other calls, in seconds."""
+
+
 class AsyncTasks:
     """Calls about tasks; a part of ``AsyncClient``."""
 
@@ -53,7 +57,15 @@ class AsyncTasks:
             for part, is_keyed in parts(tasks):
                 headers = _call.new_key() if is_keyed else {}
                 body = b'{"tasks":[' + b",".join(part) + b"]}"
-                call = Call("POST", "/v1/tasks/batch", _results, Repeat.SAFE, body=body, headers=headers)
+                call = Call(
+                    "POST",
+                    "/v1/tasks/batch",
+                    _results,
+                    Repeat.SAFE,
+                    body=body,
+                    headers=headers,
+                    waits=BATCH_PATIENCE,
+                )
                 results = await self.send(call)
                 if len(results) != len(part):
                     raise Indeterminate(f"{len(results)} results for {len(part)} tasks")
