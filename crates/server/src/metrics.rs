@@ -5,6 +5,7 @@ mod connections;
 mod databases;
 mod exposition;
 pub(crate) mod http;
+mod inboxes;
 mod process;
 mod queues;
 
@@ -265,6 +266,16 @@ metrics! {
         "Bulk operations that this engine carried on within the last minute."
     BULK_BEHIND Gauge "punctual_bulk_behind_seconds" []
         "How long the operation that has waited longest waits for an engine to carry it on. Alert on it."
+    INBOX_ROWS_WAITING Gauge "punctual_inbox_rows_waiting" ["inbox"]
+        "Rows of the inbox that are not tasks yet, counted up to 100,000; each engine that lists the inbox counts them."
+    INBOX_OLDEST Gauge "punctual_inbox_oldest_seconds" ["inbox"]
+        "Age of the first row that waits, from its INSERT; 0: none does. Alert on it."
+    INBOX_ROWS_REFUSED Gauge "punctual_inbox_rows_refused" ["inbox"]
+        "Rows that are set aside until somebody repairs them. Alert on it."
+    INBOX_ROWS Counter "punctual_inbox_rows_total" ["inbox", "outcome"]
+        "Rows that this engine has offered, by outcome: inserted, existing (the key was there), superseded (a higher version was), refused, put_off (not taken for now; each time counts)."
+    INBOX_LAG Histogram "punctual_inbox_lag_seconds" ["inbox"]
+        "From the INSERT of a row to its durable task; with the time that the user's transaction was open."
     TRACE_SPANS Counter "punctual_trace_spans_exported_total" []
         "Spans that a collector of traces has taken; 0 where none is set."
     TRACES_DROPPED Counter "punctual_traces_dropped_total" []
