@@ -35,9 +35,9 @@ pub enum Verdict {
     Refused(String),
     /// Not inserted, and it may be later: its queue or its namespace takes nothing now.
     NotNow(String),
-    /// The same, for all rows.
+    /// The same; if all rows of a call are answered so, the relay rests.
     Closed(String),
-    /// It may be inserted.
+    /// It may be inserted. If all rows of a call are answered so, or `Closed`, the relay rests.
     Unknown(String),
 }
 

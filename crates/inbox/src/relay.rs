@@ -219,6 +219,7 @@ impl RelayState {
             let name = self.report.lock().name.clone();
             let answers = self.intake.insert(&name, &namespace, tasks).await;
             let took_ms = self.intake.now().since(asked_at);
+            verdicts.closed = nothing_goes(&answers);
             let lost = || Verdict::Unknown("the engine did not answer".to_owned());
             let mut answers = answers.into_iter();
             for row in offered {
@@ -303,6 +304,16 @@ impl OfferedRow {
     }
 }
 
+/// Why no row of a call was taken, nor decided: so it is with all others. Else it is about rows: a database of several is away.
+fn nothing_goes(answers: &[Verdict]) -> Option<String> {
+    let why = |answer: &Verdict| match answer {
+        Verdict::Closed(why) | Verdict::Unknown(why) => Some(why.clone()),
+        _ => None,
+    };
+    let all: Option<Vec<String>> = answers.iter().map(why).collect();
+    all.and_then(|all| all.into_iter().next())
+}
+
 impl Verdicts {
     fn refuse(&mut self, row: &OfferedRow, why: String) {
         self.numbers.refused += 1;
@@ -330,11 +341,11 @@ impl Verdicts {
                 self.stays(namespace, row, true);
             }
             Verdict::Closed(why) => {
-                self.closed = self.closed.take().or(Some(why));
+                self.said = self.said.take().or(Some(why));
                 self.stays(namespace, row, true);
             }
             Verdict::Unknown(why) => {
-                self.closed = self.closed.take().or(Some(why));
+                self.said = self.said.take().or(Some(why));
                 self.stays(namespace, row, false);
             }
         }

@@ -120,6 +120,11 @@ impl InboxRig {
         Self { store, engine, clock, way, relay, router, server, database }
     }
 
+    /// The user's database.
+    pub(crate) fn url(&self) -> String {
+        url(&self.way, &self.database)
+    }
+
     /// As the user's own program does it.
     pub(crate) async fn sql(&self, text: &str) -> String {
         self.server.sql(&self.database, text).await

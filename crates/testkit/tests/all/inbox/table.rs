@@ -1,6 +1,10 @@
 //! The table itself: made once, removed when it is empty, and closed to nonsense.
 
 use super::rig::in_sqlite;
+use punctual_sdk::{NewTask, inbox::insert_in, protocol::OnConflict, retry};
+use serde_json::json;
+use sqlx::{Connection as _, MySqlConnection};
+use std::time::Duration;
 use punctual_store::MysqlInbox;
 use punctual_testkit::servers;
 
@@ -55,4 +59,29 @@ async fn it_is_made_once_and_goes_when_it_is_empty() {
     server.sql(database, "CREATE TABLE punctual_inbox (id INT)").await;
     let said = inbox.install().await.unwrap_err().to_string();
     assert!(said.contains("is not a table of this program"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sdk_inserts_in_the_callers_transaction() {
+    let rig = in_sqlite().await;
+    let mut connection = MySqlConnection::connect(&rig.url()).await.unwrap();
+    let task = |key: &str| {
+        let retry = retry::fixed(Duration::from_millis(300));
+        NewTask::to("q").key(key).delay(Duration::from_secs(60)).retry(retry).payload(&json!({"to": "ada"})).unwrap()
+    };
+    let mut rolled_back = connection.begin().await.unwrap();
+    insert_in(&mut rolled_back, &task("a")).await.unwrap();
+    rolled_back.rollback().await.unwrap();
+    let mut committed = connection.begin().await.unwrap();
+    assert!(insert_in(&mut committed, &task("b")).await.unwrap() > 0);
+    committed.commit().await.unwrap();
+    for wrong in [task("c").task_id(7), task("c").on_conflict(OnConflict::Replace)] {
+        let said = insert_in(&mut connection, &wrong).await.unwrap_err().to_string();
+        assert!(said.contains("inbox") || said.contains("key"), "{said}");
+    }
+    rig.all_moved().await;
+    assert_eq!(rig.tasks("q").await.len(), 1);
+    let inserted = rig.get("/v1/tasks/key:b").await;
+    assert_eq!(inserted["payload"], json!({"to": "ada"}));
+    assert_eq!(inserted["retry"]["delay_ms"], 300);
 }
