@@ -12,6 +12,9 @@ pub trait Intake: Debug + Send + Sync {
     /// How long a task of this queue is known by its key at least, whatever becomes of it.
     fn known_for_ms(&self, namespace: &Name, queue: &str) -> i64;
 
+    /// A longer payload is refused without being read.
+    fn payload_max_bytes(&self) -> u64;
+
     /// As a call of the API inserts them. As many answers as tasks, in order. No two of one call have the same key.
     async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<Verdict>;
 

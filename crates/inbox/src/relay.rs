@@ -10,7 +10,7 @@ use crate::{
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, InboxTable,
-    inbox::{InboxRow, RefusedRow},
+    inbox::{InboxRow, RefusedRow, RowHead},
 };
 use punctual_domain::{name::Name, time::Millis};
 use punctual_protocol::InsertTask;
@@ -19,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 /// Between two looks at an inbox that was empty.
 pub const PERIOD: Duration = Duration::from_millis(50);
 /// Rows of one look.
-pub(crate) const ROWS: usize = 500;
+const ROWS: usize = 500;
 /// Looks of one run.
 const LOOKS: usize = 20;
 /// Rows that were read longer ago are read again, not inserted: their relay was frozen.
@@ -180,8 +180,13 @@ impl RelayState {
         for _ in 0..LOOKS {
             let above = self.walk.lock().above();
             let heads = self.table.heads(above, ROWS).await?;
-            let chosen = self.walk.lock().choose(&heads);
-            let verdicts = self.offer(&chosen.ids).await?;
+            let is_last = heads.len() < ROWS;
+            let most = self.intake.payload_max_bytes();
+            let (heads_of_tasks, too_long): (Vec<RowHead>, Vec<RowHead>) =
+                heads.into_iter().partition(|head| head.bytes <= most);
+            let chosen = self.walk.lock().choose(&heads_of_tasks, is_last);
+            let mut verdicts = self.offer(&chosen.ids).await?;
+            too_long.iter().for_each(|head| verdicts.refuse_too_long(head, most));
             let has_moved = verdicts.remove.len() + verdicts.refuse.len();
             moved.rows += verdicts.remove.len();
             let closed = verdicts.closed.is_some();
@@ -318,6 +323,12 @@ impl Verdicts {
     fn refuse(&mut self, row: &OfferedRow, why: String) {
         self.numbers.refused += 1;
         self.refuse.push(RefusedRow { id: row.id, why, maybe_inserted: row.maybe_inserted });
+    }
+
+    fn refuse_too_long(&mut self, head: &RowHead, most: u64) {
+        let why = format!("payload: has {} bytes, and may have at most {most}", head.bytes);
+        self.numbers.refused += 1;
+        self.refuse.push(RefusedRow { id: head.id, why, maybe_inserted: false });
     }
 
     fn note(&mut self, namespace: &Name, row: OfferedRow, verdict: Verdict, took_ms: i64) {

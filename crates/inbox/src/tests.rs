@@ -90,6 +90,10 @@ impl Intake for Recorder {
         1_000
     }
 
+    fn payload_max_bytes(&self) -> u64 {
+        100
+    }
+
     async fn insert(&self, _: &str, _: &Name, tasks: Vec<InsertTask>) -> Vec<Verdict> {
         self.calls.lock().push(tasks.iter().filter_map(|task| task.key.clone()).collect());
         let answers = self.answers.lock();
@@ -157,4 +161,13 @@ async fn a_relay_that_was_frozen_between_its_read_and_its_insert_inserts_nothing
     *intake.step_ms.lock() = 0;
     run(&table, &intake).await;
     assert_eq!(*intake.calls.lock(), [["a"]]);
+}
+
+#[tokio::test]
+async fn a_payload_that_is_too_long_is_refused_and_not_read() {
+    let (table, intake) = (table(&[(1, "q", "a"), (2, "q", "b")]), Arc::new(Recorder::default()));
+    table.rows.lock().get_mut(&1).unwrap().0.head.bytes = 101;
+    run(&table, &intake).await;
+    assert_eq!(*intake.calls.lock(), [["b"]]);
+    assert_eq!(table.refused.lock()[0].why, "payload: has 101 bytes, and may have at most 100");
 }

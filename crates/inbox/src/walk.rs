@@ -1,6 +1,5 @@
 //! Which rows are offered next: by number, past the rows of queues and keys that were put off. Pure.
 
-use crate::relay::ROWS;
 use punctual_contract::inbox::RowHead;
 use std::collections::HashSet;
 
@@ -43,7 +42,8 @@ impl Walk {
         self.keys.insert((namespace, key));
     }
 
-    pub(crate) fn choose(&mut self, heads: &[RowHead]) -> Chosen {
+    /// `is_last`: none is behind these.
+    pub(crate) fn choose(&mut self, heads: &[RowHead], is_last: bool) -> Chosen {
         let (mut chosen, mut bytes, mut keys) = (Chosen::default(), 0, HashSet::new());
         for head in heads {
             let key = head.key.clone().map(|key| (head.namespace.clone(), key));
@@ -63,7 +63,7 @@ impl Walk {
             chosen.ids.push(head.id);
             self.above = head.id;
         }
-        chosen.is_end = heads.len() < ROWS || self.queues.len() + self.keys.len() > PUT_OFF_MAX;
+        chosen.is_end = is_last || self.queues.len() + self.keys.len() > PUT_OFF_MAX;
         chosen
     }
 }
@@ -81,9 +81,9 @@ mod tests {
     fn rows_of_one_key_are_offered_one_after_the_other() {
         let mut walk = Walk::default();
         let heads = [head(1, "a", "x"), head(2, "a", ""), head(3, "a", "x"), head(4, "a", "y")];
-        assert_eq!(walk.choose(&heads), Chosen { ids: vec![1, 2], is_end: false });
+        assert_eq!(walk.choose(&heads, true), Chosen { ids: vec![1, 2], is_end: false });
         assert_eq!(walk.above(), 0, "those are gone, and another may come before the third");
-        assert_eq!(walk.choose(&heads[2..]), Chosen { ids: vec![3, 4], is_end: true });
+        assert_eq!(walk.choose(&heads[2..], true), Chosen { ids: vec![3, 4], is_end: true });
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         let mut walk = Walk::default();
         walk.put_off("n".into(), "full".into(), "x".into());
         let heads = [head(1, "full", "y"), head(2, "b", "x"), head(3, "b", "y"), head(4, "b", "z")];
-        assert_eq!(walk.choose(&heads), Chosen { ids: vec![4], is_end: true });
+        assert_eq!(walk.choose(&heads, true), Chosen { ids: vec![4], is_end: true });
         assert!(walk.has_put_off() && walk.above() == 4);
     }
 
@@ -99,7 +99,7 @@ mod tests {
     fn an_offer_has_a_bound_in_bytes_and_one_row_at_least() {
         let mut walk = Walk::default();
         let long = |id| RowHead { bytes: BYTES, ..head(id, "a", "") };
-        assert_eq!(walk.choose(&[long(1), long(2)]).ids, [1]);
-        assert_eq!(walk.choose(&[long(2)]).ids, [2]);
+        assert_eq!(walk.choose(&[long(1), long(2)], true).ids, [1]);
+        assert_eq!(walk.choose(&[long(2)], true).ids, [2]);
     }
 }

@@ -68,6 +68,10 @@ impl Intake for EngineIntake {
         queue.map_or(0, |queue| self.engine.known_for_ms(&queue))
     }
 
+    fn payload_max_bytes(&self) -> u64 {
+        u64::try_from(self.options.payload_max_bytes).unwrap_or(u64::MAX)
+    }
+
     async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<Verdict> {
         let count = tasks.len();
         let caller = Caller {
