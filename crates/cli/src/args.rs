@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, cluster, config, dead, dev, doctor, executor, inbox, limit, log, look, man, namespace, openapi,
-    profile, queue, schedule, serve, shard, task, token, work, workflow,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, inbox, limit, log, look, man, namespace,
+    openapi, profile, queue, schedule, serve, shard, task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 

@@ -86,7 +86,9 @@ impl InboxUrl {
     fn table(&self) -> Result<MysqlInbox> {
         match self.given()? {
             Some(url) => Ok(MysqlInbox::new(&url)?),
-            None => bail!("--url or --url-file is missing: say which database, mysql://user:password@host:port/database"),
+            None => bail!(
+                "--url or --url-file is missing: say which database, mysql://user:password@host:port/database"
+            ),
         }
     }
 }
@@ -108,10 +110,13 @@ async fn install(InstallArgs { at, json }: InstallArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let what = if created { "created" } else { "there already, and unchanged" };
-    output::line(&format!("{at}: punctual_inbox {what}; the view punctual_inbox_limits shows what its columns take"));
-    output::line("Try, in your own transaction:");
-    output::line("  INSERT INTO punctual_inbox (task_key, queue, delay_ms, payload) VALUES ('order-7', 'mail', 1500, '{\"to\":\"ada\"}');");
-    output::line("Then: punctual serve --inbox URL");
+    output::line(&format!(
+        "{at}: punctual_inbox {what}; the view punctual_inbox_limits shows what its columns take"
+    ));
+    output::line(
+        "Insert rows in your own transactions: only queue is required; docs/inbox.md has an example.",
+    );
+    output::line("They become tasks while an engine runs with it: punctual serve --inbox URL");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -141,8 +146,13 @@ async fn refused(RefusedArgs { at, limit, json }: RefusedArgs) -> Result<ExitCod
                 ("Rows refused", output::count(counts.refused)),
             ]);
             if !status.refused.is_empty() {
-                output::table(["ROW", "QUEUE", "KEY", "REFUSED", "WHY"], status.refused.iter().map(refused_row));
-                output::line("Mend a row and let it try again: UPDATE punctual_inbox SET queue = '…', refused_at_ms = NULL WHERE id = …");
+                output::table(
+                    ["ROW", "QUEUE", "KEY", "REFUSED", "WHY"],
+                    status.refused.iter().map(refused_row),
+                );
+                output::line(
+                    "Mend a row and set its refused_at_ms to NULL, and it is tried again; or delete it.",
+                );
             }
         }
     }
@@ -174,7 +184,9 @@ async fn status(connect: &ConnectArgs) -> Result<ExitCode> {
     match connect.form() {
         Form::Json => output::json(&page)?,
         Form::Text if page.items.is_empty() => {
-            output::line("no inboxes; start the server with --inbox mysql://user:password@host:port/database");
+            output::line(
+                "no inboxes; start the server with --inbox mysql://user:password@host:port/database",
+            );
         }
         Form::Text => {
             let header = ["INBOX", "STATE", "WAITING", "OLDEST", "REFUSED", "AT", "LAST ERROR"];

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 /// - **One holder.** Of several relays, `hold` answers true to one at a time. The others read counts only. A
 ///   holder that loses its connection, or is frozen for 15 s, is no holder any more, and its next call fails.
 /// - **Committed only.** A row is seen after its transaction has committed, whatever its number. A row with a
-///   lower number may come into sight later, and is then first.
+///   lower number may become visible later, and is then first.
 /// - **Named rows.** A change concerns the rows that it names, and no other. A row that is gone is passed over.
 #[async_trait]
 pub trait InboxTable: Debug + Send + Sync {

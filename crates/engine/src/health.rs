@@ -2,8 +2,8 @@
 //! are in the modules of its fields.
 
 use crate::{
-    alerts::state::Alerts, clock::watch::state::Watch, durability::Durability, inboxes::Inboxes, readiness::state::Writers,
-    sharing::self_check::state::LivenessTick,
+    alerts::state::Alerts, clock::watch::state::Watch, durability::Durability, inboxes::Inboxes,
+    readiness::state::Writers, sharing::self_check::state::LivenessTick,
 };
 
 #[derive(Debug, Default)]

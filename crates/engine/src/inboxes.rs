@@ -1,8 +1,7 @@
-//! What is wrong with the inboxes of this engine, for alerts; and how long a task of one is known by its key. Moves no row.
+//! What is wrong with the inboxes of this engine, for alerts. Moves no row.
 
-use crate::{alerts::state::AlertKind, engine::Engine};
+use crate::alerts::state::AlertKind;
 use parking_lot::Mutex;
-use punctual_domain::name::QueueKey;
 use std::collections::BTreeMap;
 
 /// By inbox: that it is behind, and that rows were refused.
@@ -12,6 +11,11 @@ type Troubles = BTreeMap<String, (Option<String>, Option<String>)>;
 pub(crate) struct Inboxes(Mutex<Troubles>);
 
 impl Inboxes {
+    /// In place of what was reported before.
+    pub(crate) fn report(&self, name: &str, behind: Option<String>, refused: Option<String>) {
+        self.0.lock().insert(name.to_owned(), (behind, refused));
+    }
+
     /// One alert of a kind for all inboxes.
     pub(crate) fn alerts(&self) -> Vec<(AlertKind, String)> {
         let troubles = self.0.lock();
@@ -23,20 +27,6 @@ impl Inboxes {
     }
 }
 
-impl Engine {
-    /// Sentences for alerts about one inbox, in place of those before.
-    pub fn report_inbox(&self, name: &str, behind: Option<String>, refused: Option<String>) {
-        self.core.health.inboxes.0.lock().insert(name.to_owned(), (behind, refused));
-    }
-
-    /// How long a task of this queue is known by its key at least, whatever becomes of it (ms).
-    #[must_use]
-    pub fn known_for_ms(&self, queue: &QueueKey) -> i64 {
-        let keep = self.core.keep(Some(queue));
-        keep.succeeded_ms.min(keep.cancelled_ms).min(keep.dead_ms)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,9 +35,10 @@ mod tests {
     fn troubles_of_all_inboxes_are_one_alert_of_each_kind() {
         let inboxes = Inboxes::default();
         assert!(inboxes.alerts().is_empty());
-        for (name, trouble) in [("a", (Some("a is behind"), None)), ("b", (Some("b is behind"), Some("b has refused")))] {
-            let texts = (trouble.0.map(str::to_owned), trouble.1.map(str::to_owned));
-            inboxes.0.lock().insert(name.to_owned(), texts);
+        for (name, trouble) in
+            [("a", (Some("a is behind"), None)), ("b", (Some("b is behind"), Some("b has refused")))]
+        {
+            inboxes.report(name, trouble.0.map(str::to_owned), trouble.1.map(str::to_owned));
         }
         let behind = (AlertKind::InboxBehind, "a is behind; b is behind".to_owned());
         assert_eq!(inboxes.alerts(), [behind, (AlertKind::InboxRefused, "b has refused".to_owned())]);

@@ -16,7 +16,7 @@ pub trait Intake: Debug + Send + Sync {
     fn payload_max_bytes(&self) -> u64;
 
     /// As a call of the API inserts them. As many answers as tasks, in order. No two of one call have the same key.
-    async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<Verdict>;
+    async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<RowVerdict>;
 
     /// Whether a task of this key and version exists; an error in words if that is not known.
     async fn is_known(&self, namespace: &Name, key: &str, version: i64) -> Result<bool, String>;
@@ -27,7 +27,7 @@ pub trait Intake: Debug + Send + Sync {
 
 /// What became of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RowVerdict {
     /// Durably.
     Inserted,
     /// It was there.

@@ -7,7 +7,7 @@
 //! 1. `hold`: one relay at a time, by a lock of the connection that does all that follows. Crash: the lock goes with the
 //!    connection, and another relay takes it.
 //! 2. `heads`: the lowest numbers that exist. There is no cursor: numbers are not in the order of commits, and a row that
-//!    comes into sight late is found by the next look. Crash: nothing has happened.
+//!    becomes visible late is found by the next look. Crash: nothing has happened.
 //! 3. `offer`: the row gets the time at which it is offered first, durably, and is read. Crash: the row is offered again,
 //!    and step 4 decides by its key.
 //! 4. `insert`: through admission and limits, with the row's key and `on_conflict: keep`. Crash, or a lost answer: the
@@ -16,12 +16,12 @@
 //!
 //! Two relays at once, a frozen one that wakes, and a crash between 4 and 5 all insert the same key, so there is one task.
 //! The key is known for as long as the task is (`Intake::known_for_ms`). A row whose first offer is older than half of that is
-//! looked up instead, and is set aside if no task is found: rather named than done twice. What was read longer than
+//! looked up instead, and is refused if no task is found: rather named than done twice. What was read longer than
 //! `STALE_MS` ago is not inserted at all, but read again.
 //!
 //! # What does not block others
 //!
-//! A row that is refused for good is set aside in the table, with the reason. A row that is refused for now (a full queue,
+//! A row that is refused for good stays in the table, marked, with the reason. A row that is refused for now (a full queue,
 //! a rate) stays, and with it the later rows of its queue and of its key; rows of other queues pass. When everything is
 //! refused (overload, no store) the relay rests, longer each time, up to a second.
 //!
@@ -36,7 +36,7 @@ mod report;
 mod row;
 mod walk;
 
-pub use intake::{Intake, Trouble, Verdict};
+pub use intake::{Intake, RowVerdict, Trouble};
 pub use relay::{PERIOD, Relay};
 pub use report::{InboxReport, InboxState, LAG_BOUNDS_MS, RowNumbers};
 

@@ -2,10 +2,10 @@
 //! is left then. Must never remove a row before its insert was answered.
 
 use crate::{
-    intake::{Intake, Verdict},
+    intake::{Intake, RowVerdict},
     report::{InboxReport, InboxState, RowNumbers},
     row,
-    walk::Walk,
+    walk::InboxWalk,
 };
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -14,7 +14,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::Name, time::Millis};
 use punctual_protocol::InsertTask;
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Between two looks at an inbox that was empty.
 pub const PERIOD: Duration = Duration::from_millis(50);
@@ -37,13 +37,13 @@ pub struct Relay(Arc<RelayState>);
 struct RelayState {
     table: Arc<dyn InboxTable>,
     intake: Arc<dyn Intake>,
-    walk: Mutex<Walk>,
-    pause: Mutex<Pause>,
+    walk: Mutex<InboxWalk>,
+    pause: Mutex<RelayPause>,
     report: Mutex<InboxReport>,
 }
 
 #[derive(Debug, Default)]
-struct Pause {
+struct RelayPause {
     until: Option<Millis>,
     /// In a row.
     rests: u32,
@@ -70,6 +70,8 @@ struct Verdicts {
     withdraw: Vec<i64>,
     /// Namespace, queue and key of those that stay.
     put_off: Vec<(String, String, String)>,
+    /// Namespaces and queues of those that were inserted.
+    taken: HashSet<(String, String)>,
     numbers: RowNumbers,
     lags_ms: Vec<i64>,
     /// Nothing else can be inserted now.
@@ -80,7 +82,7 @@ struct Verdicts {
 
 /// What a run has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Moved {
+struct MovedRows {
     rows: usize,
     must_rest: bool,
 }
@@ -169,12 +171,12 @@ impl RelayState {
         self.report.lock().clone()
     }
 
-    async fn move_rows(&self) -> Result<Moved, Error> {
-        let mut moved = Moved::default();
+    async fn move_rows(&self) -> Result<MovedRows, Error> {
+        let mut moved = MovedRows::default();
         if !self.table.hold().await? {
             self.report.lock().state = InboxState::Standby;
-            *self.walk.lock() = Walk::default();
-            return Ok(Moved { must_rest: true, ..moved });
+            *self.walk.lock() = InboxWalk::default();
+            return Ok(MovedRows { must_rest: true, ..moved });
         }
         self.report.lock().state = InboxState::Moving;
         for _ in 0..LOOKS {
@@ -194,7 +196,10 @@ impl RelayState {
             let mut walk = self.walk.lock();
             if closed || chosen.is_end {
                 moved.must_rest = closed || walk.has_put_off();
-                *walk = Walk::default();
+                if !moved.must_rest {
+                    self.report.lock().last_error = None;
+                }
+                walk.anew();
                 // What has come meanwhile is found by the next run.
                 if closed || has_moved == 0 || moved.must_rest {
                     break;
@@ -218,14 +223,16 @@ impl RelayState {
                 verdicts.closed = Some("rows were read too long ago; they are read again".to_owned());
             }
             if let Some(why) = verdicts.closed.clone() {
-                offered.into_iter().for_each(|row| verdicts.note(&namespace, row, Verdict::Closed(why.clone()), 0));
+                offered
+                    .into_iter()
+                    .for_each(|row| verdicts.note(&namespace, row, RowVerdict::Closed(why.clone()), 0));
                 continue;
             }
             let name = self.report.lock().name.clone();
             let answers = self.intake.insert(&name, &namespace, tasks).await;
             let took_ms = self.intake.now().since(asked_at);
-            verdicts.closed = nothing_goes(&answers);
-            let lost = || Verdict::Unknown("the engine did not answer".to_owned());
+            verdicts.closed = all_closed(&answers);
+            let lost = || RowVerdict::Unknown("the engine did not answer".to_owned());
             let mut answers = answers.into_iter();
             for row in offered {
                 verdicts.note(&namespace, row, answers.next().unwrap_or_else(lost), took_ms);
@@ -248,10 +255,11 @@ impl RelayState {
             match named {
                 Err(why) => verdicts.refuse(&offered, why),
                 Ok((namespace, _)) if self.is_doubtful(offered_before_ms, &namespace, &offered.queue) => {
-                    let verdict = match self.intake.is_known(&namespace, &offered.key, offered.version).await {
-                        Ok(true) => Verdict::Existing,
-                        Ok(false) => Verdict::Refused(DOUBTFUL.to_owned()),
-                        Err(said) => Verdict::Unknown(said),
+                    let verdict = match self.intake.is_known(&namespace, &offered.key, offered.version).await
+                    {
+                        Ok(true) => RowVerdict::Existing,
+                        Ok(false) => RowVerdict::Refused(DOUBTFUL.to_owned()),
+                        Err(said) => RowVerdict::Unknown(said),
                     };
                     verdicts.note(&namespace, offered, verdict, 0);
                 }
@@ -276,14 +284,22 @@ impl RelayState {
             verdicts.lags_ms.iter().for_each(|lag_ms| report.lagged(*lag_ms));
             if let Some(said) = verdicts.closed.or(verdicts.said) {
                 report.last_error = Some((self.intake.now(), said));
-            } else if !verdicts.remove.is_empty() {
-                report.last_error = None;
             }
         }
+        for (namespace, queue) in &verdicts.taken {
+            self.walk.lock().taken(namespace, queue);
+        }
         let put_off = verdicts.put_off;
-        put_off.into_iter().for_each(|(namespace, queue, key)| self.walk.lock().put_off(namespace, queue, key));
+        put_off
+            .into_iter()
+            .for_each(|(namespace, queue, key)| self.walk.lock().put_off(namespace, queue, key));
         for row in &verdicts.refuse {
-            tracing::warn!(inbox = self.report().name, row = row.id, why = row.why, "a row of an inbox is refused");
+            tracing::warn!(
+                inbox = self.report().name,
+                row = row.id,
+                why = row.why,
+                "a row of an inbox is refused"
+            );
         }
         self.table.remove(&verdicts.remove).await?;
         self.table.refuse(&verdicts.refuse).await?;
@@ -291,7 +307,7 @@ impl RelayState {
     }
 }
 
-/// Why a row is set aside that may have been a task.
+/// Why a row is refused that may have been a task.
 const DOUBTFUL: &str = "a relay was stopped while it inserted this row, so long ago that its task may have ended and been \
                         forgotten. Look whether it was done: then delete the row; else set offered_at_ms, refused_at_ms and \
                         refused_why to NULL";
@@ -310,9 +326,9 @@ impl OfferedRow {
 }
 
 /// Why no row of a call was taken, nor decided: so it is with all others. Else it is about rows: a database of several is away.
-fn nothing_goes(answers: &[Verdict]) -> Option<String> {
-    let why = |answer: &Verdict| match answer {
-        Verdict::Closed(why) | Verdict::Unknown(why) => Some(why.clone()),
+fn all_closed(answers: &[RowVerdict]) -> Option<String> {
+    let why = |answer: &RowVerdict| match answer {
+        RowVerdict::Closed(why) | RowVerdict::Unknown(why) => Some(why.clone()),
         _ => None,
     };
     let all: Option<Vec<String>> = answers.iter().map(why).collect();
@@ -331,31 +347,32 @@ impl Verdicts {
         self.refuse.push(RefusedRow { id: head.id, why, maybe_inserted: false });
     }
 
-    fn note(&mut self, namespace: &Name, row: OfferedRow, verdict: Verdict, took_ms: i64) {
+    fn note(&mut self, namespace: &Name, row: OfferedRow, verdict: RowVerdict, took_ms: i64) {
         match verdict {
-            Verdict::Inserted => {
+            RowVerdict::Inserted => {
                 self.numbers.inserted += 1;
                 self.lags_ms.push(row.age_ms.saturating_add(took_ms));
                 self.remove.push(row.id);
+                self.taken.insert((namespace.as_str().to_owned(), row.queue));
             }
-            Verdict::Existing => {
+            RowVerdict::Existing => {
                 self.numbers.existing += 1;
                 self.remove.push(row.id);
             }
-            Verdict::Superseded => {
+            RowVerdict::Superseded => {
                 self.numbers.superseded += 1;
                 self.remove.push(row.id);
             }
-            Verdict::Refused(why) => self.refuse(&row, why),
-            Verdict::NotNow(why) => {
+            RowVerdict::Refused(why) => self.refuse(&row, why),
+            RowVerdict::NotNow(why) => {
                 self.said = self.said.take().or(Some(why));
                 self.stays(namespace, row, true);
             }
-            Verdict::Closed(why) => {
+            RowVerdict::Closed(why) => {
                 self.said = self.said.take().or(Some(why));
                 self.stays(namespace, row, true);
             }
-            Verdict::Unknown(why) => {
+            RowVerdict::Unknown(why) => {
                 self.said = self.said.take().or(Some(why));
                 self.stays(namespace, row, false);
             }

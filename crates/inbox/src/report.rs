@@ -56,7 +56,7 @@ pub struct InboxReport {
     /// From INSERT to durable task, of inserted rows: by `LAG_BOUNDS_MS`.
     pub lag: [u64; LAG_BOUNDS_MS.len() + 1],
     pub lag_sum_ms: u64,
-    /// The last one; none since something has gone well again.
+    /// The last one; none since no row had to wait.
     pub last_error: Option<(Millis, String)>,
     pub(crate) failing_since: Option<Millis>,
     pub(crate) behind_since: Option<Millis>,

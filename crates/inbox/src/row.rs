@@ -47,7 +47,8 @@ pub(crate) fn task(row: InboxRow) -> Result<InsertTask, String> {
 }
 
 fn parsed<T: DeserializeOwned>(column: &str, text: Option<String>) -> Result<Option<T>, String> {
-    let read = |text: String| serde_json::from_str(&text).map_err(|error| format!("{column} = {text:?}: {error}"));
+    let read =
+        |text: String| serde_json::from_str(&text).map_err(|error| format!("{column} = {text:?}: {error}"));
     text.map(read).transpose()
 }
 
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_key_gets_one_of_its_own() {
+    fn a_row_without_a_key_gets_a_key() {
         assert_eq!(key(&row()), "inbox:t:7:5");
         let mut named = row();
         named.head.key = Some("order-7".into());
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_column() {
+    fn what_cannot_be_read_is_named_with_the_column() {
         let labels = task(InboxRow { labels: Some("{\"a\":1}".into()), ..row() }).unwrap_err();
         assert!(labels.starts_with("labels = \"{\\\"a\\\":1}\""), "{labels}");
         let payload = task(InboxRow { payload: Some("{".into()), ..row() }).unwrap_err();

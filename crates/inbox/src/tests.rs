@@ -1,6 +1,6 @@
 //! A relay against a table and an intake in memory, which fail where the test says so.
 
-use crate::{Intake, Relay, Trouble, Verdict};
+use crate::{Intake, Relay, RowVerdict, Trouble};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -12,13 +12,13 @@ use punctual_protocol::InsertTask;
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Debug, Default)]
-struct Table {
+struct MemoryTable {
     rows: Mutex<BTreeMap<i64, (InboxRow, bool)>>,
     refused: Mutex<Vec<RefusedRow>>,
 }
 
 #[async_trait]
-impl InboxTable for Table {
+impl InboxTable for MemoryTable {
     fn at(&self) -> String {
         "h/d".to_owned()
     }
@@ -67,12 +67,12 @@ impl InboxTable for Table {
     async fn let_go(&self) {}
 }
 
-/// Answers as it is told to, and remembers the keys of its calls.
+/// Answers as the test says, and remembers the keys of its calls.
 #[derive(Debug, Default)]
 struct Recorder {
     calls: Mutex<Vec<Vec<String>>>,
     /// By queue; inserted unless it is here.
-    answers: Mutex<BTreeMap<String, Verdict>>,
+    answers: Mutex<BTreeMap<String, RowVerdict>>,
     now: Mutex<i64>,
     /// How much later it is at each question.
     step_ms: Mutex<i64>,
@@ -94,10 +94,10 @@ impl Intake for Recorder {
         100
     }
 
-    async fn insert(&self, _: &str, _: &Name, tasks: Vec<InsertTask>) -> Vec<Verdict> {
+    async fn insert(&self, _: &str, _: &Name, tasks: Vec<InsertTask>) -> Vec<RowVerdict> {
         self.calls.lock().push(tasks.iter().filter_map(|task| task.key.clone()).collect());
         let answers = self.answers.lock();
-        let answer = |task: &InsertTask| answers.get(&task.queue).cloned().unwrap_or(Verdict::Inserted);
+        let answer = |task: &InsertTask| answers.get(&task.queue).cloned().unwrap_or(RowVerdict::Inserted);
         tasks.iter().map(answer).collect()
     }
 
@@ -108,16 +108,16 @@ impl Intake for Recorder {
     fn report(&self, _: &str, _: Trouble) {}
 }
 
-fn table(rows: &[(i64, &str, &str)]) -> Arc<Table> {
+fn table(rows: &[(i64, &str, &str)]) -> Arc<MemoryTable> {
     let row = |(id, queue, key): &(i64, &str, &str)| {
         let (queue, key) = ((*queue).to_owned(), Some((*key).to_owned()));
         let head = RowHead { id: *id, namespace: "default".to_owned(), queue, key, bytes: 1 };
         (*id, (InboxRow { head, ..InboxRow::default() }, false))
     };
-    Arc::new(Table { rows: Mutex::new(rows.iter().map(row).collect()), ..Table::default() })
+    Arc::new(MemoryTable { rows: Mutex::new(rows.iter().map(row).collect()), ..MemoryTable::default() })
 }
 
-async fn run(table: &Arc<Table>, intake: &Arc<Recorder>) -> Relay {
+async fn run(table: &Arc<MemoryTable>, intake: &Arc<Recorder>) -> Relay {
     let relay = Relay::new("shop", table.clone(), intake.clone());
     relay.run_once(Millis(0)).await.unwrap();
     relay
@@ -125,17 +125,18 @@ async fn run(table: &Arc<Table>, intake: &Arc<Recorder>) -> Relay {
 
 #[tokio::test]
 async fn rows_of_one_key_are_never_in_one_call() {
-    let (table, intake) = (table(&[(1, "q", "a"), (2, "q", "b"), (3, "q", "a"), (4, "q", "a")]), Arc::default());
+    let (table, intake) =
+        (table(&[(1, "q", "a"), (2, "q", "b"), (3, "q", "a"), (4, "q", "a")]), Arc::default());
     run(&table, &intake).await;
     assert_eq!(*intake.calls.lock(), [vec!["a", "b"], vec!["a"], vec!["a"]]);
     assert!(table.rows.lock().is_empty());
 }
 
 #[tokio::test]
-async fn what_is_not_taken_now_stays_without_doubt_and_no_other_row_of_its_key_passes() {
+async fn what_is_not_taken_now_stays_without_doubt_and_no_other_row_of_the_key_passes() {
     let table = table(&[(1, "full", "a"), (2, "q", "b"), (3, "q", "a"), (4, "q", "c")]);
     let intake = Arc::new(Recorder::default());
-    intake.answers.lock().insert("full".to_owned(), Verdict::NotNow("full".to_owned()));
+    intake.answers.lock().insert("full".to_owned(), RowVerdict::NotNow("full".to_owned()));
     let relay = run(&table, &intake).await;
     let left: Vec<(i64, bool)> = table.rows.lock().iter().map(|(id, row)| (*id, row.1)).collect();
     assert_eq!(left, [(1, false), (3, false)]);
@@ -145,14 +146,14 @@ async fn what_is_not_taken_now_stays_without_doubt_and_no_other_row_of_its_key_p
 #[tokio::test]
 async fn what_may_be_inserted_stays_in_doubt() {
     let (table, intake) = (table(&[(1, "q", "a")]), Arc::new(Recorder::default()));
-    intake.answers.lock().insert("q".to_owned(), Verdict::Unknown("lost".to_owned()));
+    intake.answers.lock().insert("q".to_owned(), RowVerdict::Unknown("lost".to_owned()));
     let relay = run(&table, &intake).await;
     assert!(table.rows.lock()[&1].1);
     assert_eq!(relay.report().last_error.unwrap().1, "lost");
 }
 
 #[tokio::test]
-async fn a_relay_that_was_frozen_between_its_read_and_its_insert_inserts_nothing() {
+async fn a_relay_that_was_frozen_between_read_and_insert_inserts_nothing() {
     let (table, intake) = (table(&[(1, "q", "a")]), Arc::new(Recorder::default()));
     *intake.step_ms.lock() = 30_001;
     run(&table, &intake).await;

@@ -30,7 +30,7 @@ pub struct Inbox {
     /// Age of the first of them, from its INSERT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_age_ms: Option<i64>,
-    /// Rows that are set aside until somebody repairs them.
+    /// Rows that were refused and wait for a repair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_refused: Option<u64>,
     /// Why rows could not be moved, since rows were moved last.

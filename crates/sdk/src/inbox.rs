@@ -4,10 +4,7 @@
 use punctual_protocol::{FieldError, InsertTask, Invalid, OnConflict, When};
 use sqlx::MySqlConnection;
 
-const INSERT: &str = "INSERT INTO punctual_inbox (namespace, queue, kind, task_key, task_version, name, priority, \
-                      execute_at_ms, delay_ms, payload, payload_bytes, max_attempts, retry, timeout_ms, deadline_ms, labels, \
-                      concurrency_key, handler_versions, traceparent) \
-                      VALUES (COALESCE(?, 'default'), ?, ?, ?, COALESCE(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const INSERT: &str = include_str!("inbox.sql");
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

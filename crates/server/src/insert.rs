@@ -105,9 +105,9 @@ pub(crate) async fn insert_batch(
         (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
     let mut valid = 0;
     for (nth, item) in batch.items().enumerate() {
-        let converted = item.map_err(Refusal::from).and_then(|task| {
-            ask::new_task(task, context).map_err(|refusal| under(refusal, nth))
-        });
+        let converted = item
+            .map_err(Refusal::from)
+            .and_then(|task| ask::new_task(task, context).map_err(|refusal| under(refusal, nth)));
         results.push(match converted {
             Err(refusal) => Some(BatchItem::refused(refusal.into_problem())),
             Ok(task) => {
@@ -141,7 +141,10 @@ pub(crate) struct Numbered {
 }
 
 /// One call of the engine for all that are not there already.
-pub(crate) async fn insert_all(context: Context<'_>, mut tasks: Vec<Numbered>) -> Result<Vec<BatchItem>, Refusal> {
+pub(crate) async fn insert_all(
+    context: Context<'_>,
+    mut tasks: Vec<Numbered>,
+) -> Result<Vec<BatchItem>, Refusal> {
     let Context { caller, engine, .. } = context;
     let known = give_ids_of_key(context, &mut tasks).await?;
     let new: Vec<NewTask> = tasks
@@ -303,10 +306,7 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
 /// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
 /// when the first is there are the others looked for: without an earlier try this costs one read. What is stored all the
 /// same, by a try that stood still or a part of a batch, stays as it is.
-async fn give_ids_of_key(
-    context: Context<'_>,
-    tasks: &mut [Numbered],
-) -> Result<Vec<Option<Task>>, Refusal> {
+async fn give_ids_of_key(context: Context<'_>, tasks: &mut [Numbered]) -> Result<Vec<Option<Task>>, Refusal> {
     let Context { caller, engine, .. } = context;
     let mut known = vec![None; tasks.len()];
     let Some(key) = &caller.idempotency_key else { return Ok(known) };

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inbox_has_its_name_or_that_of_its_database() {
+    fn an_inbox_has_a_name_or_that_of_the_database() {
         let places = set("mysql://u:p@h:3306/shop?ssl-mode=required, billing=mysql://h/b").unwrap();
         let names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
         assert_eq!(names, ["shop", "billing"]);
@@ -77,7 +77,10 @@ mod tests {
             ("mysql://h/d,mysql://i/d", "the name of another"),
         ] {
             let said = set(text).unwrap_err();
-            assert!(said.contains(part) && said.contains("NAME=mysql://") && !said.contains("hidden"), "{said}");
+            assert!(
+                said.contains(part) && said.contains("NAME=mysql://") && !said.contains("hidden"),
+                "{said}"
+            );
         }
     }
 }

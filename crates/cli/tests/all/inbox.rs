@@ -36,7 +36,8 @@ fn waiting(server: &MariaDb, database: &str) -> bool {
 
 /// Tasks of the queue, as the books have them.
 fn tasks(server: &Server) -> u64 {
-    let listed = punctual(&["task", "list", "--queue", "q", "--limit", "1000", "--json", "--url", &server.url]);
+    let listed =
+        punctual(&["task", "list", "--queue", "q", "--limit", "1000", "--json", "--url", &server.url]);
     let listed = { listed }.output().unwrap();
     documents(&listed).len() as u64
 }
@@ -47,7 +48,8 @@ fn rows_become_tasks_once_although_the_engine_that_moves_them_is_killed() {
     let user = blocking(test_servers::mariadb());
     let (inbox, database) = installed(user);
     let store = blocking(mariadb.fresh_database());
-    let settings = [("PUNCTUAL_STORE_URL", &*store), ("PUNCTUAL_HOT_URL", &*redis.url())].map(|(k, v)| (k, v.to_owned()));
+    let settings = [("PUNCTUAL_STORE_URL", &*store), ("PUNCTUAL_HOT_URL", &*redis.url())]
+        .map(|(k, v)| (k, v.to_owned()));
     let settings: Vec<(&str, &str)> = settings.iter().map(|(k, v)| (*k, v.as_str())).collect();
     let (mut first, second) = (engine(&settings, &inbox), engine(&settings, &inbox));
     insert(user, &database, 0);
@@ -70,7 +72,10 @@ fn an_embedded_engine_moves_rows_and_shows_those_that_it_refuses() {
     let data = dir.path().to_str().unwrap();
     let server = engine(&[("PUNCTUAL_DATA", data)], &format!("shop={inbox}"));
     insert(user, &database, 0);
-    blocking(user.sql(&database, "INSERT INTO punctual_inbox (queue, retry) VALUES ('q', '{\"strategy\":\"never\"}')"));
+    blocking(user.sql(
+        &database,
+        "INSERT INTO punctual_inbox (queue, retry) VALUES ('q', '{\"strategy\":\"never\"}')",
+    ));
     wait_for("the rows", || (tasks(&server) == 200).then_some(()));
     let refused = || punctual(&["inbox", "refused", "--url", &inbox, "--json"]).output().unwrap();
     let refused = wait_for("the refusal", || {
@@ -79,7 +84,11 @@ fn an_embedded_engine_moves_rows_and_shows_those_that_it_refuses() {
     });
     assert!(refused["refused"][0]["refused_why"].as_str().unwrap().contains("retry"), "{refused}");
     let uninstalled = punctual(&["inbox", "uninstall", "--url", &inbox]).output().unwrap();
-    assert!(!uninstalled.status.success() && stderr(&uninstalled).contains("--force"), "{}", stderr(&uninstalled));
+    assert!(
+        !uninstalled.status.success() && stderr(&uninstalled).contains("--force"),
+        "{}",
+        stderr(&uninstalled)
+    );
     drop(server);
     let uninstalled = punctual(&["inbox", "uninstall", "--url", &inbox, "--force"]).output().unwrap();
     assert!(uninstalled.status.success(), "{}", stderr(&uninstalled));

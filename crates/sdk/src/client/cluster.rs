@@ -1,6 +1,8 @@
 //! The calls about all engines together: events, live engines and owners, rates, tasks that fall due.
 
-use punctual_protocol::{Due, Engine, Event, Inbox, ListPartitions, Page, Partition, SearchEvents, Shard, Stats};
+use punctual_protocol::{
+    Due, Engine, Event, Inbox, ListPartitions, Page, Partition, SearchEvents, Shard, Stats,
+};
 use serde::Serialize;
 
 use super::Client;

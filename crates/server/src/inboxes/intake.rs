@@ -16,7 +16,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::Engine;
-use punctual_inbox::{Intake, Trouble, Verdict};
+use punctual_inbox::{Intake, RowVerdict, Trouble};
 use punctual_protocol::{BatchItem, Code, InsertTask, Problem};
 
 /// Inserts for relays.
@@ -33,7 +33,11 @@ impl EngineIntake {
         Self { engine, options }
     }
 
-    async fn insert_checked(&self, caller: &Caller, tasks: Vec<InsertTask>) -> Result<Vec<Verdict>, Refusal> {
+    async fn insert_checked(
+        &self,
+        caller: &Caller,
+        tasks: Vec<InsertTask>,
+    ) -> Result<Vec<RowVerdict>, Refusal> {
         let context =
             Context { caller, now: self.engine.now(), options: &self.options, engine: &self.engine };
         insert::not_too_many(context)?;
@@ -49,7 +53,7 @@ impl EngineIntake {
             }
         }
         let mut inserted = insert::insert_all(context, open).await?.into_iter().map(verdict);
-        let lost = || Verdict::Unknown("the engine answered for fewer tasks".to_owned());
+        let lost = || RowVerdict::Unknown("the engine answered for fewer tasks".to_owned());
         Ok(verdicts
             .into_iter()
             .map(|verdict| verdict.unwrap_or_else(|| inserted.next().unwrap_or_else(lost)))
@@ -72,7 +76,7 @@ impl Intake for EngineIntake {
         u64::try_from(self.options.payload_max_bytes).unwrap_or(u64::MAX)
     }
 
-    async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<Verdict> {
+    async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<RowVerdict> {
         let count = tasks.len();
         let caller = Caller {
             who: Who::relay(inbox),
@@ -97,38 +101,43 @@ impl Intake for EngineIntake {
     }
 }
 
-fn verdict(item: BatchItem) -> Verdict {
+fn verdict(item: BatchItem) -> RowVerdict {
     match item.error {
-        None if item.status == 201 => Verdict::Inserted,
-        None => Verdict::Existing,
+        None if item.status == 201 => RowVerdict::Inserted,
+        None => RowVerdict::Existing,
         Some(problem) => refused(&problem),
     }
 }
 
 /// Of one task.
-fn refused(problem: &Problem) -> Verdict {
+fn refused(problem: &Problem) -> RowVerdict {
     let code = Code::from_name(&problem.code);
     match (code, problem.status) {
-        (Some(Code::TaskVersionSuperseded), _) => Verdict::Superseded,
-        (Some(Code::StoreOutcomeUnknown | Code::Internal), _) => Verdict::Unknown(said(problem)),
-        (Some(Code::StoreUnavailable | Code::Stopping | Code::Overload), _) => Verdict::Closed(said(problem)),
-        (_, 429 | 500..) => Verdict::NotNow(said(problem)),
-        _ => Verdict::Refused(said(problem)),
+        (Some(Code::TaskVersionSuperseded), _) => RowVerdict::Superseded,
+        (Some(Code::StoreOutcomeUnknown | Code::Internal), _) => RowVerdict::Unknown(said(problem)),
+        (Some(Code::StoreUnavailable | Code::Stopping | Code::Overload), _) => {
+            RowVerdict::Closed(said(problem))
+        }
+        (_, 429 | 500..) => RowVerdict::NotNow(said(problem)),
+        _ => RowVerdict::Refused(said(problem)),
     }
 }
 
 /// The call failed as a whole: it is not about a row.
-fn for_all(problem: Problem) -> Verdict {
+fn for_all(problem: Problem) -> RowVerdict {
     match Code::from_name(&problem.code) {
-        Some(Code::StoreOutcomeUnknown | Code::Internal) => Verdict::Unknown(said(&problem)),
-        _ => Verdict::Closed(said(&problem)),
+        Some(Code::StoreOutcomeUnknown | Code::Internal) => RowVerdict::Unknown(said(&problem)),
+        _ => RowVerdict::Closed(said(&problem)),
     }
 }
 
 /// The code, and what is wrong: each field with its rule.
 fn said(problem: &Problem) -> String {
-    let fields: Vec<String> =
-        problem.errors.iter().map(|error| format!("{}: {}", error.pointer.trim_start_matches('/'), error.detail)).collect();
+    let fields: Vec<String> = problem
+        .errors
+        .iter()
+        .map(|error| format!("{}: {}", error.pointer.trim_start_matches('/'), error.detail))
+        .collect();
     let detail = if fields.is_empty() { problem.detail.clone() } else { fields.join("; ") };
     format!("{}: {detail}", problem.code)
 }

@@ -83,7 +83,8 @@ impl MysqlInbox {
             return Err(Error::OtherInbox { at: self.address.to_string(), found: found.clone() });
         }
         let creating = async {
-            let unique: String = sqlx::raw_sql(sql!(inbox, make_name)).fetch_one(&mut *conn).await?.try_get(0)?;
+            let unique: String =
+                sqlx::raw_sql(sql!(inbox, make_name)).fetch_one(&mut *conn).await?.try_get(0)?;
             let create = filled(sql!(inbox, create_table), "{unique}", &unique);
             sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *conn).await?;
             sqlx::raw_sql(sql!(inbox, create_limits)).execute(conn).await
@@ -183,7 +184,10 @@ impl MysqlInbox {
         work: impl AsyncFnOnce(&mut HeldConnection) -> sqlx::Result<T>,
     ) -> Result<T, CallError> {
         if self.connection.lock().as_ref().is_none_or(|held| !held.is_holder) {
-            return Err(CallError::did_not_happen(doing, "the lock of the inbox was lost; it is taken again"));
+            return Err(CallError::did_not_happen(
+                doing,
+                "the lock of the inbox was lost; it is taken again",
+            ));
         }
         self.call(doing, work).await
     }
@@ -220,9 +224,10 @@ impl InboxTable for MysqlInbox {
     async fn offer(&self, ids: &[i64]) -> Result<Vec<InboxRow>, CallError> {
         let Some(ids) = listed(ids) else { return Ok(Vec::new()) };
         self.as_holder("offer rows of an inbox", async |held| {
-            // First read, so that those of earlier tries are told from those of this one.
+            // First read, so that the notes of earlier tries are seen.
             let rows = of(&mut held.known.conn, sql!(inbox, read_rows), &ids).await?;
-            let rows = rows.iter().map(|row| inbox_row(row, &held.table)).collect::<sqlx::Result<Vec<_>>>()?;
+            let rows =
+                rows.iter().map(|row| inbox_row(row, &held.table)).collect::<sqlx::Result<Vec<_>>>()?;
             change(&mut held.known.conn, sql!(inbox, mark_offered), &ids).await?;
             Ok(rows)
         })
@@ -249,7 +254,10 @@ impl InboxTable for MysqlInbox {
         self.as_holder("refuse rows of an inbox", async |held| {
             for row in refused {
                 let why: String = row.why.chars().take(WHY_MAX).collect();
-                let refuse = sqlx::query(sql!(inbox, refuse)).bind(why).bind(i64::from(row.maybe_inserted)).bind(row.id);
+                let refuse = sqlx::query(sql!(inbox, refuse))
+                    .bind(why)
+                    .bind(i64::from(row.maybe_inserted))
+                    .bind(row.id);
                 refuse.execute(&mut held.known.conn).await?;
             }
             Ok(())

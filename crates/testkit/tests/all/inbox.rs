@@ -41,11 +41,14 @@ async fn committed_rows_are_tasks_once_and_rolled_back_rows_are_none(rig: InboxR
     let due_ms = billed["execute_at_ms"].as_i64().unwrap() - rig.engine.now().0;
     assert!(due_ms > 0 && due_ms <= 60_000, "{due_ms}");
     let bytes = tasks.iter().find(|task| task["key"] != "order-7").unwrap();
-    assert_eq!((&bytes["payload_base64"], &bytes["execute_at_ms"]), (&json!("AP8="), &json!(1_900_000_900_000_i64)));
+    assert_eq!(
+        (&bytes["payload_base64"], &bytes["execute_at_ms"]),
+        (&json!("AP8="), &json!(1_900_000_900_000_i64))
+    );
     assert_eq!(rig.relay.report().numbers.inserted, 3, "one is in the other namespace");
 }
 
-async fn a_relay_that_dies_before_it_removes_its_rows_doubles_none(rig: InboxRig) {
+async fn a_relay_that_dies_before_the_removal_doubles_no_row(rig: InboxRig) {
     rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('a', 'q'), (NULL, 'q'), ('b', 'q')").await;
     let dying = rig.dying_relay();
     rig.run(&dying).await;
@@ -99,18 +102,24 @@ async fn a_row_that_is_refused_blocks_no_other_and_moves_when_it_is_mended(rig: 
     let alerts = rig.get("/v1/alerts").await;
     assert_eq!(alerts["items"][0]["name"], "inbox_refused", "{alerts}");
     let shown = rig.get("/v1/inboxes").await["items"][0].clone();
-    assert_eq!((&shown["state"], &shown["rows_refused"], &shown["rows_waiting"]), (&json!("moving"), &json!(3), &json!(0)));
+    assert_eq!(
+        (&shown["state"], &shown["rows_refused"], &shown["rows_waiting"]),
+        (&json!("moving"), &json!(3), &json!(0))
+    );
     rig.sql("UPDATE punctual_inbox SET retry = NULL, refused_at_ms = NULL WHERE task_key = 'bad'").await;
     rig.all_moved().await;
     assert_eq!(rig.get("/v1/tasks/key:bad").await["queue"], "q");
     let metrics = rig.get("/metrics").await;
     let metrics = metrics.as_str().unwrap();
-    for line in ["punctual_inbox_rows_total{inbox=\"shop\",outcome=\"refused\"} 3", "punctual_inbox_rows_waiting{inbox=\"shop\"} 0"] {
+    for line in [
+        "punctual_inbox_rows_total{inbox=\"shop\",outcome=\"refused\"} 3",
+        "punctual_inbox_rows_waiting{inbox=\"shop\"} 0",
+    ] {
         assert!(metrics.contains(line), "{line}");
     }
 }
 
-async fn a_queue_that_is_full_holds_back_its_own_rows_alone(rig: InboxRig) {
+async fn a_full_queue_holds_back_no_other_queue(rig: InboxRig) {
     let (status, _) = rig.call("PUT", "/v1/queues/full", r#"{"max_waiting": 1}"#).await;
     assert!(status < 300, "{status}");
     let rows = "('full', 3600000), ".repeat(600);
@@ -131,7 +140,8 @@ async fn a_queue_that_is_full_holds_back_its_own_rows_alone(rig: InboxRig) {
 }
 
 async fn versions_of_one_key_are_taken_in_the_order_of_their_commits(rig: InboxRig) {
-    rig.sql("CREATE TABLE account (id INT PRIMARY KEY, version INT); INSERT INTO account VALUES (1, 0)").await;
+    rig.sql("CREATE TABLE account (id INT PRIMARY KEY, version INT); INSERT INTO account VALUES (1, 0)")
+        .await;
     let transfer = "START TRANSACTION; UPDATE account SET version = version + 1 WHERE id = 1;
         INSERT INTO punctual_inbox (task_key, task_version, queue, delay_ms)
         SELECT 'account-1', version, 'q', 3600000 FROM account WHERE id = 1; COMMIT;";
@@ -146,7 +156,11 @@ async fn versions_of_one_key_are_taken_in_the_order_of_their_commits(rig: InboxR
     }
     rig.all_moved().await;
     let numbers = rig.relay.report().numbers;
-    assert_eq!((numbers.superseded, numbers.inserted + numbers.existing), (0, 40), "none came after a higher one");
+    assert_eq!(
+        (numbers.superseded, numbers.inserted + numbers.existing),
+        (0, 40),
+        "none came after a higher one"
+    );
     assert_eq!(rig.get("/v1/tasks/key:account-1").await["task_version"], 40);
 }
 
@@ -209,7 +223,7 @@ async fn rows_wait_while_the_engines_store_is_away_and_none_is_lost_or_doubled(r
     assert_eq!(rig.relay.report().numbers.existing, 2, "the last try had stored them");
 }
 
-async fn a_row_whose_task_may_have_been_forgotten_is_set_aside(rig: InboxRig) {
+async fn a_row_whose_task_may_have_been_forgotten_is_refused(rig: InboxRig) {
     rig.sql("INSERT INTO punctual_inbox (task_key, queue, delay_ms) VALUES ('known', 'q', 3600000)").await;
     rig.run(&rig.dying_relay()).await;
     rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('gone', 'q')").await;
@@ -227,13 +241,13 @@ async fn a_row_whose_task_may_have_been_forgotten_is_set_aside(rig: InboxRig) {
 
 on_each_store!(
     committed_rows_are_tasks_once_and_rolled_back_rows_are_none,
-    a_relay_that_dies_before_it_removes_its_rows_doubles_none,
+    a_relay_that_dies_before_the_removal_doubles_no_row,
     of_two_relays_one_moves_and_the_other_takes_over,
     a_row_that_is_refused_blocks_no_other_and_moves_when_it_is_mended,
-    a_queue_that_is_full_holds_back_its_own_rows_alone,
+    a_full_queue_holds_back_no_other_queue,
     versions_of_one_key_are_taken_in_the_order_of_their_commits,
     a_row_that_commits_late_with_a_low_number_is_moved,
     rows_wait_while_the_users_database_is_away_and_an_alert_says_so,
     rows_wait_while_the_engines_store_is_away_and_none_is_lost_or_doubled,
-    a_row_whose_task_may_have_been_forgotten_is_set_aside,
+    a_row_whose_task_may_have_been_forgotten_is_refused,
 );

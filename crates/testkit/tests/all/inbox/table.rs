@@ -2,11 +2,11 @@
 
 use super::rig::in_sqlite;
 use punctual_sdk::{NewTask, inbox::insert_in, protocol::OnConflict, retry};
+use punctual_store::MysqlInbox;
+use punctual_testkit::servers;
 use serde_json::json;
 use sqlx::{Connection as _, MySqlConnection};
 use std::time::Duration;
-use punctual_store::MysqlInbox;
-use punctual_testkit::servers;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_table_refuses_nonsense_and_a_view_says_what_it_takes() {
@@ -35,7 +35,8 @@ async fn the_table_refuses_nonsense_and_a_view_says_what_it_takes() {
         let refused = rig.try_sql(&format!("INSERT INTO punctual_inbox ({columns}) VALUES ({values})")).await;
         assert!(refused.is_err(), "{columns}: {values}");
     }
-    rig.sql("INSERT INTO punctual_inbox (queue, task_key, payload) VALUES ('q', REPEAT('é', 64), 'null')").await;
+    rig.sql("INSERT INTO punctual_inbox (queue, task_key, payload) VALUES ('q', REPEAT('é', 64), 'null')")
+        .await;
     let limits = rig.sql("SELECT column_name, least, most FROM punctual_inbox_limits").await;
     assert!(limits.contains("priority\t1\t5") && limits.contains("delay_ms\t0\t"), "{limits}");
 }
@@ -47,7 +48,10 @@ async fn it_is_made_once_and_goes_when_it_is_empty() {
     let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
     let inbox = MysqlInbox::new(&url).unwrap();
     let said = inbox.status(10).await.unwrap_err().to_string();
-    assert!(said.contains("there is no table punctual_inbox") && said.contains("punctual inbox install"), "{said}");
+    assert!(
+        said.contains("there is no table punctual_inbox") && said.contains("punctual inbox install"),
+        "{said}"
+    );
     assert!(inbox.install().await.unwrap());
     server.sql(database, "INSERT INTO punctual_inbox (queue) VALUES ('q')").await;
     assert!(!inbox.install().await.unwrap(), "it was there");
@@ -67,7 +71,12 @@ async fn the_sdk_inserts_in_the_callers_transaction() {
     let mut connection = MySqlConnection::connect(&rig.url()).await.unwrap();
     let task = |key: &str| {
         let retry = retry::fixed(Duration::from_millis(300));
-        NewTask::to("q").key(key).delay(Duration::from_secs(60)).retry(retry).payload(&json!({"to": "ada"})).unwrap()
+        NewTask::to("q")
+            .key(key)
+            .delay(Duration::from_secs(60))
+            .retry(retry)
+            .payload(&json!({"to": "ada"}))
+            .unwrap()
     };
     let mut rolled_back = connection.begin().await.unwrap();
     insert_in(&mut rolled_back, &task("a")).await.unwrap();
