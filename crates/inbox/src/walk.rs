@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_put_off_holds_back_its_rows_and_their_keys_and_no_others() {
+    fn a_queue_that_is_put_off_holds_back_rows_and_keys_of_it_alone() {
         let mut walk = InboxWalk::default();
         walk.put_off("n".into(), "full".into(), "x".into());
         let heads = [head(1, "full", "y"), head(2, "b", "x"), head(3, "b", "y"), head(4, "b", "z")];

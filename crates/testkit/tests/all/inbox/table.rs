@@ -42,7 +42,7 @@ async fn the_table_refuses_nonsense_and_a_view_says_what_it_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_made_once_and_goes_when_it_is_empty() {
+async fn it_is_made_once_and_dropped_when_it_is_empty() {
     let server = servers::mariadb().await;
     let url = server.fresh_database().await;
     let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
