@@ -20,11 +20,14 @@ use punctual_engine::{Backends, Engine, Running, SharedBackends, TrustedClock, W
 use punctual_hot::{
     ClusterName, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
+use punctual_inbox::Relay;
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
-use services::{supervise_bulk, supervise_payloads, supervise_traces, supervise_workflows};
+use services::{
+    inboxes, supervise_bulk, supervise_inbox, supervise_payloads, supervise_traces, supervise_workflows,
+};
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -43,6 +46,7 @@ pub(crate) struct RunningEngine {
     pub(crate) bulk: Runner,
     pub(crate) cluster: Watcher,
     pub(crate) traces: Option<Traces>,
+    pub(crate) inboxes: Vec<Relay>,
     running: Running,
     store: Closing,
 }
@@ -158,6 +162,7 @@ impl RunningEngine {
         if let Some(traces) = traces.clone() {
             engine.on_attempt_end(move |task| traces.ended(task));
         }
+        let inboxes = inboxes(settings, &engine)?;
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", settings.trigger_interval, move |now| {
@@ -169,6 +174,7 @@ impl RunningEngine {
         if let Some(traces) = &traces {
             supervise_traces(&running, traces.clone());
         }
+        inboxes.iter().for_each(|relay| supervise_inbox(&running, relay.clone()));
         let watching = cluster.clone();
         running.supervise("cluster", WATCH_EVERY, move |now| {
             let watching = watching.clone();
@@ -178,7 +184,7 @@ impl RunningEngine {
         if let StoreLocation::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, bulk, workflows, cluster, traces, running, store })
+        Ok(Self { engine, planner, bulk, workflows, cluster, traces, inboxes, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
@@ -193,6 +199,9 @@ impl RunningEngine {
                 let _ = timeout(Duration::from_secs(1), traces.run_once()).await;
             }
             self.running.stop().await;
+            for relay in &self.inboxes {
+                relay.let_go().await;
+            }
             if let Err(error) = self.planner.leave().await {
                 tracing::warn!(%error, "marks of evaluations could not be removed");
             }

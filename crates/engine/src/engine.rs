@@ -186,6 +186,18 @@ impl Engine {
         Some(self.core.limits.backlog.wait(namespace)).filter(|duration| *duration > most)
     }
 
+    /// Sentences for alerts about one inbox, in place of those before.
+    pub fn report_inbox(&self, name: &str, behind: Option<String>, refused: Option<String>) {
+        self.core.health.inboxes.report(name, behind, refused);
+    }
+
+    /// How long a task of this queue is known by its key at least, whatever becomes of it (ms).
+    #[must_use]
+    pub fn known_for_ms(&self, queue: &QueueKey) -> i64 {
+        let keep = self.core.keep(Some(queue));
+        keep.succeeded_ms.min(keep.cancelled_ms).min(keep.dead_ms)
+    }
+
     /// Records the current weaknesses of the store's servers, one sentence each; empty: none.
     pub fn found_weaknesses(&self, weaknesses: Vec<String>) {
         self.core.health.durability.found(weaknesses);

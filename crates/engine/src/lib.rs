@@ -29,6 +29,7 @@ mod for_later;
 mod health;
 mod identity;
 mod idle;
+mod inboxes;
 mod limits;
 mod live;
 mod manual;

@@ -20,6 +20,7 @@ mod words;
 
 // The calls, in the order a task meets them.
 pub mod headers;
+mod inboxes;
 mod insert;
 mod retry;
 mod scan;
@@ -75,6 +76,7 @@ pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};
 pub use fields::{FieldError, Invalid, in_words};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
+pub use inboxes::{Inbox, InboxState};
 pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};

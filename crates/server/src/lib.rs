@@ -33,6 +33,7 @@ mod audit;
 mod cluster;
 mod dead;
 mod executors;
+mod inboxes;
 mod insert;
 mod lookup;
 mod me;
@@ -57,6 +58,7 @@ mod openapi;
 
 pub use access::ClientAddress;
 pub use docs::errors_page;
+pub use inboxes::EngineIntake;
 pub use listener::{TlsError, TlsFiles};
 pub use log_filter::{Log, LogFilters};
 pub use options::{ListenerOptions, ServerOptions};

@@ -5,8 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, insert, log_filter, lookup,
-    me, metrics, namespaces, observe, openapi,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, log_filter,
+    lookup, me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
@@ -199,6 +199,7 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Own, routes!(queues::get_queue_stats))
         .needing(Read, Everything, routes!(cluster::list_events))
         .needing(Read, Everything, routes!(cluster::list_engines))
+        .needing(Read, Everything, routes!(inboxes::list_inboxes))
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
         .needing(Read, Everything, routes!(cluster::get_stats))

@@ -1,7 +1,8 @@
 //! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
 
 use super::{
-    Error, JournalPlace, Layers, Listening, Payloads,
+    Error, InboxPlace, JournalPlace, Layers, Listening, Payloads,
+    inboxes::inboxes,
     journal::journal,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BUCKETS_AHEAD_HOURS,
@@ -42,6 +43,8 @@ pub(crate) struct Settings {
     /// None: off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
+    /// Tables of users whose rows become tasks.
+    pub(crate) inboxes: Vec<InboxPlace>,
     /// None: off.
     pub(crate) journal: Option<JournalPlace>,
     /// How often due schedules are looked for.
@@ -99,6 +102,7 @@ impl Settings {
             bulk: bulk(layers)?,
             cluster: cluster(layers)?,
             traces: telemetry::traces(layers)?,
+            inboxes: inboxes(layers)?,
             journal: journal(layers, &place)?,
             place,
             payloads,

@@ -14,7 +14,7 @@ use super::{
     TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES,
     TRACE_SPANS, TRACES_DROPPED, WHEEL_TASKS, connections, databases,
     exposition::{Exposition, Format, seconds},
-    process, queues,
+    inboxes, process, queues,
 };
 use crate::{
     app::{App, Shared},
@@ -81,6 +81,7 @@ async fn read(app: &App) -> Exposition {
     connections::render(&mut out, app);
     schedules(&mut out, app, behind);
     bulk(&mut out, app, bulk_behind);
+    inboxes::render(&mut out, &app.options.inboxes);
     traces(&mut out, app);
     process(&mut out, app);
     out

@@ -22,6 +22,7 @@ mod flow_plans;
 mod for_later;
 mod from_store;
 mod housekeeping;
+mod inbox;
 mod kit;
 mod large;
 mod late_commits;
