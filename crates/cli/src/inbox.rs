@@ -163,15 +163,15 @@ async fn refused(RefusedArgs { at, limit, json }: RefusedArgs) -> Result<ExitCod
 fn as_json(at: &str, status: &InboxStatus) -> serde_json::Value {
     let as_json = |row: &ShownRefusal| {
         serde_json::json!({
-            "id": row.id, "queue": row.queue, "task_key": row.key, "refused_at_ms": row.refused_at_ms, "refused_why": row.why,
+            "id": row.id, "queue": row.queue, "key": row.key, "refused_at_ms": row.refused_at_ms, "refused_why": row.why,
         })
     };
     serde_json::json!({
         "at": at,
-        "rows_waiting": status.counts.waiting,
-        "oldest_age_ms": status.counts.oldest_ms,
-        "rows_refused": status.counts.refused,
-        "refused": status.refused.iter().map(as_json).collect::<Vec<_>>(),
+        "waiting": status.counts.waiting,
+        "lag_ms": status.counts.oldest_ms,
+        "refused": status.counts.refused,
+        "rows": status.refused.iter().map(as_json).collect::<Vec<_>>(),
     })
 }
 
@@ -207,9 +207,9 @@ fn inbox(inbox: &Inbox) -> [String; 7] {
     [
         inbox.name.clone(),
         state.to_owned(),
-        count(inbox.rows_waiting),
-        inbox.oldest_age_ms.map_or_else(|| "-".to_owned(), spans::span),
-        count(inbox.rows_refused),
+        count(inbox.waiting),
+        inbox.lag_ms.map_or_else(|| "-".to_owned(), spans::span),
+        count(inbox.refused),
         inbox.at.clone(),
         inbox.last_error.clone().unwrap_or_default(),
     ]

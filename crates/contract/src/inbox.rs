@@ -80,6 +80,8 @@ pub struct InboxRow {
     pub concurrency_key: Option<String>,
     pub handler_versions: Option<String>,
     pub traceparent: Option<String>,
+    /// JSON object: other fields of a task. A column that is set wins.
+    pub options: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

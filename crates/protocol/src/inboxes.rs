@@ -26,13 +26,13 @@ pub struct Inbox {
     pub state: InboxState,
     /// Rows that are not tasks yet, counted up to 100,000; at most a second old, as are the next two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rows_waiting: Option<u64>,
+    pub waiting: Option<u64>,
     /// Age of the first of them, from its INSERT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oldest_age_ms: Option<i64>,
+    pub lag_ms: Option<i64>,
     /// Rows that were refused and wait for a repair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rows_refused: Option<u64>,
+    pub refused: Option<u64>,
     /// Why rows could not be moved, since rows were moved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

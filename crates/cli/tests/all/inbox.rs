@@ -26,7 +26,7 @@ fn installed(server: &MariaDb) -> (String, String) {
 
 fn insert(server: &MariaDb, database: &str, from: usize) {
     let keys: Vec<String> = (from..from + 200).map(|nth| format!("('order-{nth}', 'q')")).collect();
-    let text = format!("INSERT INTO punctual_inbox (task_key, queue) VALUES {}", keys.join(", "));
+    let text = format!("INSERT INTO punctual_inbox (`key`, queue) VALUES {}", keys.join(", "));
     blocking(server.sql(database, &text));
 }
 
@@ -60,7 +60,7 @@ fn rows_become_tasks_once_although_the_engine_that_moves_them_is_killed() {
     assert_eq!(tasks(&second), 400);
     let status = punctual(&["inbox", "status", "--url", &second.url, "--json"]).output().unwrap();
     let shown = documents(&status).remove(0);
-    let shown = shown.get("items").map_or(shown.clone(), |items| items[0].clone());
+    let shown = shown.get("items").map_or_else(|| shown.clone(), |items| items[0].clone());
     assert_eq!((&shown["name"], &shown["state"]), (&database.as_str().into(), &"moving".into()), "{shown}");
 }
 
@@ -80,9 +80,9 @@ fn an_embedded_engine_moves_rows_and_shows_those_that_it_refuses() {
     let refused = || punctual(&["inbox", "refused", "--url", &inbox, "--json"]).output().unwrap();
     let refused = wait_for("the refusal", || {
         let shown = documents(&refused()).remove(0);
-        (shown["rows_refused"] == 1).then_some(shown)
+        (shown["refused"] == 1).then_some(shown)
     });
-    assert!(refused["refused"][0]["refused_why"].as_str().unwrap().contains("retry"), "{refused}");
+    assert!(refused["rows"][0]["refused_why"].as_str().unwrap().contains("retry"), "{refused}");
     let uninstalled = punctual(&["inbox", "uninstall", "--url", &inbox]).output().unwrap();
     assert!(
         !uninstalled.status.success() && stderr(&uninstalled).contains("--force"),

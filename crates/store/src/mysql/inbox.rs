@@ -339,6 +339,7 @@ fn inbox_row(row: &MySqlRow, table: &str) -> sqlx::Result<InboxRow> {
         concurrency_key: row.try_get(20)?,
         handler_versions: row.try_get(21)?,
         traceparent: row.try_get(22)?,
+        options: row.try_get(23)?,
     })
 }
 

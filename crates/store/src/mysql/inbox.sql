@@ -5,8 +5,8 @@
 -- holes: {unique} that name.
 CREATE TABLE IF NOT EXISTS punctual_inbox (
     id BIGINT NOT NULL AUTO_INCREMENT,
-    task_key VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'identity of the task; NULL: one of its own',
-    task_version BIGINT NOT NULL DEFAULT 0 COMMENT 'of one task_key, a higher version supersedes a lower one',
+    `key` VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'identity of the task; NULL: one of its own',
+    task_version BIGINT NOT NULL DEFAULT 0 COMMENT 'of one key, a higher version supersedes a lower one',
     namespace VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT 'default',
     queue VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     kind VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'selects the handler; NULL: default',
@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS punctual_inbox (
     concurrency_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
     handler_versions VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
     traceparent VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    options TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'JSON object: other fields of a task, as in the API; a column that is set wins',
     created_at_ms BIGINT NOT NULL DEFAULT (CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED))
         COMMENT 'leave it out',
     offered_at_ms BIGINT NULL COMMENT 'of the relay',
@@ -31,7 +32,7 @@ CREATE TABLE IF NOT EXISTS punctual_inbox (
     refused_why VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'of the relay',
     PRIMARY KEY (id),
     KEY waiting (refused_at_ms, id),
-    CONSTRAINT punctual_inbox_task_key CHECK (OCTET_LENGTH(task_key) BETWEEN 1 AND 128),
+    CONSTRAINT punctual_inbox_key CHECK (OCTET_LENGTH(`key`) BETWEEN 1 AND 128),
     CONSTRAINT punctual_inbox_namespace CHECK (namespace <> '' AND namespace NOT REGEXP '[^A-Za-z0-9._:-]'),
     CONSTRAINT punctual_inbox_queue CHECK (queue <> '' AND queue NOT REGEXP '[^A-Za-z0-9._:-]'),
     CONSTRAINT punctual_inbox_kind CHECK (kind <> '' AND kind NOT REGEXP '[^A-Za-z0-9._:-]'),
@@ -45,6 +46,7 @@ CREATE TABLE IF NOT EXISTS punctual_inbox (
     CONSTRAINT punctual_inbox_labels CHECK (JSON_VALID(labels) AND JSON_TYPE(labels) = 'OBJECT'),
     CONSTRAINT punctual_inbox_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000),
     CONSTRAINT punctual_inbox_retry CHECK (JSON_VALID(retry) AND JSON_TYPE(retry) = 'OBJECT'),
+    CONSTRAINT punctual_inbox_options CHECK (JSON_VALID(options) AND JSON_TYPE(options) = 'OBJECT'),
     CONSTRAINT punctual_inbox_timeout_ms CHECK (timeout_ms BETWEEN 1 AND 315576000000),
     CONSTRAINT punctual_inbox_deadline_ms CHECK (deadline_ms BETWEEN 1 AND 315576000000),
     CONSTRAINT punctual_inbox_concurrency_key CHECK (concurrency_key <> ''),
@@ -58,7 +60,7 @@ SELECT CAST(UUID() AS CHAR)
 -- name: create_limits
 -- Creates the view of what the columns take, for people and programs.
 CREATE OR REPLACE VIEW punctual_inbox_limits (column_name, least, most, rule) AS
-SELECT 'task_key', 1, 128, 'bytes, compared exactly'
+SELECT 'key', 1, 128, 'bytes, compared exactly'
 UNION ALL SELECT 'namespace, queue, kind', 1, 128, 'characters, of A-Z a-z 0-9 . _ : -'
 UNION ALL SELECT 'name', 1, 256, 'characters'
 UNION ALL SELECT 'execute_at_ms', 978307200000, 253402300799999, 'UTC, epoch milliseconds; without delay_ms'
@@ -94,7 +96,7 @@ SELECT CAST(GET_LOCK(CONCAT('punctual_inbox/', LEFT(SHA2(DATABASE(), 256), 40)),
 -- name: list_heads
 -- Lists rows that wait, by number, without their payloads.
 -- parameters: 1 above this number, 2 limit.
-SELECT id, namespace, queue, task_key,
+SELECT id, namespace, queue, `key`,
     CAST(COALESCE(OCTET_LENGTH(payload), 0) + COALESCE(OCTET_LENGTH(payload_bytes), 0) AS SIGNED)
 FROM punctual_inbox FORCE INDEX (waiting)
 WHERE refused_at_ms IS NULL AND id > ? ORDER BY id LIMIT ?
@@ -102,11 +104,11 @@ WHERE refused_at_ms IS NULL AND id > ? ORDER BY id LIMIT ?
 -- name: read_rows
 -- Reads rows that wait, by number.
 -- holes: {ids} their numbers.
-SELECT id, namespace, queue, task_key, created_at_ms,
+SELECT id, namespace, queue, `key`, created_at_ms,
     CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED) - created_at_ms,
     CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED) - offered_at_ms,
     task_version, kind, name, execute_at_ms, delay_ms, priority, payload, payload_bytes, labels, max_attempts, retry,
-    timeout_ms, deadline_ms, concurrency_key, handler_versions, traceparent
+    timeout_ms, deadline_ms, concurrency_key, handler_versions, traceparent, options
 FROM punctual_inbox WHERE id IN ({ids}) AND refused_at_ms IS NULL ORDER BY id
 
 -- name: mark_offered
@@ -145,5 +147,5 @@ SELECT (SELECT COUNT(*) FROM (SELECT id FROM punctual_inbox FORCE INDEX (waiting
 -- name: list_refused
 -- Lists the rows that were refused last.
 -- parameters: 1 limit.
-SELECT id, queue, task_key, refused_at_ms, refused_why FROM punctual_inbox FORCE INDEX (waiting)
+SELECT id, queue, `key`, refused_at_ms, refused_why FROM punctual_inbox FORCE INDEX (waiting)
 WHERE refused_at_ms IS NOT NULL ORDER BY refused_at_ms DESC, id DESC LIMIT ?

@@ -14,11 +14,11 @@ use serde_json::json;
 async fn committed_rows_are_tasks_once_and_rolled_back_rows_are_none(rig: InboxRig) {
     rig.sql(
         "START TRANSACTION;
-         INSERT INTO punctual_inbox (task_key, queue, kind, name, priority, delay_ms, payload, labels, max_attempts, retry)
+         INSERT INTO punctual_inbox (`key`, queue, kind, name, priority, delay_ms, payload, labels, max_attempts, retry)
          VALUES ('order-7', 'q', 'bill', 'A bill', 1, 60000, '{\"b\": 1.50, \"a\":2}', '{\"team\":\"a\"}', 3,
              '{\"strategy\":\"fixed\",\"delay_ms\":300}');
          COMMIT;
-         START TRANSACTION; INSERT INTO punctual_inbox (task_key, queue) VALUES ('order-8', 'q'); ROLLBACK;
+         START TRANSACTION; INSERT INTO punctual_inbox (`key`, queue) VALUES ('order-8', 'q'); ROLLBACK;
          INSERT INTO punctual_inbox (queue, execute_at_ms, payload_bytes) VALUES ('q', 1900000900000, x'00ff');
          INSERT INTO punctual_inbox (queue, namespace) VALUES ('q', 'other');",
     )
@@ -49,7 +49,7 @@ async fn committed_rows_are_tasks_once_and_rolled_back_rows_are_none(rig: InboxR
 }
 
 async fn a_relay_that_dies_before_the_removal_doubles_no_row(rig: InboxRig) {
-    rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('a', 'q'), (NULL, 'q'), ('b', 'q')").await;
+    rig.sql("INSERT INTO punctual_inbox (`key`, queue) VALUES ('a', 'q'), (NULL, 'q'), ('b', 'q')").await;
     let dying = rig.dying_relay();
     rig.run(&dying).await;
     assert_eq!((rig.tasks("q").await.len(), rig.waiting().await), (3, 3));
@@ -85,16 +85,16 @@ async fn of_two_relays_one_moves_and_the_other_takes_over(rig: InboxRig) {
 
 async fn a_row_that_is_refused_blocks_no_other_and_moves_when_it_is_mended(rig: InboxRig) {
     rig.sql(
-        "INSERT INTO punctual_inbox (task_key, queue, retry) VALUES ('bad', 'q', '{\"strategy\":\"never\"}');
-         INSERT INTO punctual_inbox (task_key, queue, payload_bytes) VALUES ('long', 'q', REPEAT('x', 2000000));
-         INSERT INTO punctual_inbox (task_key, queue, handler_versions) VALUES ('odd', 'q', 'not a range');
-         INSERT INTO punctual_inbox (task_key, queue) VALUES ('good', 'q');",
+        "INSERT INTO punctual_inbox (`key`, queue, retry) VALUES ('bad', 'q', '{\"strategy\":\"never\"}');
+         INSERT INTO punctual_inbox (`key`, queue, payload_bytes) VALUES ('long', 'q', REPEAT('x', 2000000));
+         INSERT INTO punctual_inbox (`key`, queue, handler_versions) VALUES ('odd', 'q', 'not a range');
+         INSERT INTO punctual_inbox (`key`, queue) VALUES ('good', 'q');",
     )
     .await;
     rig.all_moved().await;
     assert_eq!((rig.tasks("q").await.len(), rig.count("refused_at_ms IS NOT NULL").await), (1, 3));
     for (key, part) in [("bad", "retry"), ("long", "payload"), ("odd", "handler_versions")] {
-        let why = rig.sql(&format!("SELECT refused_why FROM punctual_inbox WHERE task_key = '{key}'")).await;
+        let why = rig.sql(&format!("SELECT refused_why FROM punctual_inbox WHERE `key` = '{key}'")).await;
         assert!(why.contains(part), "{why}");
     }
     rig.run(&rig.relay).await;
@@ -103,10 +103,10 @@ async fn a_row_that_is_refused_blocks_no_other_and_moves_when_it_is_mended(rig: 
     assert_eq!(alerts["items"][0]["name"], "inbox_refused", "{alerts}");
     let shown = rig.get("/v1/inboxes").await["items"][0].clone();
     assert_eq!(
-        (&shown["state"], &shown["rows_refused"], &shown["rows_waiting"]),
+        (&shown["state"], &shown["refused"], &shown["waiting"]),
         (&json!("moving"), &json!(3), &json!(0))
     );
-    rig.sql("UPDATE punctual_inbox SET retry = NULL, refused_at_ms = NULL WHERE task_key = 'bad'").await;
+    rig.sql("UPDATE punctual_inbox SET retry = NULL, refused_at_ms = NULL WHERE `key` = 'bad'").await;
     rig.all_moved().await;
     assert_eq!(rig.get("/v1/tasks/key:bad").await["queue"], "q");
     let metrics = rig.get("/metrics").await;
@@ -143,7 +143,7 @@ async fn versions_of_one_key_are_taken_in_the_order_of_their_commits(rig: InboxR
     rig.sql("CREATE TABLE account (id INT PRIMARY KEY, version INT); INSERT INTO account VALUES (1, 0)")
         .await;
     let transfer = "START TRANSACTION; UPDATE account SET version = version + 1 WHERE id = 1;
-        INSERT INTO punctual_inbox (task_key, task_version, queue, delay_ms)
+        INSERT INTO punctual_inbox (`key`, task_version, queue, delay_ms)
         SELECT 'account-1', version, 'q', 3600000 FROM account WHERE id = 1; COMMIT;";
     let some = transfer.repeat(10);
     let writing = async { tokio::join!(rig.sql(&some), rig.sql(&some), rig.sql(&some), rig.sql(&some)) };
@@ -168,14 +168,14 @@ async fn a_row_that_commits_late_with_a_low_number_is_moved(rig: InboxRig) {
     let holder = rig.try_sql("SELECT GET_LOCK(CONCAT(DATABASE(), '/go'), 0), SLEEP(600)");
     let late = async {
         until("the lock is held", || async { rig.sql(HOLDER).await.trim() != "NULL" }).await;
-        let open = "START TRANSACTION; INSERT INTO punctual_inbox (task_key, queue) VALUES ('late', 'q');
+        let open = "START TRANSACTION; INSERT INTO punctual_inbox (`key`, queue) VALUES ('late', 'q');
             SELECT GET_LOCK(CONCAT(DATABASE(), '/go'), 600); COMMIT;";
         rig.sql(open).await;
     };
     let others = async {
         let waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'SELECT GET_LOCK%600)'";
         until("the open transaction has its number", || async { rig.sql(waits).await.trim() == "1" }).await;
-        rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('early', 'q')").await;
+        rig.sql("INSERT INTO punctual_inbox (`key`, queue) VALUES ('early', 'q')").await;
         rig.all_moved().await;
         assert_eq!(rig.tasks("q").await.len(), 1);
         let holder = rig.sql(HOLDER).await;
@@ -192,7 +192,7 @@ async fn a_row_that_commits_late_with_a_low_number_is_moved(rig: InboxRig) {
 const HOLDER: &str = "SELECT IS_USED_LOCK(CONCAT(DATABASE(), '/go'))";
 
 async fn rows_wait_while_the_users_database_is_away_and_an_alert_says_so(rig: InboxRig) {
-    rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('a', 'q')").await;
+    rig.sql("INSERT INTO punctual_inbox (`key`, queue) VALUES ('a', 'q')").await;
     rig.way.set(punctual_testkit::servers::Way::Cut);
     for _ in 0..12 {
         assert_eq!(rig.run(&rig.relay).await, 0);
@@ -210,7 +210,7 @@ async fn rows_wait_while_the_users_database_is_away_and_an_alert_says_so(rig: In
 }
 
 async fn rows_wait_while_the_engines_store_is_away_and_none_is_lost_or_doubled(rig: InboxRig) {
-    rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('a', 'q'), (NULL, 'q')").await;
+    rig.sql("INSERT INTO punctual_inbox (`key`, queue) VALUES ('a', 'q'), (NULL, 'q')").await;
     for dials in [Dials::REFUSES, Dials::SILENT, Dials::ANSWERS_LOST] {
         rig.store.faults.set(StoreGroup::Insert, dials);
         rig.run(&rig.relay).await;
@@ -224,9 +224,9 @@ async fn rows_wait_while_the_engines_store_is_away_and_none_is_lost_or_doubled(r
 }
 
 async fn a_row_whose_task_may_have_been_forgotten_is_refused(rig: InboxRig) {
-    rig.sql("INSERT INTO punctual_inbox (task_key, queue, delay_ms) VALUES ('known', 'q', 3600000)").await;
+    rig.sql("INSERT INTO punctual_inbox (`key`, queue, delay_ms) VALUES ('known', 'q', 3600000)").await;
     rig.run(&rig.dying_relay()).await;
-    rig.sql("INSERT INTO punctual_inbox (task_key, queue) VALUES ('gone', 'q')").await;
+    rig.sql("INSERT INTO punctual_inbox (`key`, queue) VALUES ('gone', 'q')").await;
     // A day ago, which is as long as a success is kept.
     rig.sql("UPDATE punctual_inbox SET offered_at_ms = created_at_ms - 86400000").await;
     until("both are decided", || async {
@@ -235,7 +235,7 @@ async fn a_row_whose_task_may_have_been_forgotten_is_refused(rig: InboxRig) {
     })
     .await;
     assert_eq!(rig.tasks("q").await.len(), 1);
-    let left = rig.sql("SELECT task_key, refused_why, offered_at_ms IS NULL FROM punctual_inbox").await;
+    let left = rig.sql("SELECT `key`, refused_why, offered_at_ms IS NULL FROM punctual_inbox").await;
     assert!(left.starts_with("gone\ta relay was stopped") && left.trim().ends_with('0'), "{left}");
 }
 

@@ -17,8 +17,8 @@ async fn the_table_refuses_nonsense_and_a_view_says_what_it_takes() {
         ("queue", "'a\\n'"),
         ("queue, namespace", "'q', ''"),
         ("queue, kind", "'q', 'a/b'"),
-        ("queue, task_key", "'q', ''"),
-        ("queue, task_key", "'q', REPEAT('é', 65)"),
+        ("queue, `key`", "'q', ''"),
+        ("queue, `key`", "'q', REPEAT('é', 65)"),
         ("queue, execute_at_ms", "'q', 1795216260"),
         ("queue, delay_ms", "'q', -1"),
         ("queue, execute_at_ms, delay_ms", "'q', 1900000000000, 1"),
@@ -35,8 +35,7 @@ async fn the_table_refuses_nonsense_and_a_view_says_what_it_takes() {
         let refused = rig.try_sql(&format!("INSERT INTO punctual_inbox ({columns}) VALUES ({values})")).await;
         assert!(refused.is_err(), "{columns}: {values}");
     }
-    rig.sql("INSERT INTO punctual_inbox (queue, task_key, payload) VALUES ('q', REPEAT('é', 64), 'null')")
-        .await;
+    rig.sql("INSERT INTO punctual_inbox (queue, `key`, payload) VALUES ('q', REPEAT('é', 64), 'null')").await;
     let limits = rig.sql("SELECT column_name, least, most FROM punctual_inbox_limits").await;
     assert!(limits.contains("priority\t1\t5") && limits.contains("delay_ms\t0\t"), "{limits}");
 }
