@@ -27,7 +27,7 @@ pub enum InboxError {
 ///
 /// let mut tx = pool.begin().await?;
 /// sqlx::query("UPDATE orders SET state = 'placed' WHERE id = 7").execute(&mut *tx).await?;
-/// insert_in(&mut tx, &NewTask::to("mail").key("order-7").payload(&"ada")?).await?;
+/// insert_in(&mut tx, &NewTask::to("mail").key("order-7").payload(&"ada")?.into()).await?;
 /// tx.commit().await?;
 /// # Ok(()) }
 /// ```

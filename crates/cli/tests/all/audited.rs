@@ -61,6 +61,11 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("namespace delete", ByServer(&["shop", "--confirm", "shop", "--no-wait"], "delete_namespace")),
     ("limit get", Nothing),
     ("limit set", ByServer(&["concurrency=5"], "put_limits")),
+    // They change a database of the user's own, in which Punctual keeps no audit.
+    ("inbox install", Nothing),
+    ("inbox uninstall", Nothing),
+    ("inbox status", Nothing),
+    ("inbox refused", Nothing),
     // They change a file of the user's own.
     ("profile list", Nothing),
     ("profile set", Nothing),

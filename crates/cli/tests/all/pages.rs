@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs};
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// How many blocks a page has, and what runs them.
-const BLOCKS: [(&str, usize, &str); 22] = [
+const BLOCKS: [(&str, usize, &str); 23] = [
     ("archive", 2, "here"),
     ("backup", 7, "backup::…"),
     ("bulk", 2, "here"),
@@ -24,6 +24,7 @@ const BLOCKS: [(&str, usize, &str); 22] = [
     ("fair-shares", 1, "here"),
     ("figures", 1, "nothing: it wants a release build"),
     ("from-cron", 2, "here"),
+    ("inbox", 2, "inbox::…, command by command"),
     ("install", 7, "newcomer::…"),
     ("queues", 3, "here"),
     ("recipes", 6, "here"),

@@ -114,7 +114,7 @@ const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "n
 
 use AuditedState::{After, Before, Both};
 
-pub(super) const TABLE: [PermissionRow; 87] = [
+pub(super) const TABLE: [PermissionRow; 88] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -217,6 +217,7 @@ pub(super) const TABLE: [PermissionRow; 87] = [
     row("POST", "/v1/bulk/{bulk}/repeat", CHANGERS, Some(409), NO_BULK, None).before(Both),
     row("GET", "/v1/events", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/engines", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/inboxes", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/partitions", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/shards", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/stats", READERS, None, Foreign::Denied, None),

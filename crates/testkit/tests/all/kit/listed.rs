@@ -23,6 +23,7 @@ fn every_case_that_is_written_is_listed() {
         ("chunks", include_str!("../../../src/conformance/store/chunks.rs")),
         ("labels", include_str!("../../../src/conformance/store/labels.rs")),
         ("retire", include_str!("../../../src/conformance/store/retire.rs")),
+        ("retries", include_str!("../../../src/conformance/store/retries.rs")),
         ("books", include_str!("../../../src/conformance/store/books.rs")),
         ("replies", include_str!("../../../src/conformance/store/replies.rs")),
         ("settings", include_str!("../../../src/conformance/store/settings.rs")),
