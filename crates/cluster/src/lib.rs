@@ -12,6 +12,7 @@ mod watcher;
 mod alerts;
 mod due;
 mod hour;
+mod ledger;
 mod queues;
 mod views;
 
@@ -19,6 +20,7 @@ pub use alerts::{Elsewhere, ReportedAlert};
 pub use counts::{EngineCounts, LATENESS_BEYOND_MS};
 pub use due::Due;
 pub use hour::{CountsSample, HourView, Rates};
+pub use ledger::{Difference, Fault, LedgerPass, LedgerView, PartitionPass};
 pub use options::Options;
 pub use queues::QueueRates;
 pub use views::{DatabaseView, EngineView, HotStatus, PartitionView, Stats};

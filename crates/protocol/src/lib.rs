@@ -42,6 +42,7 @@ mod access;
 mod alerts;
 mod away;
 mod cluster;
+mod ledger;
 mod namespaces;
 mod queues;
 mod schedule_runs;
@@ -75,6 +76,7 @@ pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseQueue, LeaseRequest, LeasedTask};
+pub use ledger::{Ledger, LedgerDifference, LedgerFault, LedgerPartition, LedgerTotals};
 pub use lists::{ListAlerts, ListQueues};
 pub use log_filter::{LogFilter, PutLogFilter};
 pub use namespaces::{

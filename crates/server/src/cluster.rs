@@ -1,6 +1,8 @@
 //! Answers about all engines together: events, engines, partitions, databases, rates, due tasks. They cover everything, so only
 //! tokens for everything may ask. The watcher answers; this module turns answers into JSON.
 
+pub(crate) mod ledger;
+
 use crate::{
     alerts::AlertReport,
     answer,
@@ -11,7 +13,7 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_cluster::{
-    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, PartitionView, QueueRates,
+    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, LedgerPass, PartitionView, QueueRates,
     Rates as CountedRates, ReportedAlert, Stats as Counted, Watcher,
 };
 use punctual_contract::cluster::{Event as Noticed, EventQuery, Slice};
@@ -176,11 +178,14 @@ fn partition(view: PartitionView) -> Partition {
     responses((status = 200, description = "All of them.", body = Page<Shard>)),
 )]
 pub(crate) async fn list_shards(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let items = watcher(&app)?.databases().await.into_iter().map(shard).collect();
+    let watcher = watcher(&app)?;
+    let ledgers = watcher.ledgers();
+    let pass = |number| ledgers.iter().find(|view| view.database == number)?.pass.as_ref();
+    let items = watcher.databases().await.into_iter().map(|view| shard(pass(view.number), view)).collect();
     Ok(answer::json(StatusCode::OK, &Page::<Shard> { items, next_cursor: None }))
 }
 
-fn shard(view: DatabaseView) -> Shard {
+fn shard(pass: Option<&LedgerPass>, view: DatabaseView) -> Shard {
     let answers = view.database.is_some();
     let database = view.database.unwrap_or_default();
     Shard {
@@ -194,6 +199,9 @@ fn shard(view: DatabaseView) -> Shard {
         archives_published: database.archives,
         time_axis: database.axis.into_iter().map(bucket).collect(),
         away_from: view.away_from,
+        counted_at: pass.map(|pass| At::from_ms(pass.began_ms)),
+        counted_at_ms: pass.map(|pass| pass.began_ms),
+        unaccounted: pass.map(|pass| pass.unaccounted),
     }
 }
 
@@ -214,7 +222,8 @@ fn bucket(slice: Slice) -> Bucket {
     responses((status = 200, description = "Of all engines together.", body = Stats)),
 )]
 pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
-    let this_stats: Counted = watcher(&app)?.stats(max_age.0).await?;
+    let watcher = watcher(&app)?;
+    let (this_stats, counted): (Counted, i64) = (watcher.stats(max_age.0).await?, watcher.unaccounted());
     let QueueStats { at, at_ms, rates, lateness, lateness_hour, step_ms, steps } = hour(this_stats.hour);
     let stats = Stats {
         at,
@@ -223,7 +232,7 @@ pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Res
         rates,
         lateness,
         lateness_hour,
-        backlog: this_stats.account.map(|account| backlog(&account)),
+        backlog: this_stats.account.map(|account| backlog(&account, counted)),
         hot_set: this_stats.hot.as_ref().map(hot_set),
         step_ms,
         steps,
@@ -290,13 +299,13 @@ fn hot_set(hot_status: &HotStatus) -> HotSet {
     }
 }
 
-fn backlog(account: &Account) -> Backlog {
+fn backlog(account: &Account, counted: i64) -> Backlog {
     let books = account.books();
     Backlog {
         states: account.states().iter().map(|(state, tasks)| (state.word().to_owned(), *tasks)).collect(),
         accepted: books.accepted,
         deleted: books.deleted,
-        unaccounted: books.unaccounted(),
+        unaccounted: books.unaccounted().abs().max(counted),
         pending_bytes: books.pending_bytes.iter().map(|pending_bytes| pending_bytes.bytes).sum(),
     }
 }
@@ -357,7 +366,7 @@ fn queue_key(namespace: &str, queue: &str) -> Option<QueueKey> {
     Some(QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? })
 }
 
-/// Engines that fell silent, as alerts.
+/// Engines that fell silent, and ledgers that do not balance, as alerts.
 pub(crate) fn alerts(app: &App) -> Vec<Alert> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
     let now = app.engine.now();
@@ -377,5 +386,5 @@ pub(crate) fn alerts(app: &App) -> Vec<Alert> {
             what_to_do: "See whether its process runs and reaches the database; its partitions have gone to the others, and those must bear their load.".to_owned(),
         }
     };
-    watcher.lost().into_iter().map(alert).collect()
+    watcher.lost().into_iter().map(alert).chain(ledger::alerts(watcher)).collect()
 }

@@ -5,6 +5,7 @@ mod connections;
 mod databases;
 mod exposition;
 pub(crate) mod http;
+mod ledger;
 mod process;
 mod queues;
 
@@ -56,7 +57,11 @@ metrics! {
     TASKS_DELETED Counter "punctual_tasks_deleted_total" []
         "Tasks forgotten at the end of their retention, since the store was made."
     TASKS_UNACCOUNTED Gauge "punctual_tasks_unaccounted" []
-        "By the account that is kept in the transactions that move tasks: accepted, not deleted, and in no state. Anything but 0 is a task that a move lost or doubled: alert on it. It sees what moves do; not a row that went in another way (deleted by hand, a table that was restored), nor a task that stands in its state for ever: `punctual shard check` counts the rows, alerts name what is overdue."
+        "Tasks that are not as they are accounted for: by the account at this moment (accepted, not deleted, in no state), or by the last count of the rows, whichever is more. Anything but 0 is a task that is lost, doubled or elsewhere: alert on it. GET /v1/shards/{shard}/ledger names it."
+    LEDGER_COUNTED_AT Gauge "punctual_ledger_count_time_seconds" ["database"]
+        "When the last count of all rows ended, in seconds since the epoch; absent before the first."
+    LEDGER_TASKS Gauge "punctual_ledger_tasks" ["database", "partition", "status"]
+        "By the last count: registered (accepted and not deleted; absent embedded), waiting, in_flight, finished, unaccounted."
     TASKS_INSERTED Counter "punctual_tasks_inserted_total" ["namespace", "queue"]
         "Tasks inserted or replaced, since the process began."
     TASKS_FIRED Counter "punctual_tasks_fired_total" ["namespace", "queue"]
@@ -132,17 +137,17 @@ metrics! {
     OUTCOMES_JOURNAL_BYTES Gauge "punctual_outcomes_journal_bytes" []
         "Bytes of them; journal.max_mib bounds it."
     PROCESSING Histogram "punctual_processing_seconds" ["namespace", "queue"]
-        "From the hand-over of an attempt to its outcome, by outcomes that this engine has accepted; under OpenMetrics with the trace of the last attempt of each bucket whose caller samples it."
+        "From the hand-over of an attempt to its outcome, by outcomes that this engine has accepted; under OpenMetrics with traces."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]
         "How long after its time a task fired; resolution 1 ms."
     TASKS_OVER_BUDGET Counter "punctual_tasks_over_budget_total" ["namespace", "queue"]
         "Tasks that fired later than the `lateness_budget_ms` of their queue."
     OLDEST_WAITING Gauge "punctual_oldest_waiting_seconds" ["namespace", "queue"]
-        "How long the oldest fired task has waited for an executor, from 1 s on, as of a look every 5 s, in queues that are not paused and partitions of this engine; of each partition the 100 oldest are looked at."
+        "How long the oldest fired task has waited for an executor, from 1 s on, looked at every 5 s, in this engine's partitions and queues that are not paused; of each partition the 100 oldest."
     OLDEST_OVERDUE Gauge "punctual_oldest_overdue_seconds" ["namespace", "queue"]
-        "How long ago the oldest task of a queue that has not fired was due, from 10 s on, read from the rows of every partition, whoever owns it: of the 8 oldest such tasks that were found in each; absent where there is none."
+        "How long ago a queue's oldest task that has not fired was due, from 10 s on, by the rows of all partitions (the 8 oldest of each); absent where there is none."
     OVERDUE_NOT_FIRED Gauge "punctual_overdue_not_fired_seconds" ["database", "partition"]
-        "How long ago the oldest task that has not fired was due, from 10 s on, 0: there is none; read from the rows of every partition, whoever owns it."
+        "How long ago the oldest task that has not fired was due, from 10 s on, by the rows; 0: there is none."
     DATABASE_ANSWERS Gauge "punctual_database_answers" ["database"]
         "1 for each database of the store that answers this engine, 0 for one that does not."
     DATABASE_ROWS Gauge "punctual_database_rows" ["database"]
@@ -152,9 +157,9 @@ metrics! {
     DATABASE_BUCKETS Gauge "punctual_database_buckets" ["database"]
         "Slices of its time axis; absent where it is not cut."
     DATABASE_BUCKETS_WIDE Gauge "punctual_database_buckets_wide" ["database"]
-        "Slices to come that are wider than they should be, and have too many tasks to be cut: each goes as a whole, in its time. Absent until they were looked at."
+        "Slices to come that are too wide, with too many tasks to be cut. Absent until looked at."
     DATABASE_ARCHIVES Counter "punctual_database_archives_published_total" ["database"]
-        "How often archives of it were published, since the store was made; absent where nothing is archived, and of an embedded store."
+        "How often its archives were published; absent where nothing is archived, and embedded."
     DATABASE_PARTITIONS Gauge "punctual_database_partitions" ["database"]
         "Partitions that live in it."
     QUEUE_PAUSED Gauge "punctual_queue_paused" ["namespace", "queue"]

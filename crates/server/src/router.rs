@@ -201,6 +201,8 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(cluster::list_engines))
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
+        .needing(Read, Everything, routes!(cluster::ledger::get_ledger))
+        .needing(Operate, Everything, routes!(cluster::ledger::count_ledger))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
         .needing(Read, Everything, routes!(log_filter::get_log_filter))

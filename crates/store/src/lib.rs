@@ -7,6 +7,7 @@ mod audit;
 mod blobs;
 mod chunks;
 mod columns;
+mod counting;
 mod due_range;
 mod error;
 mod evaluations;
@@ -16,6 +17,7 @@ mod known;
 pub mod mysql;
 mod rows;
 mod runs;
+mod shard_check;
 pub mod sqlite;
 mod subject;
 mod turns;
@@ -33,6 +35,7 @@ pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, 
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, MoveProgress, MoveStep,
     Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls,
-    Schema, ShardCheck, ShardRepair, ShardStats, Weakness,
+    Schema, ShardRepair, ShardStats, Weakness,
 };
+pub use shard_check::ShardCheck;
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

@@ -6,6 +6,7 @@ mod archive;
 mod audit;
 mod bulk;
 mod cluster;
+mod count;
 mod doctor;
 mod due;
 mod evaluations;

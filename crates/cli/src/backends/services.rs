@@ -2,6 +2,7 @@
 //! no step of theirs, only how often each runs and what wakes it.
 
 use punctual_bulk::Runner as Bulk;
+use punctual_cluster::Watcher;
 use punctual_engine::Running;
 use punctual_store::MysqlStore;
 use punctual_traces::Traces;
@@ -19,6 +20,21 @@ const BULK_EVERY: Duration = Duration::from_millis(500);
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 /// A database that was added, or that did not answer, has its payloads counted within this.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// Between two looks whether a count of the ledger is due, or was requested at another engine.
+const LEDGER_EVERY: Duration = Duration::from_secs(10);
+
+pub(super) fn supervise_ledger(running: &Running, watcher: &Watcher) {
+    let (asking, counting) = (watcher.clone(), watcher.clone());
+    let asked = move || {
+        let asking = asking.clone();
+        async move { asking.ledger_is_requested().await }
+    };
+    running.supervise_when("ledger", LEDGER_EVERY, asked, move |now| {
+        let counting = counting.clone();
+        async move { counting.count_ledgers(now).await }
+    });
+}
 
 /// After an upgrade, once: what each later run costs is a look.
 pub(super) fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {

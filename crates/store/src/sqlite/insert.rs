@@ -143,7 +143,7 @@ impl<'a> Insert<'a> {
         }
         let slot = slot(ledger, &ask);
         ledger.enter_chunk(slot, &ask.kind, id);
-        ledger.accepted(slot, row::size(&ask.payload));
+        ledger.accepted(id, slot, row::size(&ask.payload));
         Ok(Inserted { decision: Decision::Create, task: self.created(place, ask) })
     }
 

@@ -45,3 +45,42 @@ INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING
 -- Reads a counter or a setting of this file.
 -- parameters: ?1 key.
 SELECT value FROM meta WHERE key = ?1
+
+-- name: register
+-- Enters new ids into the register, in the transaction that creates their rows.
+-- parameters: ?1 id >> 5, ?2 bits.
+INSERT INTO registered (ids_of, bits) VALUES (?1, ?2) ON CONFLICT (ids_of) DO UPDATE SET bits = bits | excluded.bits
+
+-- name: unregister
+-- Removes ids from the register, in the transaction that deletes their rows; answers the bits that are left.
+-- parameters: ?1 id >> 5, ?2 bits.
+UPDATE registered SET bits = bits & ~?2 WHERE ids_of = ?1 RETURNING bits
+
+-- name: delete_registered
+-- Deletes a row of the register that has no ids any more.
+-- parameters: ?1 id >> 5.
+DELETE FROM registered WHERE ids_of = ?1
+
+-- name: list_registered
+-- Lists the register, in order.
+SELECT ids_of, bits FROM registered ORDER BY ids_of
+
+-- name: list_rows
+-- Lists what a count compares of every row, in the order of ids: reads the whole table.
+SELECT id, partition, namespace, task_id, task_version, queue, state, due_at, wait_at FROM task ORDER BY id
+
+-- name: list_reports
+-- Lists the reports of counts, and requests for one.
+SELECT part, requests, answered, body FROM ledger_report ORDER BY part
+
+-- name: save_report
+-- Saves the report of a count, instead of the one before.
+-- parameters: ?1 database, ?2 how many requests it answers, ?3 report (JSON).
+INSERT INTO ledger_report (part, requests, answered, body) VALUES (?1, ?2, ?2, ?3)
+ON CONFLICT (part) DO UPDATE SET answered = excluded.answered, body = excluded.body
+
+-- name: request_count
+-- Requests a count.
+-- parameters: ?1 database.
+INSERT INTO ledger_report (part, requests, answered) VALUES (?1, 1, 0)
+ON CONFLICT (part) DO UPDATE SET requests = requests + 1

@@ -187,7 +187,7 @@ impl Scene<'_> {
     /// Everything that the call of a row needs, and the call.
     async fn prepared(&self, row: &PermissionRow) -> AccessCall {
         let mut place = String::new();
-        let mut path = row.path.replace("{queue}", "q").replace("{executor}", "x");
+        let mut path = row.path.replace("{queue}", "q").replace("{executor}", "x").replace("{shard}", "0");
         let mut body = row.body.map(|body| body(&self.namespace));
         match (row.method, row.path) {
             ("POST", "/v1/tasks/{ref}/redrive" | "/v1/dead-letters/redrive")

@@ -219,6 +219,8 @@ pub(super) const TABLE: [PermissionRow; 87] = [
     row("GET", "/v1/engines", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/partitions", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/shards", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/shards/{shard}/ledger", READERS, None, Foreign::Denied, None),
+    row("POST", "/v1/shards/{shard}/ledger", OPERATORS, None, Foreign::Denied, None),
     row("GET", "/v1/stats", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/stats/due", READERS, None, Foreign::Denied, None),
     row("GET", "/metrics", METERS, None, Foreign::Denied, None),
