@@ -233,7 +233,7 @@ metrics! {
     HTTP_REQUESTS Counter "punctual_http_requests_total" ["method", "route", "status"]
         "Requests answered."
     HTTP_REFUSALS Counter "punctual_http_refusals_total" ["code", "status"]
-        "Requests answered with 401, 403, 429 or 503, by the code of the problem (docs/errors.md); items of a batch that are refused one by one are not among them."
+        "Requests answered with 401, 403, 429 or 503, by the code of the problem (docs/errors.md); without items of a batch that are refused one by one."
     HTTP_LATENCY Histogram "punctual_http_request_seconds" ["method", "route"]
         "From the head of a request to the head of its answer; a long poll counts its wait."
     HTTP_CONNECTIONS Gauge "punctual_http_connections" ["phase"]
@@ -263,9 +263,9 @@ metrics! {
     SCHEDULE_RUNS Counter "punctual_schedule_runs_total" ["outcome"]
         "Runs of schedules that this engine has decided: created, skipped, buffered, missed, or cancelled before they fired."
     SCHEDULES_BEHIND Gauge "punctual_schedules_behind_seconds" []
-        "How long the schedule that has waited longest waits for an engine to plan it; runs are made a minute ahead. Alert on it."
+        "How long the schedule that has waited longest waits for an engine to plan it. Alert on it."
     BULK_TASKS Counter "punctual_bulk_tasks_total" ["action", "outcome"]
-        "Tasks that this engine has looked after for bulk operations, by what became of them: done (of an export: found), skipped (not what was looked for any more), failed."
+        "Tasks of bulk operations at this engine: done (of an export: found), skipped (no longer matching), failed."
     BULK_AT_WORK Gauge "punctual_bulk_at_work" []
         "Bulk operations that this engine carried on within the last minute."
     BULK_BEHIND Gauge "punctual_bulk_behind_seconds" []
@@ -273,11 +273,11 @@ metrics! {
     TRACE_SPANS Counter "punctual_trace_spans_exported_total" []
         "Spans that a collector of traces has taken; 0 where none is set."
     TRACES_DROPPED Counter "punctual_traces_dropped_total" []
-        "Ended attempts that were not exported to a collector, because it was unavailable or the queue was full; no task waits for it."
+        "Ended attempts that were not exported: the collector was unavailable, or the queue full."
     TRACE_FAILURES Counter "punctual_trace_export_failures_total" []
         "Requests to the collector that failed."
     PANICS Counter "punctual_panics_total" []
-        "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
+        "Panics in the process; each was caught, and its part started again. Each is a defect."
     DURABILITY_WEAK Gauge "punctual_durability_weak" []
         "Settings of the store's servers by which they may lose what they acknowledge, or store nothing; looked at every 15 s. Alert on it."
     LOG_LINES_LOST Counter "punctual_log_lines_lost_total" []

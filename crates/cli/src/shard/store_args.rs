@@ -30,12 +30,12 @@ pub(crate) struct StoreArgs {
 
 const EMBEDDED: &str = "sqlite://";
 
-/// `check` alone takes a file.
+/// `check` and `repair` take a file, too.
 fn store_url(text: &str) -> Result<String, String> {
     if text.starts_with("mysql://") || text.starts_with(EMBEDDED) {
         Ok(text.to_owned())
     } else {
-        Err("must be mysql://user@host/database; of `check` also sqlite://FILE".to_owned())
+        Err("must be mysql://user@host/database; of `check` and `repair` also sqlite://FILE".to_owned())
     }
 }
 

@@ -84,3 +84,34 @@ ON CONFLICT (part) DO UPDATE SET answered = excluded.answered, body = excluded.b
 -- parameters: ?1 database.
 INSERT INTO ledger_report (part, requests, answered) VALUES (?1, 1, 0)
 ON CONFLICT (part) DO UPDATE SET requests = requests + 1
+
+-- name: delete_register
+-- Deletes the register, for a repair.
+DELETE FROM registered
+
+-- name: fill_register
+-- Fills the empty register from the rows.
+INSERT INTO registered (ids_of, bits) SELECT id >> 5, sum(1 << (id & 31)) FROM task GROUP BY id >> 5
+
+-- name: delete_books
+-- Deletes the account, for a repair.
+DELETE FROM books
+
+-- name: fill_books
+-- Fills the empty account from the rows, as `count_books` counts them.
+INSERT INTO books (namespace, queue, state, tasks, bytes)
+SELECT namespace, queue, state, count(*), sum(CASE
+    WHEN lease_until IS NOT NULL OR keep_until IS NOT NULL THEN 0
+    WHEN payload_is_json >= 2 THEN CAST(CAST(task.payload AS TEXT) AS INTEGER)
+    ELSE coalesce(length(task.payload), length(body.payload), 0) END)
+FROM task LEFT JOIN body ON task.payload IS NULL AND body.id = task.id
+GROUP BY namespace, queue, state
+
+-- name: settle_accepted
+-- Sets the number of accepted tasks to those that were deleted and those that have rows.
+UPDATE meta SET value = (SELECT deleted.value FROM meta AS deleted WHERE deleted.key = 'deleted') + (SELECT count(*) FROM task)
+WHERE key = 'accepted'
+
+-- name: delete_reports
+-- Deletes the reports of counts: the next look counts.
+DELETE FROM ledger_report

@@ -163,4 +163,9 @@ fn a_file_is_checked_beside_its_engine_and_without_one() {
     let store = SqliteStore::open(&path, &Options::default()).unwrap();
     let count = runtime.block_on(store.count_ledger(0)).unwrap().unwrap();
     assert_eq!(count.faults, checked.ledger.faults);
+    assert!(SqliteStore::repair(&path).is_err(), "an engine has it");
+    store.close();
+    assert_eq!(SqliteStore::repair(&path).unwrap().ledger.faults, checked.ledger.faults);
+    let repaired = doctor.check().unwrap();
+    assert!(repaired.is_sound() && repaired.books.accepted == TASKS - 1, "{repaired:?}");
 }

@@ -114,7 +114,7 @@ const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "n
 
 use AuditedState::{After, Before, Both};
 
-pub(super) const TABLE: [PermissionRow; 87] = [
+pub(super) const TABLE: [PermissionRow; 89] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
