@@ -1,17 +1,11 @@
-//! Counts the rows of every database against account and register, at one engine for each database, and keeps the last report
-//! where every engine finds it. Rare for a large database, so that counting takes a hundredth of a core at most; at any
-//! time on request. Changes no task.
+//! What the last count of a database found, as it is stored for all engines, and when the next one is due. Counts nothing
+//! itself.
 
-use crate::watcher::Watcher;
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use punctual_contract::{
-    Error,
-    ledger::{LedgerCount, LedgerFault, LedgerReport},
-};
+use punctual_contract::ledger::{LedgerCount, LedgerFault, LedgerReport};
 use punctual_domain::{state::State, time::Millis};
 use serde::{Deserialize, Serialize};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
 /// Between two counts of one database: at least this,
 const REST_MIN_MS: i64 = 10 * 60_000;
@@ -32,7 +26,7 @@ pub struct LedgerPass {
     pub unaccounted: i64,
     pub partitions: Vec<PartitionPass>,
     pub differences: Vec<Difference>,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<TaskFault>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +55,7 @@ pub struct Difference {
 /// One task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Fault {
+pub struct TaskFault {
     pub fault: String,
     pub id: i64,
     pub partition: Option<u16>,
@@ -73,7 +67,7 @@ pub struct Fault {
     pub due_ms: Option<i64>,
 }
 
-impl Fault {
+impl TaskFault {
     /// One line of text.
     #[must_use]
     pub fn described(&self) -> String {
@@ -140,7 +134,7 @@ impl LedgerPass {
             unaccounted: count.unaccounted(),
             partitions: partitions.collect(),
             differences: differences.collect(),
-            faults: count.faults.iter().map(Fault::of).collect(),
+            faults: count.faults.iter().map(TaskFault::of).collect(),
         }
     }
 
@@ -155,16 +149,16 @@ impl LedgerPass {
         const NAMED: usize = 5;
         let differs = |difference: &Difference| {
             let Difference { namespace, queue, state, account, rows } = difference;
-            format!("{namespace}/{queue} has {rows} {state} tasks, and {account} by its account")
+            format!("{namespace}/{queue} has {rows} {state} tasks, and {account} by the account")
         };
-        let faults = self.faults.iter().map(Fault::described);
+        let faults = self.faults.iter().map(TaskFault::described);
         let named: Vec<String> = faults.chain(self.differences.iter().map(differs)).take(NAMED).collect();
         let more = (self.faults.len() + self.differences.len()).saturating_sub(named.len());
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         format!("{} tasks unaccounted for: {}{more}", self.unaccounted, named.join("; "))
     }
 
-    fn is_over(&self, now: Millis) -> bool {
+    pub(crate) fn is_over(&self, now: Millis) -> bool {
         let rest_ms = self.took_ms.saturating_mul(REST_FACTOR).clamp(REST_MIN_MS, REST_MAX_MS);
         // A clock that was set back begins anew.
         !(0..rest_ms).contains(&now.since(Millis(self.ended_ms())))
@@ -184,99 +178,11 @@ pub struct LedgerView {
 /// Reports as last read by the service, for alerts and metrics, which wait for nothing.
 #[derive(Debug, Default)]
 pub(crate) struct LedgerCache {
-    last: Mutex<Vec<LedgerView>>,
-    asked: Notify,
+    pub(crate) last: Mutex<Vec<LedgerView>>,
+    pub(crate) asked: Notify,
 }
 
-impl Watcher {
-    /// Counts what is due or requested, and is this engine's to count. Returns how many databases were counted.
-    ///
-    /// # Errors
-    /// Of the last database that failed; the others are counted all the same.
-    pub fn count_ledgers(&self, now: Millis) -> BoxFuture<'_, Result<usize, Error>> {
-        Box::pin(async move {
-            let (mut counted, mut result) = (0, Ok(()));
-            for report in self.ledger_reports().await? {
-                let view = view(&report);
-                let is_due = view.is_requested || view.pass.is_none_or(|pass| pass.is_over(now));
-                if !is_due || !self.inner.engine.leads_in(report.part) {
-                    continue;
-                }
-                match self.count_ledger(&report).await {
-                    Ok(was_counted) => counted += usize::from(was_counted),
-                    Err(error) => result = Err(error),
-                }
-            }
-            let views = self.ledger_reports().await?.iter().map(view).collect();
-            *self.inner.ledger.last.lock() = views;
-            result.map(|()| counted)
-        })
-    }
-
-    /// One of each database.
-    async fn ledger_reports(&self) -> Result<Vec<LedgerReport>, Error> {
-        let store = self.inner.engine.store();
-        let mut reports = store.ledger_reports().await?.into_iter().peekable();
-        let report = |part| {
-            let new = LedgerReport { part, ..LedgerReport::default() };
-            reports.next_if(|report| report.part == part).unwrap_or(new)
-        };
-        Ok((0..store.parts()).map(report).collect())
-    }
-
-    async fn count_ledger(&self, report: &LedgerReport) -> Result<bool, Error> {
-        let (store, began) = (self.inner.engine.store(), Instant::now());
-        let Some(count) = store.count_ledger(report.part).await? else { return Ok(false) };
-        let ended = self.inner.engine.now();
-        let took_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let pass = LedgerPass::of(&count, self.inner.engine.name(), (ended.plus(-took_ms), ended));
-        if pass.unaccounted != 0 {
-            tracing::error!(database = report.part, what = pass.described(), "the ledger does not balance");
-        }
-        let body =
-            serde_json::to_string(&pass).map_err(|error| Error::did_not_happen("keep a report", error))?;
-        store.save_ledger_report(report.part, &body, report.requests).await?;
-        Ok(true)
-    }
-
-    /// The last report of one database. None: there is no such database.
-    ///
-    /// # Errors
-    /// A failing store.
-    pub async fn ledger(&self, database: usize) -> Result<Option<LedgerView>, Error> {
-        let reports = self.ledger_reports().await?;
-        Ok(reports.iter().find(|report| report.part == database).map(view))
-    }
-
-    /// Requests a count, whichever engine makes it.
-    ///
-    /// # Errors
-    /// A failing store.
-    pub async fn request_ledger(&self, database: usize) -> Result<(), Error> {
-        self.inner.engine.store().request_ledger_count(database).await?;
-        self.inner.ledger.asked.notify_one();
-        Ok(())
-    }
-
-    /// Until a count is requested here.
-    pub async fn ledger_is_requested(&self) {
-        self.inner.ledger.asked.notified().await;
-    }
-
-    /// Of all databases, by their last counts.
-    #[must_use]
-    pub fn unaccounted(&self) -> i64 {
-        self.inner.ledger.last.lock().iter().filter_map(|view| Some(view.pass.as_ref()?.unaccounted)).sum()
-    }
-
-    /// As last read by `count_ledgers`.
-    #[must_use]
-    pub fn ledgers(&self) -> Vec<LedgerView> {
-        self.inner.ledger.last.lock().clone()
-    }
-}
-
-fn view(report: &LedgerReport) -> LedgerView {
+pub(crate) fn view(report: &LedgerReport) -> LedgerView {
     let pass = report.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
     LedgerView { database: report.part, pass, is_requested: report.requests > report.answered }
 }
@@ -312,13 +218,13 @@ mod tests {
 
     #[test]
     fn an_alert_names_the_first_and_counts_the_rest() {
-        let fault = |id| Fault {
+        let fault = |id| TaskFault {
             fault: "lost".to_owned(),
             id,
             namespace: Some("default".to_owned()),
             queue: Some("mail".to_owned()),
             state: Some("scheduled".to_owned()),
-            ..Fault::default()
+            ..TaskFault::default()
         };
         let pass =
             LedgerPass { unaccounted: 7, faults: (1..8).map(fault).collect(), ..LedgerPass::default() };

@@ -89,7 +89,7 @@ pub struct TallyDifference {
 pub enum FaultKind {
     /// Registered, and there is no row.
     Lost,
-    /// A second row of a task that stands where it should.
+    /// A second row of a task that is where it should be.
     Doubled,
     /// Its row is where no reference leads.
     Misplaced,
@@ -119,7 +119,7 @@ pub struct LedgerFault {
     pub task: Option<RegisteredTask>,
     pub queue: Option<QueueKey>,
     pub state: Option<State>,
-    /// Where the row stands; of a lost one, where its reference leads.
+    /// Where the row is; of a lost one, where its reference leads.
     pub due_at: Option<Millis>,
 }
 

@@ -1,8 +1,6 @@
 //! Answers about all engines together: events, engines, partitions, databases, rates, due tasks. They cover everything, so only
 //! tokens for everything may ask. The watcher answers; this module turns answers into JSON.
 
-pub(crate) mod ledger;
-
 use crate::{
     alerts::AlertReport,
     answer,
@@ -29,7 +27,7 @@ use punctual_protocol::{
 };
 use std::sync::Arc;
 
-fn watcher(app: &App) -> Result<&Watcher, Refusal> {
+pub(crate) fn watcher(app: &App) -> Result<&Watcher, Refusal> {
     let none = || {
         Refusal::new(Code::RequestUnknownRoute, "this server was started without a watcher of the cluster")
     };
@@ -40,7 +38,7 @@ fn page_of(limit: Option<u32>) -> usize {
     usize::try_from(limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX)
 }
 
-fn as_u64(number: usize) -> u64 {
+pub(crate) fn as_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
@@ -366,7 +364,7 @@ fn queue_key(namespace: &str, queue: &str) -> Option<QueueKey> {
     Some(QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? })
 }
 
-/// Engines that fell silent, and ledgers that do not balance, as alerts.
+/// Engines that fell silent, as alerts.
 pub(crate) fn alerts(app: &App) -> Vec<Alert> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
     let now = app.engine.now();
@@ -386,5 +384,5 @@ pub(crate) fn alerts(app: &App) -> Vec<Alert> {
             what_to_do: "See whether its process runs and reaches the database; its partitions have gone to the others, and those must bear their load.".to_owned(),
         }
     };
-    watcher.lost().into_iter().map(alert).chain(ledger::alerts(watcher)).collect()
+    watcher.lost().into_iter().map(alert).collect()
 }

@@ -34,6 +34,7 @@ mod cluster;
 mod dead;
 mod executors;
 mod insert;
+mod ledger;
 mod lookup;
 mod me;
 mod namespaces;

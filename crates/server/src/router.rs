@@ -5,8 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, insert, log_filter, lookup,
-    me, metrics, namespaces, observe, openapi,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, insert, ledger, log_filter,
+    lookup, me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
@@ -201,8 +201,8 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(cluster::list_engines))
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
-        .needing(Read, Everything, routes!(cluster::ledger::get_ledger))
-        .needing(Operate, Everything, routes!(cluster::ledger::count_ledger))
+        .needing(Read, Everything, routes!(ledger::get_ledger))
+        .needing(Operate, Everything, routes!(ledger::count_ledger))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
         .needing(Read, Everything, routes!(log_filter::get_log_filter))

@@ -88,7 +88,7 @@ fn differences(books: &Books, rows: &BTreeMap<(QueueKey, State), i64>) -> Vec<Ta
     differs.map(|((queue, state), (books, rows))| TallyDifference { queue, state, books, rows }).collect()
 }
 
-/// A row that is elsewhere is an entry without a row as well: one fault. A stray whose task stands where it should is its
+/// A row that is elsewhere is an entry without a row as well: one fault. A stray whose task is where it should be is a
 /// double.
 fn faults(
     lost: Vec<LedgerFault>,

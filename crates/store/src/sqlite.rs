@@ -22,6 +22,7 @@ mod open;
 mod options;
 mod payloads;
 mod query;
+mod register;
 mod repair;
 mod reply;
 mod retention;

@@ -4,7 +4,7 @@
 use super::store_args::StoreArgs;
 use crate::output::{self, Form, count};
 use anyhow::{Context as _, Result};
-use punctual_cluster::{Fault, LedgerPass};
+use punctual_cluster::{LedgerPass, TaskFault};
 use punctual_contract::store::Books;
 use punctual_domain::time::Millis;
 use punctual_store::{ShardCheck, SqliteDoctor};
@@ -32,7 +32,7 @@ struct Shown {
     /// Partitions of which rows are here that are elsewhere.
     partitions_elsewhere: Vec<u16>,
     /// Tasks that are lost, doubled or elsewhere.
-    faults: Vec<Fault>,
+    faults: Vec<TaskFault>,
     is_sound: bool,
 }
 

@@ -62,7 +62,7 @@ async fn embedded(file: PathBuf, args: &RepairArgs) -> Result<ExitCode> {
             &serde_json::json!({ "dry_run": dry_run, "shards": [{ "shard": 0, "corrected": corrected }] }),
         )?;
     } else {
-        let done = if dry_run { "would be settled" } else { "settled" };
+        let done = if dry_run { "would be corrected" } else { "corrected" };
         output::line(&format!("{} {done}", count(corrected.unsigned_abs())));
     }
     Ok(ExitCode::SUCCESS)

@@ -139,7 +139,7 @@ fn faults(ledger: &Ledger) -> Markup {
             @for fault in ledger.faults.iter().take(SHOWN) { li { (fault.text) } }
             @for difference in ledger.differences.iter().take(SHOWN) { li {
                 (difference.namespace) "/" (difference.queue) " has " (texts::number(difference.rows)) " " (difference.state) " tasks, and "
-                (texts::number(difference.account)) " by its account"
+                (texts::number(difference.account)) " by the account"
             } }
         }
     }

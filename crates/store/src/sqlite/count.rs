@@ -3,7 +3,9 @@
 use super::{
     lanes::Lane,
     ledger::Ledger,
-    query, row,
+    query,
+    register::{IDS_OF_ROW, bit, ids_of},
+    row,
     state::{Runs, SqliteStore},
     statements::sql,
     threads,
@@ -24,9 +26,6 @@ use punctual_domain::{
 };
 use rusqlite::{Connection, Row, Rows, params};
 use std::collections::BTreeMap;
-
-/// As many ids as one row of the register has bits for.
-pub(crate) const IDS_OF_ROW: i64 = 32;
 
 #[async_trait]
 impl LedgerStore for SqliteStore {
@@ -248,13 +247,4 @@ impl Register<'_> {
         }
         has_it
     }
-}
-
-/// The row of the register that has an id.
-pub(crate) const fn ids_of(id: i64) -> i64 {
-    id.div_euclid(IDS_OF_ROW)
-}
-
-pub(crate) const fn bit(id: i64) -> i64 {
-    1 << id.rem_euclid(IDS_OF_ROW)
 }

@@ -2,7 +2,7 @@
 //! a job that fails are cut off again. Must never be written in another transaction than the rows it counts.
 
 use super::{
-    count::{bit, ids_of},
+    register::{bit, ids_of},
     statements::sql,
 };
 use crate::chunks;

@@ -107,7 +107,7 @@ SELECT namespace, queue, state, count(*), sum(CASE
 FROM task LEFT JOIN body ON task.payload IS NULL AND body.id = task.id
 GROUP BY namespace, queue, state
 
--- name: settle_accepted
+-- name: correct_accepted
 -- Sets the number of accepted tasks to those that were deleted and those that have rows.
 UPDATE meta SET value = (SELECT deleted.value FROM meta AS deleted WHERE deleted.key = 'deleted') + (SELECT count(*) FROM task)
 WHERE key = 'accepted'

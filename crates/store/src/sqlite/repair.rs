@@ -6,7 +6,7 @@ use crate::{Error, ShardCheck, SqliteDoctor};
 use std::path::Path;
 
 impl SqliteStore {
-    /// Settles what a check finds; answers what it was.
+    /// Corrects what a check finds; answers what it was.
     ///
     /// # Errors
     /// As `open`.
@@ -18,21 +18,21 @@ impl SqliteStore {
         }
         let path = opened.path.clone();
         let failed = |error| Error::opening(&path, error);
-        let mut settle = || -> rusqlite::Result<()> {
+        let mut rewrite = || -> rusqlite::Result<()> {
             let transaction = opened.conn.transaction()?;
             for text in [
                 sql!(ledger, delete_register),
                 sql!(ledger, fill_register),
                 sql!(ledger, delete_books),
                 sql!(ledger, fill_books),
-                sql!(ledger, settle_accepted),
+                sql!(ledger, correct_accepted),
                 sql!(ledger, delete_reports),
             ] {
                 transaction.execute(text, [])?;
             }
             transaction.commit()
         };
-        settle().map_err(failed)?;
+        rewrite().map_err(failed)?;
         Ok(found)
     }
 }

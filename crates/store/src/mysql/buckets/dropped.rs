@@ -131,7 +131,7 @@ pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(T
     rows.iter().map(|row| Ok((tally(row)?, row.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
 }
 
-/// The rows of a dropped bucket that are not settled, of one partition, queue and state.
+/// What is left of a dropped bucket, of one partition, queue and state.
 pub(crate) struct UnsettledRows {
     pub(crate) partition: Partition,
     pub(crate) tally: Tally,

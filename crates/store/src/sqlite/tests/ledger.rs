@@ -1,5 +1,5 @@
-//! What a count of all rows finds: each kind of damage, by name, and nothing else; beside an engine, and in a file that nobody has
-//! open.
+//! What a count of all rows finds: each kind of damage, by name, and nothing else; beside an engine, and in a file without
+//! one.
 
 use super::{NOW, memory, now, numbered};
 use crate::{Options, SqliteDoctor, SqliteStore, sqlite::ledger::Ledger};
@@ -39,7 +39,7 @@ fn only_fault(store: &SqliteStore) -> LedgerFault {
 }
 
 #[test]
-fn a_row_that_was_deleted_is_named_with_its_last_state() {
+fn a_row_that_was_deleted_is_named_with_the_last_known_state() {
     let store = memory();
     let tasks = filled(&store);
     sound(&store);
@@ -145,7 +145,7 @@ fn a_register_that_is_new_has_what_stood_before() {
 }
 
 #[test]
-fn a_file_is_checked_beside_its_engine_and_without_one() {
+fn a_file_is_checked_beside_an_engine_and_without_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("test.db");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -119,7 +119,7 @@ const SCANS: &[&str] = &[
     "ledger/list_reports",
     "ledger/list_rows",
     "ledger/read_books",
-    "ledger/settle_accepted",
+    "ledger/correct_accepted",
     "open/count_objects",
     "namespaces/delete_evaluations",
     "open/list_rows",

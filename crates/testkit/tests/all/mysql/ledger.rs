@@ -62,7 +62,7 @@ fn is(fault: &LedgerFault, kind: FaultKind, task: &Task) {
 }
 
 #[tokio::test]
-async fn a_row_that_was_deleted_is_named_with_its_last_state() {
+async fn a_row_that_was_deleted_is_named_with_the_last_known_state() {
     let urls = fresh(1).await;
     let (store, tasks) = filled(&urls).await;
     sound(&store).await;
@@ -84,7 +84,7 @@ async fn a_row_that_was_deleted_is_named_with_its_last_state() {
 }
 
 #[tokio::test]
-async fn a_row_that_stands_twice_is_named() {
+async fn a_second_row_of_a_task_is_named() {
     let urls = fresh(1).await;
     let (store, tasks) = filled(&urls).await;
     for task in &tasks[..2] {

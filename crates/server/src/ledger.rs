@@ -1,15 +1,15 @@
 //! Answers about the ledger: what the last count of the rows of a database found. The watcher counts; this module turns its
 //! reports into JSON and alerts.
 
-use super::{as_u64, watcher};
 use crate::{
     answer,
     app::{App, Shared},
+    cluster::{as_u64, watcher},
     extract::ShardNo,
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
-use punctual_cluster::{Difference, Fault, LedgerPass, LedgerView, PartitionPass, Watcher};
+use punctual_cluster::{Difference, LedgerPass, LedgerView, PartitionPass, TaskFault, Watcher};
 use punctual_protocol::{
     Alert, At, Int64, Ledger, LedgerDifference, LedgerFault, LedgerPartition, LedgerTotals, Severity,
 };
@@ -90,7 +90,7 @@ fn difference(of: Difference) -> LedgerDifference {
     LedgerDifference { namespace, queue, state, account, rows }
 }
 
-fn fault(of: Fault) -> LedgerFault {
+fn fault(of: TaskFault) -> LedgerFault {
     let text = of.described();
     LedgerFault {
         fault: of.fault,
@@ -108,9 +108,10 @@ fn fault(of: Fault) -> LedgerFault {
 }
 
 /// As the service has last read the reports.
-pub(super) fn alerts(watcher: &Watcher) -> Vec<Alert> {
+pub(crate) fn alerts(app: &App) -> Vec<Alert> {
     let found = |view: LedgerView| Some((view.database, view.pass.filter(|pass| pass.unaccounted != 0)?));
-    watcher.ledgers().into_iter().filter_map(found).map(|(database, pass)| alert(database, &pass)).collect()
+    let views = app.options.cluster.as_ref().map(Watcher::ledgers).unwrap_or_default();
+    views.into_iter().filter_map(found).map(|(database, pass)| alert(database, &pass)).collect()
 }
 
 fn alert(database: usize, pass: &LedgerPass) -> Alert {
