@@ -43,10 +43,10 @@ pub(crate) async fn count_ledger(
     State(app): State<Shared>,
     ShardNo(shard): ShardNo,
 ) -> Result<Response, Refusal> {
-    let database = ledger(&app, shard).await?.database;
-    watcher(&app)?.request_ledger(database).await?;
     let view = ledger(&app, shard).await?;
-    Ok(answer::json(StatusCode::ACCEPTED, &shown(view)))
+    watcher(&app)?.request_ledger(view.database).await?;
+    // Not read again: that could fail after the request was stored.
+    Ok(answer::json(StatusCode::ACCEPTED, &shown(LedgerView { is_requested: true, ..view })))
 }
 
 async fn ledger(app: &App, shard: usize) -> Result<LedgerView, Refusal> {

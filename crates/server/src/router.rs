@@ -194,6 +194,7 @@ fn of_workflows() -> Guarded {
 /// The part of what all engines are together.
 fn of_the_cluster() -> Guarded {
     use Permission::{Operate, Read};
+    use Recorded::Nowhere;
     use ScopeCheck::{Everything, Own};
     Guarded::new()
         .needing(Read, Own, routes!(queues::get_queue_stats))
@@ -202,7 +203,7 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
         .needing(Read, Everything, routes!(ledger::get_ledger))
-        .needing(Operate, Everything, routes!(ledger::count_ledger))
+        .recording(Nowhere, Operate, Everything, routes!(ledger::count_ledger))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
         .needing(Read, Everything, routes!(log_filter::get_log_filter))
