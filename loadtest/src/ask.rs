@@ -21,10 +21,10 @@ pub(crate) async fn ask_about_open(job: &RunJob) {
     }
 }
 
-/// What the server says of the first tasks that were not done in time, for whoever looks for the reason.
-pub(crate) async fn tell_open(job: &RunJob) {
-    const TOLD: usize = 5;
-    let open = job.checker.lock().open_tasks(TOLD);
+/// What the server says of the first tasks that were not done in time, to find the reason.
+pub(crate) async fn print_open(job: &RunJob) {
+    const SHOWN_MAX: usize = 5;
+    let open = job.checker.lock().open_tasks(SHOWN_MAX);
     let mut connection = Connection::new(job.target.clone());
     for n in open {
         let path = format!("/v1/tasks?task_id={}", job.shape.task_id(n));

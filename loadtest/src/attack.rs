@@ -5,14 +5,16 @@ use crate::{
     clock::{now_ms, now_us, sleep_until_us},
     http::{Connection, Error, Target},
     measure::{Percentiles, Spans},
-    options::AttackOptions,
+    options::{CommonOptions, ServerOptions, parse_ms},
     progress::note,
-    report::{line, write_verdict},
+    report::{Report, line},
     run::{prepare, shape},
+    scenario::{LoadSite, Scenario},
     server::Server,
     wire::{self, Shape},
 };
 use anyhow::Context as _;
+use clap::Args;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -23,6 +25,26 @@ use std::{
     time::Duration,
 };
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, task::JoinSet};
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct AttackOptions {
+    /// Calls that wait for tasks, each on a connection of its own
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) idle: usize,
+    /// Connections that send a byte a second: heads and bodies that never come whole
+    #[arg(long, default_value_t = 500)]
+    pub(crate) slow: usize,
+    /// Single inserts a second
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+    /// How long inserts are measured, in peace and under attack
+    #[arg(long, default_value = "15s", value_parser = parse_ms)]
+    pub(crate) measure: i64,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
 
 /// The inserted tasks are due far in the future: nothing fires.
 const DUE_IN_MS: i64 = 7 * 24 * 3_600_000;
@@ -40,8 +62,6 @@ pub(crate) struct AttackReport {
     pub(crate) idle: usize,
     pub(crate) slow: usize,
     pub(crate) rate: u32,
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     /// Of inserts.
     pub(crate) peace: Percentiles,
     pub(crate) attacked: Percentiles,
@@ -57,52 +77,63 @@ pub(crate) struct AttackReport {
     pub(crate) rss_peak_mib: Option<f64>,
 }
 
-pub(crate) async fn attack(options: &AttackOptions) -> anyhow::Result<AttackReport> {
-    let (server, target) = prepare(&options.server, None).await?;
-    let start_ms = now_ms();
-    let queue = options.common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));
-    let inserts = Inserts::new(target.clone(), shape(&options.common, queue, start_ms)?);
-    // Once through everything, so that peace is not measured cold.
-    inserts.run(options.rate, options.measure / 5).await?;
-    let peace = inserts.run(options.rate, options.measure).await?;
-    let before = rss_mib(&server);
-    let mut attackers = JoinSet::new();
-    for n in 0..options.idle {
-        attackers.spawn(wait_for_ever(target.clone(), n));
-    }
-    let waiting = until_taken(&target, options.idle).await?;
-    let with_all = rss_mib(&server);
-    let ended = Arc::new(AtomicU64::new(0));
-    for n in 0..options.slow {
-        attackers.spawn(send_slowly(target.clone(), n, Arc::clone(&ended)));
-    }
-    let attacked = inserts.run(options.rate, options.measure).await?;
-    let still_waiting = waiting_calls(&target).await?;
-    let peak = server.used().engines.map(|usage| usage.rss_peak_kib as f64 / 1024.0);
-    attackers.shutdown().await;
-    server.end().await?;
-    let grown_kib = with_all.zip(before).map(|(with, without)| (with - without) * 1024.0);
-    let report = AttackReport {
-        idle: options.idle,
-        slow: options.slow,
-        rate: options.rate,
-        ok: true,
-        broken: Vec::new(),
-        peace,
-        attacked,
-        failed: inserts.failed.load(Relaxed),
-        waiting: waiting.min(still_waiting),
-        slow_ended: ended.load(Relaxed),
-        rss_before_mib: before,
-        rss_waiting_mib: with_all,
-        kib_per_waiting: grown_kib.map(|grown_kib| grown_kib / options.idle.max(1) as f64),
-        rss_peak_mib: peak,
-    };
-    Ok(report.judged())
-}
+impl Scenario for AttackOptions {
+    type Report = AttackReport;
 
-fn rss_mib(server: &Server) -> Option<f64> {
-    Some(server.used().engines?.rss_kib as f64 / 1024.0)
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        prepare(&self.server, None).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<AttackReport> {
+        let target = &site.target;
+        let start_ms = now_ms();
+        let queue = self.common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));
+        let inserts = Inserts::new(target.clone(), shape(&self.common, queue, start_ms)?);
+        // Once through everything, so that peace is not measured cold.
+        inserts.run(self.rate, self.measure / 5).await?;
+        let peace = inserts.run(self.rate, self.measure).await?;
+        let before = site.rss_mib();
+        let mut attackers = JoinSet::new();
+        for n in 0..self.idle {
+            attackers.spawn(wait_for_ever(target.clone(), n));
+        }
+        let waiting = until_taken(target, self.idle).await?;
+        let with_all = site.rss_mib();
+        let ended = Arc::new(AtomicU64::new(0));
+        for n in 0..self.slow {
+            attackers.spawn(send_slowly(target.clone(), n, Arc::clone(&ended)));
+        }
+        let attacked = inserts.run(self.rate, self.measure).await?;
+        let still_waiting = waiting_calls(target).await?;
+        let peak = site.rss_peak_mib();
+        attackers.shutdown().await;
+        let grown_kib = with_all.zip(before).map(|(with, without)| (with - without) * 1024.0);
+        Ok(AttackReport {
+            idle: self.idle,
+            slow: self.slow,
+            rate: self.rate,
+            peace,
+            attacked,
+            failed: inserts.failed.load(Relaxed),
+            waiting: waiting.min(still_waiting),
+            slow_ended: ended.load(Relaxed),
+            rss_before_mib: before,
+            rss_waiting_mib: with_all,
+            kib_per_waiting: grown_kib.map(|grown_kib| grown_kib / self.idle.max(1) as f64),
+            rss_peak_mib: peak,
+        })
+    }
+
+    fn judge(&self, report: &AttackReport) -> Vec<String> {
+        let mut broken = Vec::new();
+        if report.failed > 0 {
+            broken.push(format!("{} inserts failed", report.failed));
+        }
+        if usize::try_from(report.waiting).is_ok_and(|number| number < self.idle) {
+            broken.push(format!("{} of {} calls were waiting", report.waiting, self.idle));
+        }
+        broken
+    }
 }
 
 struct Inserts {
@@ -223,19 +254,8 @@ async fn begin(address: &str, beginning: &str) -> Result<TcpStream, Error> {
     Ok(stream)
 }
 
-impl AttackReport {
-    fn judged(mut self) -> Self {
-        if self.failed > 0 {
-            self.broken.push(format!("{} inserts failed", self.failed));
-        }
-        if usize::try_from(self.waiting).is_ok_and(|number| number < self.idle) {
-            self.broken.push(format!("{} of {} calls were waiting", self.waiting, self.idle));
-        }
-        self.ok = self.broken.is_empty();
-        self
-    }
-
-    pub(crate) fn table(&self) -> String {
+impl Report for AttackReport {
+    fn table(&self) -> String {
         let Self { idle, slow, rate, .. } = self;
         let mut out =
             format!("attack: {rate} inserts/s beside {idle} waiting calls and {slow} slow senders\n\n");
@@ -258,7 +278,6 @@ impl AttackReport {
             line(&mut out, "memory", rest);
             line(&mut out, "a waiting call", format_args!("{each:.1} KiB"));
         }
-        write_verdict(&mut out, self.ok, &self.broken);
         out
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     options::{Hot, ServerOptions, Store},
-    outage::Cause,
+    outage::cause::Cause,
     proc::Usage,
 };
 use anyhow::Context as _;
@@ -23,7 +23,7 @@ pub(crate) struct Backing {
     redis: Option<Redis>,
     /// One of them has been killed or paused by this run.
     is_away: bool,
-    /// What every engine is told in its environment.
+    /// The environment of every engine.
     pub(crate) environment: Vec<(&'static str, String)>,
 }
 
@@ -201,19 +201,12 @@ fn copy_files(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of memory, as MariaDB takes it: 512M, 2G.
-pub(crate) fn size(text: &str) -> Result<String, String> {
-    let number = text.strip_suffix(['M', 'G']).ok_or("a number with M or G, such as 2G")?;
-    number.parse::<u32>().ok().filter(|number| *number > 0).ok_or("a number with M or G, such as 2G")?;
-    Ok(text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn options(words: &str) -> ServerOptions {
-        crate::options::server(&format!("idle --spawn {words}"))
+        crate::command::server(&format!("idle --spawn {words}"))
     }
 
     #[tokio::test]

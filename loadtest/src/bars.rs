@@ -8,41 +8,20 @@ mod elsewhere;
 mod figure;
 mod measure;
 mod rows;
+mod site;
 mod sustained;
 
 use crate::{
     clock::{now_us, seconds},
+    command::BarsOptions,
     options::Usage,
-    parts::{self, PartsOptions, PartsReport},
     progress::note,
 };
 use anyhow::Context as _;
-use clap::Args;
 use figure::{Figure, Table};
 use rows::{BarRow, ROWS};
-use std::path::PathBuf;
+use site::BarsSite;
 use tokio::signal::unix::{SignalKind, signal};
-
-/// The bare parts are measured again when they are older: a machine changes from minute to minute.
-const PARTS_AGE_MAX_US: i64 = 240_000_000;
-const PARTS_MEASURED_MS: i64 = 4_000;
-/// CPU of the bare pipeline a task on the day on which the bars in milliseconds were set.
-const US_OF_THAT_DAY: f64 = 23.0;
-
-#[derive(Args, Debug, Clone)]
-pub(crate) struct BarsOptions {
-    /// Only these, such as P3, P3-two or redis-killed [default: all]
-    pub(crate) rows: Vec<String>,
-    /// Names the rows, and measures nothing
-    #[arg(long)]
-    list: bool,
-    /// The server's binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
-    #[arg(long)]
-    server_bin: Option<PathBuf>,
-    /// Tasks that wait, of the row P10-pending
-    #[arg(long, default_value_t = 400_000)]
-    pending: usize,
-}
 
 /// Whatever ends it, no process is left behind: what was started goes with the future that measures.
 pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
@@ -88,36 +67,6 @@ async fn measure_all(site: &mut BarsSite, rows: &[&'static BarRow]) -> anyhow::R
         note(&format!("    took {:.0} s", seconds(now_us() - from_us)));
     }
     Ok(figures)
-}
-
-/// What all rows have in common.
-struct BarsSite {
-    server_bin: Option<PathBuf>,
-    pending: usize,
-    /// Each measurement with its instant.
-    parts: Vec<(i64, PartsReport)>,
-}
-
-impl BarsSite {
-    /// Not older than a few minutes.
-    async fn parts(&mut self) -> anyhow::Result<PartsReport> {
-        if let Some((at_us, parts)) = self.parts.last()
-            && now_us() < at_us + PARTS_AGE_MAX_US
-        {
-            return Ok(*parts);
-        }
-        note("    the bare parts");
-        let parts = parts::parts(&PartsOptions { measure: PARTS_MEASURED_MS, json: false }).await?;
-        let (tasks_per_s, us) = (parts.pipeline.tasks_per_s, parts.pipeline.us());
-        note(&format!("    {tasks_per_s:.0} tasks/s, {us:.0} us of CPU a task"));
-        self.parts.push((now_us(), parts));
-        Ok(parts)
-    }
-
-    /// How many times slower this machine is than the one of the bars in milliseconds; never less than one.
-    async fn slowness(&mut self) -> anyhow::Result<f64> {
-        Ok((self.parts().await?.pipeline.us() / US_OF_THAT_DAY).max(1.0))
-    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use crate::{
     idle::probe,
     options::{ServerOptions, parse_ms},
     progress::note,
-    report::write_verdict,
+    report::Report,
     run::prepare,
+    scenario::{LoadSite, Scenario, too_much_memory},
     server::Server,
     wire::Shape,
 };
@@ -54,8 +55,6 @@ pub(crate) struct BoundsOptions {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BoundsReport {
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     pub(crate) steps: Vec<BoundsStep>,
     /// Of all engines together; null without a process to look at.
     pub(crate) rss_peak_mib: Option<f64>,
@@ -73,66 +72,70 @@ pub(crate) struct BoundsStep {
     pub(crate) rss_mib: Option<f64>,
 }
 
-pub(crate) async fn bounds(options: &BoundsOptions) -> anyhow::Result<BoundsReport> {
-    anyhow::ensure!(options.probes > 0 && options.tasks >= STEPS, "too few tasks, or nothing to time");
-    let (server, target) = prepare(&options.server, None).await?;
-    let (base, start_ms) = (now_ms() * 1_000, now_ms());
-    let (far, window) = (options.far, options.window);
-    let far_apart_ms = CENTURY_MS / i64::try_from(far.max(1))?;
-    // The probes' ids are behind all others.
-    let behind = base + i64::try_from(options.tasks + far)?;
-    let shape = Shape::new("bounds-probe".to_owned(), behind, PAYLOAD_BYTES);
-    let mut broken = Vec::new();
-    let mut steps = Vec::with_capacity(STEPS + 1);
-    let write = move |body: &mut String, nth: usize| {
-        let number = i64::try_from(nth).unwrap_or(i64::MAX);
-        let later_ms = if nth < far {
-            window + (number + 1) * far_apart_ms
-        } else {
-            // Far from the order of their times; none within an hour, so that all wait.
-            3_600_000 + number.wrapping_mul(7_919_000_003).rem_euclid(window)
+impl Scenario for BoundsOptions {
+    type Report = BoundsReport;
+
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        anyhow::ensure!(self.probes > 0 && self.tasks >= STEPS, "too few tasks, or nothing to time");
+        prepare(&self.server, None).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<BoundsReport> {
+        let (base, start_ms) = (now_ms() * 1_000, now_ms());
+        let (far, window) = (self.far, self.window);
+        let far_apart_ms = CENTURY_MS / i64::try_from(far.max(1))?;
+        // The probes' ids are behind all others.
+        let behind = base + i64::try_from(self.tasks + far)?;
+        let shape = Shape::new("bounds-probe".to_owned(), behind, PAYLOAD_BYTES);
+        let mut steps = Vec::with_capacity(STEPS + 1);
+        let write = move |body: &mut String, nth: usize| {
+            let number = i64::try_from(nth).unwrap_or(i64::MAX);
+            let later_ms = if nth < far {
+                window + (number + 1) * far_apart_ms
+            } else {
+                // Far from the order of their times; none within an hour, so that all wait.
+                3_600_000 + number.wrapping_mul(7_919_000_003).rem_euclid(window)
+            };
+            let (id, at_ms, pad) = (base + number, start_ms + later_ms, PAYLOAD_BYTES - 10);
+            let _ = write!(
+                body,
+                r#"{{"queue":"bounds","task_id":{id},"execute_at_ms":{at_ms},"payload":{{"n":"{nth:0>pad$}"}}}}"#
+            );
         };
-        let (id, at_ms, pad) = (base + number, start_ms + later_ms, PAYLOAD_BYTES - 10);
-        let _ = write!(
-            body,
-            r#"{{"queue":"bounds","task_id":{id},"execute_at_ms":{at_ms},"payload":{{"n":"{nth:0>pad$}"}}}}"#
-        );
-    };
-    let mut from = 0;
-    for step in 0..=STEPS {
-        let to = far + options.tasks * step / STEPS;
-        let began_us = now_us();
-        fill_from(&target, (from, to, options.connections), write).await?;
-        let per_s = (to - from) as f64 / seconds(now_us() - began_us).max(1e-6);
-        from = to;
-        let timed = time(options, &target, (&shape, step), &mut broken).await?;
-        let insert_per_s = (step > 0).then_some(per_s);
-        let step = BoundsStep { waiting: to, insert_per_s, rss_mib: rss(&server).map(|rss| rss.0), ..timed };
-        note(&step.line());
-        steps.push(step);
+        let mut from = 0;
+        for step in 0..=STEPS {
+            let to = far + self.tasks * step / STEPS;
+            let began_us = now_us();
+            fill_from(&site.target, (from, to, self.connections), write).await?;
+            let per_s = (to - from) as f64 / seconds(now_us() - began_us).max(1e-6);
+            from = to;
+            let timed = time(self, site, (&shape, step)).await?;
+            let insert_per_s = (step > 0).then_some(per_s);
+            let step = BoundsStep { waiting: to, insert_per_s, rss_mib: site.rss_mib(), ..timed };
+            note(&step.line());
+            steps.push(step);
+        }
+        Ok(BoundsReport { steps, rss_peak_mib: site.rss_peak_mib() })
     }
-    let rss_peak_mib = rss(&server).map(|rss| rss.1);
-    server.end().await?;
-    broken.extend(slower(&steps, options.least_percent));
-    if let Some((most, peak)) = options.rss_max_mib.zip(rss_peak_mib).filter(|pair| pair.1 > pair.0) {
-        broken.push(format!("the engines had {peak:.0} MiB, and {most:.0} are allowed"));
+
+    fn judge(&self, report: &BoundsReport) -> Vec<String> {
+        let slower = slower(&report.steps, self.least_percent);
+        slower.into_iter().chain(too_much_memory(self.rss_max_mib, report.rss_peak_mib)).collect()
     }
-    Ok(BoundsReport { ok: broken.is_empty(), broken, steps, rss_peak_mib })
 }
 
 /// How late those come that are due at once.
 async fn time(
     options: &BoundsOptions,
-    target: &Target,
+    site: &mut LoadSite,
     (shape, step): (&Shape, usize),
-    broken: &mut Vec<String>,
 ) -> anyhow::Result<BoundsStep> {
     let numbers = step * options.probes..(step + 1) * options.probes;
-    let probes = probe(target, shape, numbers).await?;
+    let probes = probe(&site.target, shape, numbers).await?;
     let mut late_ms: Vec<f64> = probes.iter().map(|probe| probe.lateness_us as f64 / 1e3).collect();
     late_ms.sort_by(f64::total_cmp);
     if probes.iter().any(|probe| probe.is_early || !probe.is_accepted) {
-        broken.push(format!("at step {step} a task came early, or its outcome was not accepted"));
+        site.broken.push(format!("at step {step} a task came early, or its outcome was not accepted"));
     }
     let of = |share: usize| late_ms.get((late_ms.len() - 1) * share / 100).copied().unwrap_or(0.0);
     Ok(BoundsStep {
@@ -152,12 +155,6 @@ fn slower(steps: &[BoundsStep], least_percent: u32) -> Option<String> {
     is_slower.then(|| format!("the last tenth was inserted at {last:.0}/s, the best one at {best:.0}/s"))
 }
 
-/// Of the engines: now, and at most so far.
-fn rss(server: &Server) -> Option<(f64, f64)> {
-    let used = server.used().engines?;
-    Some((used.rss_kib as f64 / 1024.0, used.rss_peak_kib as f64 / 1024.0))
-}
-
 impl BoundsStep {
     fn line(&self) -> String {
         let or = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| format!("{number:.0}"));
@@ -172,13 +169,12 @@ impl BoundsStep {
     }
 }
 
-impl BoundsReport {
-    pub(crate) fn table(&self) -> String {
+impl Report for BoundsReport {
+    fn table(&self) -> String {
         let mut out = "     waiting   insert/s   p50 late        max  rss MiB\n".to_owned();
         for step in &self.steps {
             let _ = writeln!(out, "{}", step.line());
         }
-        write_verdict(&mut out, self.ok, &self.broken);
         out
     }
 }

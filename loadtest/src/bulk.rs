@@ -1,36 +1,56 @@
 //! What a bulk cancel of very many tasks costs, and costs others: fills a queue, measures how late the tasks of another queue
 //! come in peace, then the same while the cancel runs; if wished, with the engine killed in the middle of it. Judged: every task is cancelled once, nothing failed, and no task of the
-//! other queue is lost, early or done twice. How much later they come is told.
+//! other queue is lost, early or done twice. How much later they come is reported.
 
 use crate::{
     ask::ask_about_open,
+    beside::{SteadyLoad, load_beside},
     clock::{now_ms, now_us, seconds},
-    execute::{Manner, execute_all},
     fill::fill,
     http::{Connection, Target},
-    insert::{InsertCall, insert_all},
-    job::{JobThread, RunJob},
-    measure::{Percentiles, Spans},
-    options::BulkOptions,
-    plan::{Frame, LoadShape, Plan},
+    job::RunJob,
+    measure::Percentiles,
+    options::{ServerOptions, parse_ms},
     progress::note,
-    report::write_verdict,
+    report::Report,
     run::prepare,
+    scenario::{LoadSite, Scenario},
     server::Server,
-    wire::Shape,
 };
 use anyhow::Context as _;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{fmt::Write as _, sync::Arc, time::Duration};
-use tokio::sync::watch;
+use std::{fmt::Write as _, time::Duration};
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BulkOptions {
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) tasks: usize,
+    /// Tasks a second that the operation may cancel
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Tasks a second of the other queue, inserted and due
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) beside: u64,
+    /// How long it is measured alone
+    #[arg(long, default_value = "30s", value_parser = parse_ms)]
+    pub(crate) peace: i64,
+    /// So long after the confirmation the engine is killed (SIGKILL) and started again; it must be one that is started here
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) kill_after: Option<i64>,
+    /// Connections that fill
+    #[arg(long, default_value_t = 4)]
+    pub(crate) connections: usize,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+}
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
-/// The tasks of the other queue: least time from insert to due, and how long they may take in the end.
-const AHEAD_MS: i64 = 1_000;
-const GRACE_MS: i64 = 30_000;
-const LEAD_MS: i64 = 100;
 /// Those that are cancelled are due in a week: nothing of it fires.
 const DUE_IN_MS: i64 = 7 * 86_400_000;
 /// The operation may take so many times what its rate makes of it.
@@ -40,8 +60,6 @@ const TIMES: i64 = 10;
 pub(crate) struct BulkReport {
     pub(crate) tasks: usize,
     pub(crate) rate: u32,
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     pub(crate) fill_s: f64,
     pub(crate) preview_ms: f64,
     pub(crate) took_s: f64,
@@ -84,74 +102,77 @@ impl Operation {
     }
 }
 
-pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
-    let (mut server, target) = prepare(&options.server, None).await?;
-    let (base, due_ms) = (now_ms() * 1_000, now_ms() + DUE_IN_MS);
-    note(&format!("filling in {} tasks", options.tasks));
-    let began_us = now_us();
-    fill(&target, (options.tasks, options.connections), move |body, nth| {
-        let id = base + i64::try_from(nth).unwrap_or(i64::MAX);
-        let at_ms = due_ms + i64::try_from(nth).unwrap_or(0);
-        let _ = write!(
-            body,
-            r#"{{"queue":"bulk","task_id":{id},"execute_at_ms":{at_ms},"payload":{{"n":{nth}}}}}"#
-        );
-    })
-    .await?;
-    let fill_s = seconds(now_us() - began_us);
-    let mut broken = Vec::new();
-    note("the other queue alone");
-    let peace = beside(options, &mut server, &target, None, &mut broken).await?;
-    let mut connection = Connection::new(target.clone());
-    let began_us = now_us();
-    let id = preview(&mut connection, options).await?;
-    let preview_ms = seconds(now_us() - began_us) * 1e3;
-    let rss_before_mib = rss(&server).map(|rss| rss.0);
-    note("the other queue beside the operation");
-    confirm(&mut connection, id).await?;
-    let began_us = now_us();
-    let kill_at_us = options.kill_after.map(|kill_after| began_us + kill_after * 1_000);
-    let mut operation = Operation { id, kill_at_us, killed_at_done: None };
-    let spans = beside(options, &mut server, &target, Some(&mut operation), &mut broken).await?;
-    // The other one may have been to an engine that was killed.
-    let ended = ended(&mut Connection::new(target.clone()), options, id).await?;
-    let count = |name: &str| ended.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let took_s = took_s(&ended).unwrap_or_else(|| seconds(now_us() - began_us));
-    let (done, skipped, failed) = (count("done"), count("skipped"), count("failed"));
-    let rss_peak_mib = rss(&server).map(|rss| rss.1);
-    server.end().await?;
-    let wanted = u64::try_from(options.tasks)?;
-    if options.kill_after.is_some() && operation.killed_at_done.is_none() {
-        broken.push("the engine was to be killed, and the load was over before".to_owned());
-    }
-    if (done, failed) != (wanted, 0) {
-        broken
-            .push(format!("of {wanted} tasks {done} were cancelled, {skipped} passed over, {failed} failed"));
-    }
-    Ok(BulkReport {
-        tasks: options.tasks,
-        rate: options.rate,
-        ok: broken.is_empty(),
-        broken,
-        fill_s,
-        preview_ms,
-        took_s,
-        cancelled_per_s: done as f64 / took_s.max(0.001),
-        done,
-        skipped,
-        failed,
-        killed_at_done: operation.killed_at_done,
-        peace: peace.percentiles(),
-        beside: spans.percentiles(),
-        rss_before_mib,
-        rss_peak_mib,
-    })
-}
+impl Scenario for BulkOptions {
+    type Report = BulkReport;
 
-/// Now, and the peak.
-fn rss(server: &Server) -> Option<(f64, f64)> {
-    let mib = |kib: u64| kib as f64 / 1_024.0;
-    server.used().engines.map(|usage| (mib(usage.rss_kib), mib(usage.rss_peak_kib)))
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        prepare(&self.server, None).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<BulkReport> {
+        let target = site.target.clone();
+        let (base, due_ms) = (now_ms() * 1_000, now_ms() + DUE_IN_MS);
+        note(&format!("filling in {} tasks", self.tasks));
+        let began_us = now_us();
+        fill(&target, (self.tasks, self.connections), move |body, nth| {
+            let id = base + i64::try_from(nth).unwrap_or(i64::MAX);
+            let at_ms = due_ms + i64::try_from(nth).unwrap_or(0);
+            let _ = write!(
+                body,
+                r#"{{"queue":"bulk","task_id":{id},"execute_at_ms":{at_ms},"payload":{{"n":{nth}}}}}"#
+            );
+        })
+        .await?;
+        let fill_s = seconds(now_us() - began_us);
+        note("the other queue alone");
+        let peace = beside(self, site, None).await?;
+        let mut connection = Connection::new(target.clone());
+        let began_us = now_us();
+        let id = preview(&mut connection, self).await?;
+        let preview_ms = seconds(now_us() - began_us) * 1e3;
+        let rss_before_mib = site.rss_mib();
+        note("the other queue beside the operation");
+        confirm(&mut connection, id).await?;
+        let began_us = now_us();
+        let kill_at_us = self.kill_after.map(|kill_after| began_us + kill_after * 1_000);
+        let mut operation = Operation { id, kill_at_us, killed_at_done: None };
+        let beside = beside(self, site, Some(&mut operation)).await?;
+        // The other one may have been to an engine that was killed.
+        let ended = ended(&mut Connection::new(target.clone()), self, id).await?;
+        let count = |name: &str| ended.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let took_s = took_s(&ended).unwrap_or_else(|| seconds(now_us() - began_us));
+        let (done, skipped, failed) = (count("done"), count("skipped"), count("failed"));
+        Ok(BulkReport {
+            tasks: self.tasks,
+            rate: self.rate,
+            fill_s,
+            preview_ms,
+            took_s,
+            cancelled_per_s: done as f64 / took_s.max(0.001),
+            done,
+            skipped,
+            failed,
+            killed_at_done: operation.killed_at_done,
+            peace,
+            beside,
+            rss_before_mib,
+            rss_peak_mib: site.rss_peak_mib(),
+        })
+    }
+
+    fn judge(&self, report: &BulkReport) -> Vec<String> {
+        let mut broken = Vec::new();
+        if self.kill_after.is_some() && report.killed_at_done.is_none() {
+            broken.push("the engine was to be killed, and the load was over before".to_owned());
+        }
+        let BulkReport { tasks, done, skipped, failed, .. } = report;
+        if usize::try_from(*done).ok() != Some(*tasks) || *failed != 0 {
+            broken.push(format!(
+                "of {tasks} tasks {done} were cancelled, {skipped} passed over, {failed} failed"
+            ));
+        }
+        broken
+    }
 }
 
 async fn preview(connection: &mut Connection, options: &BulkOptions) -> anyhow::Result<i64> {
@@ -218,68 +239,26 @@ async fn ask_in_doubt(job: &RunJob) {
 /// Load on the other queue, for as long as it is measured in peace, or as the operation is planned to take.
 async fn beside(
     options: &BulkOptions,
-    server: &mut Server,
-    target: &Target,
+    site: &mut LoadSite,
     mut operation: Option<&mut Operation>,
-    broken: &mut Vec<String>,
-) -> anyhow::Result<Spans> {
+) -> anyhow::Result<Percentiles> {
     let duration_ms =
         if operation.is_some() { planned_ms(options).max(options.peace) } else { options.peace };
-    let start_ms = now_ms() + LEAD_MS;
-    let shape = Shape::new(format!("beside-{start_ms}"), start_ms * 1_000, 200);
-    let batch = usize::try_from(options.beside / 10).unwrap_or(1).clamp(1, 1_000);
-    let frame = Frame { start_ms, ahead_ms: AHEAD_MS, batch, seed: 1 };
-    let plan = Plan::new(LoadShape::Sustained { rate: options.beside, duration_ms }, frame);
-    let job = RunJob::new(target.clone(), shape, plan);
-    let (stop, stopped) = watch::channel(false);
-    let (inserted, executed) = (Arc::clone(&job), Arc::clone(&job));
-    let manner = Manner {
-        executors: 4,
-        lease_max: 500,
-        wait_ms: 5_000,
-        lease_ms: 10_000,
-        linger: Duration::from_millis(5),
-        work: Duration::ZERO,
-    };
-    let mut lanes = vec![
-        JobThread::start("insert", stopped.clone(), move || insert_all(inserted, InsertCall::Batch, 2))?,
-        JobThread::start("execute", stopped, move || execute_all(executed, manner, None))?,
-    ];
-    let until_us = (job.plan.last_due_ms + GRACE_MS) * 1_000;
-    let all = u64::try_from(job.plan.len())?;
-    let is_over = || {
-        let checker = job.checker.lock();
-        checker.so_far().inserted >= all && checker.open() == 0 && now_us() > job.plan.last_due_ms * 1_000
-    };
-    while !is_over() && now_us() < until_us {
-        tokio::time::sleep(LOOK).await;
+    let load = SteadyLoad { rate: options.beside, duration_ms, executors: 4 };
+    let each_look = async |server: &mut Server, job: &RunJob| {
         if let Some(operation) = &mut operation {
-            operation.kill_in_time(server, target).await?;
+            operation.kill_in_time(server, &site.target).await?;
         }
-        ask_in_doubt(&job).await;
-        server.check_alive()?;
-        let mut working = Vec::new();
-        for mut lane in lanes {
-            match lane.poll() {
-                None => working.push(lane),
-                Some(result) => result?,
-            }
-        }
-        lanes = working;
-    }
-    stop.send_replace(true);
-    for lane in lanes {
-        lane.join().await?;
-    }
-    let checker = job.checker.lock();
-    broken.extend(checker.judge().broken().into_iter().map(|text| format!("the other queue: {text}")));
-    let mut spans = Spans::default();
-    spans.add(&checker.measured.lateness);
-    Ok(spans)
+        ask_in_doubt(job).await;
+        anyhow::Ok(())
+    };
+    let (lateness, broken) = load_beside(load, &mut site.server, &site.target, each_look).await?;
+    site.broken.extend(broken.into_iter().map(|text| format!("the other queue: {text}")));
+    Ok(lateness)
 }
 
-impl BulkReport {
-    pub(crate) fn table(&self) -> String {
+impl Report for BulkReport {
+    fn table(&self) -> String {
         let mut text = String::new();
         let rss =
             |server: Option<f64>| server.map_or_else(|| "?".to_owned(), |server| format!("{server:.0}"));
@@ -312,7 +291,6 @@ impl BulkReport {
                 percentiles.count
             );
         }
-        write_verdict(&mut text, self.ok, &self.broken);
         text
     }
 }

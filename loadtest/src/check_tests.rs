@@ -200,7 +200,7 @@ fn gaps_and_late_tasks_are_told_of_the_whole_run_and_after_each_event() {
     checker.received(Some(2), at(300_000));
     checker.watch_aftermath(DUE_US + 310_000);
     checker.received(Some(3), at(320_000));
-    // Again, late as it is: what a fault held up is told by first executions.
+    // Again, late as it is: first executions show what a fault held up.
     checker.received(Some(0), at(900_000));
     let [first, second] = checker.aftermaths() else { panic!("{checker:?}") };
     assert_eq!((first.longest_gap_us, first.late_until_us()), (240_000, Some(290_000)));

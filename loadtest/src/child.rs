@@ -4,12 +4,29 @@
 use crate::{
     clock::now_us,
     http::{Connection, Target},
-    options::ChildOptions,
+    options::parse_ms,
     wire::{self, LeaseAnswer},
 };
 use anyhow::Context as _;
-use std::{fs::File, io::Write as _, sync::Arc, time::Duration};
+use clap::Args;
+use std::{fs::File, io::Write as _, path::PathBuf, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ChildOptions {
+    #[arg(long)]
+    pub(crate) url: String,
+    #[arg(long)]
+    pub(crate) queue: String,
+    #[arg(long)]
+    pub(crate) log: PathBuf,
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) work: i64,
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) lease: i64,
+    #[arg(long)]
+    pub(crate) hands: usize,
+}
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const WAIT_MS: u64 = 1_000;

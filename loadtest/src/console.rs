@@ -1,78 +1,41 @@
 //! What the web console costs over very many queues and tasks in every state: how soon each page is there, the first time too, and
-//! what open pages that are live take of a core, of the engines and of what they stand on, and of the lateness of a load beside them.
+//! what open pages that are live take of a core, of the engines and of their servers, and of the lateness of a load beside them.
 //! Judged, and a figure that could not be taken is a failure.
 
-mod load;
+mod fill;
 mod open;
-mod stand;
+pub(crate) mod options;
+mod page;
 mod visit;
 
 use crate::{
+    beside::{SteadyLoad, load_beside},
     clock::{now_ms, now_us, seconds},
     http::Target,
+    job::RunJob,
     measure::Percentiles,
-    options::{ServerOptions, Store, parse_ms},
+    options::{Hot, ServerOptions, Store},
+    proc::Usage,
     progress::note,
-    report::write_verdict,
+    report::Report,
     run::prepare_as,
+    scenario::{LoadSite, Scenario},
     server::Server,
 };
-use clap::Args;
 use open::{Counted, Sent};
+use options::ConsoleOptions;
+use page::PageReport;
 use serde::{Deserialize, Serialize};
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc};
 use visit::Visitors;
 
-#[derive(Args, Debug, Clone)]
-pub(crate) struct ConsoleOptions {
-    #[arg(long, default_value_t = 1_000_000)]
-    pub(crate) tasks: usize,
-    #[arg(long, default_value_t = 10_000)]
-    pub(crate) queues: usize,
-    /// Of the tasks, those that are due within the hour, so that the hot set has them [default: a tenth]
-    #[arg(long)]
-    pub(crate) near: Option<usize>,
-    /// How often each page is asked for
-    #[arg(long, default_value_t = 40)]
-    pub(crate) repeat: usize,
-    /// Each page comes within this at the 95th percentile, and so do all pages the first time they are asked for, ms
-    #[arg(long, default_value_t = 200)]
-    pub(crate) within_ms: u32,
-    /// Pages that are open and live, each with a login of its own
-    #[arg(long, default_value_t = 50)]
-    pub(crate) open: usize,
-    /// What they may take of one core, in percent, engines, MariaDB and Redis together, beyond what the load takes alone
-    #[arg(long, default_value_t = 5.0)]
-    pub(crate) core_percent: f64,
-    /// Tasks a second of the load beside them
-    #[arg(long, default_value_t = 200)]
-    pub(crate) rate: u64,
-    /// Its 99th percentile of lateness may be so many percent higher with all pages open, or 2 ms
-    #[arg(long, default_value_t = 20)]
-    pub(crate) lateness_percent: u32,
-    /// How long that is measured, twice
-    #[arg(long, default_value = "30s", value_parser = parse_ms)]
-    pub(crate) measure: i64,
-    /// Connections that insert
-    #[arg(long, default_value_t = 4)]
-    pub(crate) connections: usize,
-    /// One JSON object on stdout instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) server: ServerOptions,
-}
-
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// Lateness is told by the millisecond: so much more is noise.
+/// Lateness is reported in milliseconds: so much more is noise.
 const LATENESS_NOISE_MS: f64 = 2.0;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ConsoleReport {
     pub(crate) tasks: usize,
     pub(crate) queues: usize,
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     /// What is in the store when it is measured.
     pub(crate) states: Vec<(String, i64)>,
     pub(crate) pages: Vec<PageReport>,
@@ -85,17 +48,7 @@ pub(crate) struct ConsoleReport {
     pub(crate) looked_at: Measured,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct PageReport {
-    pub(crate) path: String,
-    pub(crate) bytes: usize,
-    pub(crate) first_ms: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p95_ms: f64,
-    pub(crate) max_ms: f64,
-}
-
-/// Under the load, with nobody looking or with all pages open; of one core.
+/// Under the load, without open pages or with all of them; of one core.
 #[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) engines_percent: Option<f64>,
@@ -104,106 +57,99 @@ pub(crate) struct Measured {
     pub(crate) lateness: Percentiles,
 }
 
-impl PageReport {
-    /// In the order in which they were taken.
-    fn new(path: String, bytes: usize, mut took_ms: Vec<f64>) -> Self {
-        let first_ms = took_ms.first().copied().unwrap_or(0.0);
-        took_ms.sort_by(f64::total_cmp);
-        // The nearest rank: of few it is the last.
-        let at = |percent: usize| {
-            let rank = (took_ms.len() * percent).div_ceil(100).max(1);
-            took_ms.get(rank - 1).copied().unwrap_or(0.0)
-        };
-        Self { path, bytes, first_ms, p50_ms: at(50), p95_ms: at(95), max_ms: at(100) }
-    }
-}
+impl Scenario for ConsoleOptions {
+    type Report = ConsoleReport;
 
-pub(crate) async fn console(options: &ConsoleOptions) -> anyhow::Result<ConsoleReport> {
-    let with_token = options.server.spawn || options.server.token.is_some();
-    anyhow::ensure!(with_token, "logins need tokens: give --token, of an admin");
-    let mut server_options = options.server.clone();
-    server_options.with_token = options.server.spawn;
-    let (mut server, target) = prepare_as(&server_options, None, &["admin"]).await?;
-    let base = now_ms() * 1_000;
-    let stood = stand::stand(options, &target, base).await?;
-    let visitors = Visitors::sign_in(&target, options.open.max(1)).await?;
-    let mut report = ConsoleReport {
-        tasks: options.tasks,
-        queues: options.queues,
-        open: options.open,
-        states: stood.states.clone(),
-        ..ConsoleReport::default()
-    };
-    let addresses = visit::addresses(&visitors, &stood, base).await?;
-    note(&format!("asking for {} pages", addresses.len()));
-    report.pages = visit::measure(options, &visitors, &addresses).await?;
-    let first = report.pages.iter().map(|one| one.first_ms).collect();
-    report.first = Some(PageReport::new("all, the first time".to_owned(), 0, first));
-    note("the load with nobody looking");
-    let (measured, broken) = under_load(options, &mut server, &target, || Ok(())).await?;
-    report.peace = measured;
-    report.broken.extend(broken);
-    note("the load with all pages open");
-    let counted = Arc::new(Counted::default());
-    let mut watchers = open::open(options, &visitors, &stood, &counted).await?;
-    let before = counted.sent();
-    let (measured, broken) = under_load(options, &mut server, &target, || open::check(&mut watchers)).await?;
-    report.looked_at = measured;
-    report.broken.extend(broken);
-    report.sent = counted.sent().since(before);
-    watchers.shutdown().await;
-    report.judge(options);
-    server.end().await?;
-    Ok(report)
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        let with_token = self.server.spawn || self.server.token.is_some();
+        anyhow::ensure!(with_token, "logins need tokens: give --token, of an admin");
+        let mut server_options = self.server.clone();
+        server_options.with_token = self.server.spawn;
+        prepare_as(&server_options, None, &["admin"]).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<ConsoleReport> {
+        let base = now_ms() * 1_000;
+        let filled = fill::fill(self, &site.target, base).await?;
+        let visitors = Visitors::sign_in(&site.target, self.open.max(1)).await?;
+        let mut report = ConsoleReport {
+            tasks: self.tasks,
+            queues: self.queues,
+            open: self.open,
+            states: filled.states.clone(),
+            ..ConsoleReport::default()
+        };
+        let addresses = visit::addresses(&visitors, &filled, base).await?;
+        note(&format!("asking for {} pages", addresses.len()));
+        report.pages = visit::measure(self, &visitors, &addresses).await?;
+        let first = report.pages.iter().map(|page| page.first_ms).collect();
+        report.first = Some(PageReport::new("all, the first time".to_owned(), 0, first));
+        note("the load without open pages");
+        report.peace = under_load(self, site, || Ok(())).await?;
+        note("the load with all pages open");
+        let counted = Arc::new(Counted::default());
+        let mut watchers = open::open(self, &visitors, &filled, &counted).await?;
+        let before = counted.sent();
+        report.looked_at = under_load(self, site, || open::check(&mut watchers)).await?;
+        report.sent = counted.sent().since(before);
+        watchers.shutdown().await;
+        Ok(report)
+    }
+
+    fn judge(&self, report: &ConsoleReport) -> Vec<String> {
+        report.judge(self)
+    }
 }
 
 async fn under_load(
     options: &ConsoleOptions,
-    server: &mut Server,
-    target: &Target,
-    check: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<(Measured, Vec<String>)> {
-    let (before, began_us) = (server.used(), now_us());
-    let (lateness, broken) = load::run((options.rate, options.measure), server, target, check).await?;
-    let (after, took_s) = (server.used(), seconds(now_us() - began_us));
-    let percent = |before: Option<crate::proc::Usage>, after: Option<crate::proc::Usage>| {
+    site: &mut LoadSite,
+    mut check: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Measured> {
+    let (before, began_us) = (site.server.used(), now_us());
+    let load = SteadyLoad { rate: options.rate, duration_ms: options.measure, executors: 2 };
+    let each_look = async |_: &mut Server, _: &RunJob| check();
+    let (lateness, broken) = load_beside(load, &mut site.server, &site.target, each_look).await?;
+    site.broken.extend(broken);
+    let (after, took_s) = (site.server.used(), seconds(now_us() - began_us));
+    let percent = |before: Option<Usage>, after: Option<Usage>| {
         let spent_us = after?.cpu_us().saturating_sub(before?.cpu_us());
         Some(spent_us as f64 / 1e6 / took_s * 100.0)
     };
-    let measured = Measured {
+    Ok(Measured {
         engines_percent: percent(before.engines, after.engines),
         mariadb_percent: percent(before.mariadb, after.mariadb),
         redis_percent: percent(before.redis, after.redis),
         lateness,
-    };
-    Ok((measured, broken))
+    })
 }
 
 impl ConsoleReport {
-    fn judge(&mut self, options: &ConsoleOptions) {
+    fn judge(&self, options: &ConsoleOptions) -> Vec<String> {
+        let mut broken = Vec::new();
         let within_ms = f64::from(options.within_ms);
         for one in self.pages.iter().chain(&self.first).filter(|one| one.p95_ms > within_ms) {
-            self.broken.push(format!("{}: {:.0} ms at p95", one.path, one.p95_ms));
+            broken.push(format!("{}: {:.0} ms at p95", one.path, one.p95_ms));
         }
         if self.pages.is_empty() || self.first.is_none() {
-            self.broken.push("no page was timed".to_owned());
+            broken.push("no page was timed".to_owned());
         }
         if self.sent.looks < self.open {
-            self.broken.push(format!("{} open pages were sent only {} looks", self.open, self.sent.looks));
+            broken.push(format!("{} open pages were sent only {} looks", self.open, self.sent.looks));
         }
         if self.sent.faults > 0 {
-            self.broken.push(format!("open pages were sent {} faults", self.sent.faults));
+            broken.push(format!("open pages were sent {} faults", self.sent.faults));
         }
         match self.taken_percent(&options.server) {
-            None => self.broken.push("what open pages take of a core could not be measured".to_owned()),
+            None => broken.push("what open pages take of a core could not be measured".to_owned()),
             Some(taken) if taken > options.core_percent => {
-                self.broken.push(format!("{} open pages took {taken:.1} % of a core", self.open));
+                broken.push(format!("{} open pages took {taken:.1} % of a core", self.open));
             }
             Some(_) => {}
         }
         let (peace, looked_at) = (self.peace.lateness, self.looked_at.lateness);
         if options.rate == 0 || peace.count == 0 || looked_at.count == 0 {
-            self.broken.push("no lateness was measured".to_owned());
+            broken.push("no lateness was measured".to_owned());
         }
         let more = peace.p99_ms * f64::from(options.lateness_percent) / 100.0;
         let most = peace.p99_ms + more.max(LATENESS_NOISE_MS);
@@ -212,9 +158,9 @@ impl ConsoleReport {
                 "p99 lateness of the load: {:.1} ms with nobody looking, {:.1} ms with all pages open",
                 peace.p99_ms, looked_at.p99_ms
             );
-            self.broken.push(text);
+            broken.push(text);
         }
-        self.ok = self.broken.is_empty();
+        broken
     }
 
     /// Of engines and of what was started for them, together. None: something of it is not known.
@@ -225,13 +171,15 @@ impl ConsoleReport {
         if server.spawn && server.store == Store::Mysql {
             taken += more(before.mariadb_percent, after.mariadb_percent)?;
         }
-        if server.spawn && server.hot == crate::options::Hot::Redis {
+        if server.spawn && server.hot == Hot::Redis {
             taken += more(before.redis_percent, after.redis_percent)?;
         }
         Some(taken)
     }
+}
 
-    pub(crate) fn table(&self) -> String {
+impl Report for ConsoleReport {
+    fn table(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "{} tasks in {} queues", self.tasks, self.queues);
         for (state, tasks) in &self.states {
@@ -266,7 +214,6 @@ impl ConsoleReport {
             "{} pages were open and live: {looks} looks, {slow} of them slow, {parts} parts that had changed, {faults} faults",
             self.open
         );
-        write_verdict(&mut text, self.ok, &self.broken);
         text
     }
 }
@@ -278,8 +225,8 @@ mod tests {
 
     fn options(words: &str) -> ConsoleOptions {
         let words = format!("loadtest console --spawn {words}");
-        match crate::options::Options::parse_from(words.split_whitespace()).command {
-            crate::options::LoadCommand::Console(one) => one,
+        match crate::command::Options::parse_from(words.split_whitespace()).command {
+            crate::command::LoadCommand::Console(one) => one,
             other => panic!("{other:?}"),
         }
     }
@@ -309,9 +256,7 @@ mod tests {
     fn broken(words: &str, change: impl FnOnce(&mut ConsoleReport)) -> Vec<String> {
         let mut report = report();
         change(&mut report);
-        report.judge(&options(words));
-        assert_eq!(report.ok, report.broken.is_empty());
-        report.broken
+        report.judge(&options(words))
     }
 
     #[test]
@@ -329,7 +274,6 @@ mod tests {
             ("", |one| one.sent.looks = 1, "only 1 looks"),
             ("", |one| one.sent.faults = 1, "1 faults"),
             ("", |one| one.pages.clear(), "no page was timed"),
-            ("", |one| one.broken.push("the load lost one".to_owned()), "the load lost one"),
         ] {
             let broken = broken(words, change);
             assert!(broken.iter().any(|one| one.contains(what)), "{what}: {broken:?}");

@@ -1,5 +1,5 @@
 //! What a run asks of its private MariaDB and Redis, counted by what they write down themselves (`punctual_test_servers`).
-//! Must not count what the run did not cause, as far as that can be told: an engine's
+//! Must not count what the run did not cause, as far as that can be seen: an engine's
 //! heartbeats are in it.
 
 use crate::{

@@ -3,7 +3,7 @@
 //! they are compared with the counts of the build before. Must not judge by them.
 
 use crate::{
-    options::{CountsOptions, LoadCommand, Options},
+    command::{CountsOptions, LoadCommand, Options},
     progress::note,
     report::CountReport,
     run::run,

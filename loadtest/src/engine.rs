@@ -54,7 +54,7 @@ pub(crate) struct SpawnedEngine {
     begun_us: i64,
     /// Sum over the processes that have ended.
     before: Usage,
-    /// It was told to end: then its end is no failure.
+    /// It was stopped on purpose: its end is no failure.
     is_ending: bool,
     /// Holds log and, unless another place was named, data; removed at the end. None: they are the caller's.
     _directory: Option<tempfile::TempDir>,
@@ -231,7 +231,7 @@ impl Launch {
 const PORTS: std::ops::Range<u16> = 30_000..32_700;
 
 /// An engine's, from before its first start until after its end. No two load tests of a machine take the same one: an engine that
-/// could not listen would end, and its run would continue with another's. Whoever has it holds the UDP port of this number.
+/// could not listen would end, and its run would continue with another's. Its user holds the UDP port of this number.
 #[derive(Debug)]
 struct Port {
     number: u16,

@@ -6,13 +6,42 @@ use crate::{
     check::Aftermath,
     clock::now_us,
     engine::SpawnedEngine,
-    options::{FaultOptions, Usage},
+    options::{Usage, parse_ms},
+    outage::cause::Cause,
     progress::note,
     report::FaultReport,
 };
+use clap::Args;
 
 /// From SIGTERM to the end: a bounded drain.
 const STOP_LIMIT_US: i64 = 60_000_000;
+
+/// What is done to engines in mid-run; executors and inserts continue at those that are left.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Faults (each needs an engine of its own, and one stays)")]
+pub(crate) struct FaultOptions {
+    /// kill -9 one engine this long after the start
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) kill_one_after: Option<i64>,
+    /// SIGSTOP one engine this long after the start
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) pause_one_after: Option<i64>,
+    /// SIGCONT it this long after that
+    #[arg(long, default_value = "20s", value_parser = parse_ms)]
+    pub(crate) pause_for: i64,
+    /// SIGTERM one engine this long after the start; it must end with 0
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) stop_one_after: Option<i64>,
+    /// What happens to the private Redis or MariaDB in mid-run
+    #[arg(long, value_enum, conflicts_with_all = ["url", "insert_only"])]
+    pub(crate) outage: Option<Cause>,
+    /// So long after the start
+    #[arg(long, default_value = "5s", value_parser = parse_ms)]
+    pub(crate) outage_after: i64,
+    /// It is started again, or continues, this long after that
+    #[arg(long, default_value = "10s", value_parser = parse_ms)]
+    pub(crate) outage_for: i64,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
@@ -169,7 +198,7 @@ impl Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{LoadCommand, Options};
+    use crate::command::{LoadCommand, Options};
     use clap::Parser as _;
 
     fn faults(words: &str, engines: usize) -> Result<Faults, Usage> {

@@ -23,7 +23,7 @@ const SAID_EVERY: usize = 500_000;
 /// What fails is sent again: each task has an id of its own.
 const AGAIN: Duration = Duration::from_millis(200);
 const TRIES: usize = 50;
-/// A server that takes no more for now says so, and when to come again; for no longer than this.
+/// A server that takes no more for now says when to try again; a call is repeated for no longer than this.
 const BUSY_MAX: Duration = Duration::from_secs(1_800);
 
 /// Inserts the tasks 0 to `tasks`, each as `write` has it: a JSON object.
@@ -116,7 +116,7 @@ mod tests {
         net::TcpListener,
     };
 
-    /// Whoever is told to come again does, however often, and after as long as it was told.
+    /// A refused call is repeated, however often, after the time that the refusal named.
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the server of a test is a composition root of its own")]
     async fn a_busy_server_is_waited_for() {

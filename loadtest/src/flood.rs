@@ -7,13 +7,14 @@ use crate::{
     execute::{Manner, execute_all},
     http::{Connection, Target},
     insert::{InsertCall, insert_all},
-    job::{JobThread, RunJob},
+    job::{JobThread, RunJob, still_at_work},
     measure::{Percentiles, Spans},
-    options::{RunOptions, Usage},
+    options::Usage,
     plan::{Frame, LoadShape, Plan},
     progress::note,
-    report::{line, write_verdict},
-    run::prepare,
+    report::{Report, line},
+    run::{options::RunOptions, prepare},
+    scenario::{LoadSite, Scenario},
     server::Server,
     wire::Shape,
 };
@@ -25,7 +26,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(10);
 /// From planning to the first insert.
 const LEAD_MS: i64 = 100;
-/// Both are at work for so long before what is measured is due: a flood begins beside somebody who is there, and a share is
+/// Both are at work for so long before what is measured is due: a flood begins beside a tenant that is at work, and a share is
 /// found within a second.
 const SETTLE_MS: i64 = 3_000;
 /// Between two loads' task ids; more than any run has tasks.
@@ -45,9 +46,6 @@ pub(crate) struct FloodReport {
     pub(crate) slots: Option<u16>,
     pub(crate) rounds: u32,
     pub(crate) seed: u64,
-    /// Every promise kept, and the other's 99th percentile no further up than was allowed.
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     /// Of all rounds together.
     pub(crate) peace: Phase,
     pub(crate) flooded: Phase,
@@ -132,56 +130,76 @@ impl Measured {
     }
 }
 
-pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
-    let LoadShape::Sustained { rate, duration_ms } = options.load()? else {
-        return Err(Usage("a flood is sustained").into());
-    };
-    options.check()?;
-    let (mut server, target) = prepare(&options.server, None).await?;
-    if let Some(slots) = options.flood.slots {
-        set_slots(target.clone(), slots).await?;
+/// `--scenario flood` of these options.
+#[derive(Debug)]
+pub(crate) struct FloodScenario<'a>(pub(crate) &'a RunOptions);
+
+impl FloodScenario<'_> {
+    /// The rate of each tenant in peace, and how long a phase lasts.
+    fn load(&self) -> Result<(u64, i64), Usage> {
+        match self.0.load()? {
+            LoadShape::Sustained { rate, duration_ms } => Ok((rate, duration_ms)),
+            LoadShape::Uniform { .. } | LoadShape::Burst { .. } => Err(Usage("a flood is sustained")),
+        }
     }
-    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
-    let run = FloodRun { options, urls: target.urls(), rate, seed };
-    let (mut all, mut each_round, mut broken) = (<[[Measured; 2]; 2]>::default(), Vec::new(), Vec::new());
-    // Once through everything, so that peace is not measured cold.
-    let mut cold = <[Measured; 2]>::default();
-    run.phase((1, duration_ms / 4), &mut server, &mut cold, &mut broken).await?;
-    for round in 0..options.flood.rounds {
-        let mut phases = <[[Measured; 2]; 2]>::default();
-        let [peace, flooded] = &mut phases;
-        let mut order = [(1, peace), (options.flood.times, flooded)];
-        if round % 2 == 1 {
-            // What comes first is another one each time, so that a machine that grows slower favours neither.
-            order.reverse();
-        }
-        for (times, measured) in order {
-            note(&format!("round {}: one tenant at {times} times its rate", round + 1));
-            run.phase((times, duration_ms), &mut server, measured, &mut broken).await?;
-        }
-        for (sum, phase) in all.iter_mut().flatten().zip(phases.iter().flatten()) {
-            sum.add_all(phase);
-        }
-        let [peace, flooded] = phases.map(|[_, other]| other.started.percentiles());
-        each_round.push(Round { peace, flooded });
+}
+
+impl Scenario for FloodScenario<'_> {
+    type Report = FloodReport;
+
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        self.load()?;
+        self.0.check()?;
+        prepare(&self.0.server, None).await
     }
-    server.end().await?;
-    let [peace, flooded] = all.map(|[one, other]| Phase { one: one.reported(), other: other.reported() });
-    let report = FloodReport {
-        rate,
-        times: options.flood.times,
-        slots: options.flood.slots,
-        rounds: options.flood.rounds,
-        seed,
-        ok: false,
-        p50_ratio: median(each_round.iter().map(Round::p50_ratio)),
-        p99_ratio: median(each_round.iter().map(Round::p99_ratio)),
-        each_round,
-        broken,
-        peace,
-        flooded,
-    };
-    Ok(report.judged(options.flood.within_percent))
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<FloodReport> {
+        let (options, (rate, duration_ms)) = (self.0, self.load()?);
+        if let Some(slots) = options.flood.slots {
+            set_slots(site.target.clone(), slots).await?;
+        }
+        let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+        let run = FloodRun { options, urls: site.target.urls(), rate, seed };
+        let (mut all, mut each_round) = (<[[Measured; 2]; 2]>::default(), Vec::new());
+        // Once through everything, so that peace is not measured cold.
+        let mut cold = <[Measured; 2]>::default();
+        run.phase((1, duration_ms / 4), site, &mut cold).await?;
+        for round in 0..options.flood.rounds {
+            let mut phases = <[[Measured; 2]; 2]>::default();
+            let [peace, flooded] = &mut phases;
+            let mut order = [(1, peace), (options.flood.times, flooded)];
+            if round % 2 == 1 {
+                // What comes first is another one each time, so that a machine that grows slower favours neither.
+                order.reverse();
+            }
+            for (times, measured) in order {
+                note(&format!("round {}: one tenant at {times} times its rate", round + 1));
+                run.phase((times, duration_ms), site, measured).await?;
+            }
+            for (sum, phase) in all.iter_mut().flatten().zip(phases.iter().flatten()) {
+                sum.add_all(phase);
+            }
+            let [peace, flooded] = phases.map(|[_, other]| other.started.percentiles());
+            each_round.push(Round { peace, flooded });
+        }
+        let [peace, flooded] = all.map(|[one, other]| Phase { one: one.reported(), other: other.reported() });
+        Ok(FloodReport {
+            rate,
+            times: options.flood.times,
+            slots: options.flood.slots,
+            rounds: options.flood.rounds,
+            seed,
+            p50_ratio: median(each_round.iter().map(Round::p50_ratio)),
+            p99_ratio: median(each_round.iter().map(Round::p99_ratio)),
+            each_round,
+            peace,
+            flooded,
+        })
+    }
+
+    fn judge(&self, report: &FloodReport) -> Vec<String> {
+        report.judge(self.0.flood.within_percent)
+    }
 }
 
 async fn set_slots(target: Target, slots: u16) -> anyhow::Result<()> {
@@ -218,9 +236,8 @@ impl FloodRun<'_> {
     async fn phase(
         &self,
         (times, duration_ms): (u64, i64),
-        server: &mut Server,
+        site: &mut LoadSite,
         measured: &mut [Measured; 2],
-        broken: &mut Vec<String>,
     ) -> anyhow::Result<()> {
         let settle_ms = now_ms() + LEAD_MS;
         let start_ms = settle_ms + SETTLE_MS;
@@ -245,7 +262,7 @@ impl FloodRun<'_> {
         };
         while !is_over() && now_us() < until_us {
             tokio::time::sleep(TICK).await;
-            server.check_alive()?;
+            site.server.check_alive()?;
             lanes = still_at_work(lanes)?;
         }
         stop.send_replace(true);
@@ -261,10 +278,10 @@ impl FloodRun<'_> {
         ] {
             let mut counts = job.checker.lock().judge();
             counts.lost = if left { 0 } else { counts.lost };
-            broken.extend(counts.broken().into_iter().map(|text| format!("{name}: {text}")));
+            site.broken.extend(counts.broken().into_iter().map(|text| format!("{name}: {text}")));
         }
         if other.checker.lock().so_far().inserted < all {
-            broken.push("the other: not all of its inserts were answered in time".to_owned());
+            site.broken.push("the other: not all of its inserts were answered in time".to_owned());
         }
         let [of_one, of_other] = measured;
         of_one.add(&one);
@@ -324,34 +341,24 @@ impl FloodRun<'_> {
     }
 }
 
-/// Executors never end by themselves but with an error; inserts do when all are answered.
-fn still_at_work(lanes: Vec<JobThread>) -> anyhow::Result<Vec<JobThread>> {
-    let mut working = Vec::new();
-    for mut lane in lanes {
-        match lane.poll() {
-            None => working.push(lane),
-            Some(result) => result?,
-        }
-    }
-    Ok(working)
-}
-
 impl FloodReport {
-    fn judged(mut self, within_percent: u32) -> Self {
+    fn judge(&self, within_percent: u32) -> Vec<String> {
+        let mut broken = Vec::new();
         if self.peace.other.start_delay.count == 0 || self.flooded.other.start_delay.count == 0 {
-            self.broken.push("nothing of the other was measured".to_owned());
+            broken.push("nothing of the other was measured".to_owned());
         }
         if self.p99_ratio > 1.0 + f64::from(within_percent) / 100.0 {
-            self.broken.push(format!(
+            broken.push(format!(
                 "the other's p99 is {:.2} times what it is in peace; {within_percent} percent more were allowed",
                 self.p99_ratio
             ));
         }
-        self.ok = self.broken.is_empty();
-        self
+        broken
     }
+}
 
-    pub(crate) fn table(&self) -> String {
+impl Report for FloodReport {
+    fn table(&self) -> String {
         let Self { rate, times, slots, rounds, .. } = self;
         let shared = slots.map_or_else(|| "no limit".to_owned(), |slots| format!("{slots} slots for both"));
         let mut out =
@@ -384,7 +391,6 @@ impl FloodReport {
             "\nthe other, flooded over in peace, median of the rounds: p50 {:.2}, p99 {:.2}",
             self.p50_ratio, self.p99_ratio
         );
-        write_verdict(&mut out, self.ok, &self.broken);
         out
     }
 }
@@ -392,6 +398,7 @@ impl FloodReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::JudgedReport;
 
     fn tenant(p99_ms: f64) -> Tenant {
         let start_delay = Percentiles { count: 9, p50_ms: 1.0, p99_ms, ..Percentiles::default() };
@@ -399,7 +406,7 @@ mod tests {
         Tenant { tasks: 9, done: 9, fired_lateness: none, start_delay, insert: none }
     }
 
-    fn report(peace_ms: f64, flooded_ms: f64) -> FloodReport {
+    fn report(peace_ms: f64, flooded_ms: f64) -> JudgedReport<FloodReport> {
         let phase = |p99_ms| Phase { one: tenant(99.0), other: tenant(p99_ms) };
         let report = FloodReport {
             rate: 1,
@@ -407,8 +414,6 @@ mod tests {
             slots: None,
             rounds: 1,
             seed: 1,
-            ok: false,
-            broken: Vec::new(),
             peace: phase(peace_ms),
             flooded: phase(flooded_ms),
             each_round: vec![Round {
@@ -418,7 +423,7 @@ mod tests {
             p50_ratio: 1.0,
             p99_ratio: ratio(flooded_ms, peace_ms),
         };
-        report.judged(20)
+        JudgedReport::new(report.judge(20), report)
     }
 
     #[test]
@@ -435,7 +440,7 @@ mod tests {
         assert!(!noticed.ok && noticed.broken[0].contains("1.22 times"), "{:?}", noticed.broken);
         assert!(noticed.table().contains("BROKEN"));
         let mut nothing = report(5.0, 5.0);
-        nothing.flooded.other.start_delay.count = 0;
-        assert!(!nothing.judged(20).ok);
+        nothing.report.flooded.other.start_delay.count = 0;
+        assert!(!nothing.report.judge(20).is_empty());
     }
 }

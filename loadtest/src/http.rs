@@ -156,7 +156,7 @@ impl EngineAddress {
 #[derive(Debug)]
 pub(crate) struct HttpAnswer<'a> {
     pub(crate) status: u16,
-    /// When to come again, if it says so.
+    /// When to try again, if the answer says so.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: &'a [u8],
 }

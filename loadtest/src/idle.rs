@@ -2,22 +2,47 @@
 //! a single near task comes (bar P9). Nothing may run beside it, or the CPU is not the idle one.
 
 use crate::{
+    check::Counts,
     clock::{now_ms, now_us, seconds},
     http::{Connection, Target},
     insert::{InsertCall, insert_all},
     job::{JobThread, RunJob},
-    options::IdleOptions,
+    options::{CommonOptions, ServerOptions, parse_ms},
     plan::{Frame, LoadShape, Plan},
     proc::Usage,
     progress::{LoadProgress, note},
     report::IdleReport,
     run::{count, prepare, rates, shape},
+    scenario::{LoadSite, Scenario},
     server::{Server, Used},
     wire::{self, LeaseAnswer, LeasedTask, OutcomeStatus, OutcomesAnswer, Shape},
 };
 use anyhow::Context as _;
+use clap::Args;
 use std::{ops::Range, sync::Arc, time::Duration};
 use tokio::sync::watch;
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct IdleOptions {
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) tasks: usize,
+    /// How far in the future they are due; spread over an hour from there
+    #[arg(long = "in", default_value = "7d", value_parser = parse_ms)]
+    pub(crate) ahead: i64,
+    /// How long CPU is measured while nothing is due
+    #[arg(long, default_value = "20s", value_parser = parse_ms)]
+    pub(crate) measure: i64,
+    /// Between the last insert and the measurement
+    #[arg(long, default_value = "2s", value_parser = parse_ms)]
+    pub(crate) settle: i64,
+    /// Tasks due in 10 ms, one after the other
+    #[arg(long, default_value_t = 10)]
+    pub(crate) probes: usize,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
 
 /// The far tasks are due within this.
 const WINDOW_MS: i64 = 3_600_000;
@@ -27,32 +52,40 @@ const PROBE_LIMIT_MS: u64 = 10_000;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(20);
 
-pub(crate) async fn idle(options: &IdleOptions) -> anyhow::Result<IdleReport> {
-    let (server, target) = prepare(&options.server, None).await?;
-    let before = server.used().engines;
-    let job = insert_far(options, target.clone()).await?;
-    let (used, [percent, mariadb, redis]) = measure(options, &server).await;
-    // A queue and ids of their own, behind those of the far tasks.
-    let base = job.shape.task_id(options.tasks);
-    let shape = Shape::new(format!("{}-probe", job.shape.queue), base, options.common.payload_bytes);
-    let probes = probe(&target, &shape, 0..options.probes).await?;
-    server.end().await?;
-    let report = IdleReport {
-        idle_cpu_percent: percent,
-        mariadb_cpu_percent: mariadb,
-        redis_cpu_percent: redis,
-        rss_before_mib: before.map(|usage| mib(usage.rss_kib)),
-        rss_mib: used.map(|usage| mib(usage.rss_kib)),
-        rss_peak_mib: used.map(|usage| mib(usage.rss_peak_kib)),
-        probe_lateness_ms: probes.iter().map(|probe| probe.lateness_us as f64 / 1e3).collect(),
-        probe_insert_ms: probes.iter().map(|probe| probe.insert_us as f64 / 1e3).collect(),
-        ..judge(&job, &probes)
-    };
-    Ok(report)
-}
+impl Scenario for IdleOptions {
+    type Report = IdleReport;
 
-fn mib(kib: u64) -> f64 {
-    kib as f64 / 1024.0
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        prepare(&self.server, None).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<IdleReport> {
+        let rss_before_mib = site.rss_mib();
+        let job = insert_far(self, site.target.clone()).await?;
+        let [idle_cpu_percent, mariadb_cpu_percent, redis_cpu_percent] = measure(self, &site.server).await;
+        let (rss_mib, rss_peak_mib) = (site.rss_mib(), site.rss_peak_mib());
+        // A queue and ids of their own, behind those of the far tasks.
+        let base = job.shape.task_id(self.tasks);
+        let shape = Shape::new(format!("{}-probe", job.shape.queue), base, self.common.payload_bytes);
+        let probes = probe(&site.target, &shape, 0..self.probes).await?;
+        let checker = job.checker.lock();
+        let counts = checker.judge();
+        let rates = rates(&checker, &counts, 0);
+        site.broken.extend(broken(&counts, &probes));
+        Ok(IdleReport {
+            tasks: counts.inserted,
+            insert_per_s: rates.insert_per_s,
+            insert_s: rates.insert_s,
+            idle_cpu_percent,
+            mariadb_cpu_percent,
+            redis_cpu_percent,
+            rss_before_mib,
+            rss_mib,
+            rss_peak_mib,
+            probe_lateness_ms: probes.iter().map(|probe| probe.lateness_us as f64 / 1e3).collect(),
+            probe_insert_ms: probes.iter().map(|probe| probe.insert_us as f64 / 1e3).collect(),
+        })
+    }
 }
 
 async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc<RunJob>> {
@@ -78,12 +111,12 @@ async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc
     }
 }
 
-/// What the engines use at the end of the measurement, and the CPU over it: of the engines, MariaDB and Redis.
-async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, [Option<f64>; 3]) {
+/// The CPU over the measurement, in percent of a core: of the engines, MariaDB and Redis.
+async fn measure(options: &IdleOptions, server: &Server) -> [Option<f64>; 3] {
     let wait = |ms: i64| tokio::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     if server.used().engines.is_none() {
         note("no --server-pid: CPU and memory of the server are left out");
-        return (None, [None; 3]);
+        return [None; 3];
     }
     wait(options.settle).await;
     let (from, from_us) = (server.used(), now_us());
@@ -93,7 +126,7 @@ async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, [Opt
         let spent = part(&to)?.since(part(&from)?);
         Some(spent.cpu_us() as f64 / 1e6 / seconds(to_us - from_us) * 100.0)
     };
-    (to.engines, [percent(|used| used.engines), percent(|used| used.mariadb), percent(|used| used.redis)])
+    [percent(|used| used.engines), percent(|used| used.mariadb), percent(|used| used.redis)]
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -166,13 +199,10 @@ async fn report(connection: &mut Connection, item: &str) -> anyhow::Result<bool>
 }
 
 /// The far tasks are neither lost nor late: they are not due. Everything else must be right.
-fn judge(job: &RunJob, probes: &[Probe]) -> IdleReport {
-    let checker = job.checker.lock();
-    let counts = checker.judge();
-    let rates = rates(&checker, &counts, 0);
+fn broken(counts: &Counts, probes: &[Probe]) -> Vec<String> {
     let early = probes.iter().filter(|probe| probe.is_early).count();
     let unaccepted = probes.iter().filter(|probe| !probe.is_accepted).count();
-    let broken: Vec<String> = [
+    [
         (counts.refused, "refused at insert"),
         (count(early), "probes early"),
         (count(unaccepted), "probes whose outcome was not accepted"),
@@ -180,20 +210,5 @@ fn judge(job: &RunJob, probes: &[Probe]) -> IdleReport {
     .into_iter()
     .filter(|(count, _)| *count > 0)
     .map(|(count, what)| format!("{count} {what}"))
-    .collect();
-    IdleReport {
-        tasks: counts.inserted,
-        ok: broken.is_empty(),
-        broken,
-        insert_per_s: rates.insert_per_s,
-        insert_s: rates.insert_s,
-        idle_cpu_percent: None,
-        mariadb_cpu_percent: None,
-        redis_cpu_percent: None,
-        rss_before_mib: None,
-        rss_mib: None,
-        rss_peak_mib: None,
-        probe_lateness_ms: Vec::new(),
-        probe_insert_ms: Vec::new(),
-    }
+    .collect()
 }

@@ -97,7 +97,7 @@ impl Inserter {
         if answer.is_passing() {
             return Ok(());
         }
-        // A batch stands or falls by its items; what refuses the whole of it is a fault of the run.
+        // A batch succeeds or fails by its items; what refuses the whole of it is a fault of the run.
         anyhow::ensure!(answer.is_success() || *call == InsertCall::Single, "insert: {}", answer.describe());
         job.checker.lock().measured.insert.record_us(at_us - sent_us);
         match call {

@@ -36,7 +36,7 @@ impl RunJob {
     }
 }
 
-/// Work on a thread of its own, until it ends, fails, or is told to stop.
+/// Work on a thread of its own, until it ends, fails, or is stopped.
 #[derive(Debug)]
 pub(crate) struct JobThread {
     name: &'static str,
@@ -80,6 +80,18 @@ impl JobThread {
     pub(crate) async fn join(self) -> anyhow::Result<()> {
         self.result.await.map_err(|_| anyhow::anyhow!("{} panicked", self.name))?.context(self.name)
     }
+}
+
+/// Executors never end by themselves but with an error; inserts do when all are answered.
+pub(crate) fn still_at_work(threads: Vec<JobThread>) -> anyhow::Result<Vec<JobThread>> {
+    let mut working = Vec::new();
+    for mut thread in threads {
+        match thread.poll() {
+            None => working.push(thread),
+            Some(result) => result?,
+        }
+    }
+    Ok(working)
 }
 
 /// Pauses between repetitions of a call: short, so that a restart is noticed at once, yet no busy loop.

@@ -7,14 +7,16 @@ use crate::{
     http::{Connection, Target},
     insert::{InsertCall, insert_all},
     job::{JobThread, RunJob},
-    options::LimitOptions,
+    options::{CommonOptions, ServerOptions, parse_ms},
     plan::{Frame, LoadShape, Plan},
     progress::{LoadProgress, note},
     report::LimitReport,
     run::{prepare, shape},
+    scenario::{LoadSite, Scenario},
     server::Server,
 };
 use anyhow::Context as _;
+use clap::Args;
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
@@ -26,6 +28,36 @@ use tokio::{
     process::{Child, Command},
     sync::watch,
 };
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct LimitOptions {
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) tasks: usize,
+    /// Attempts of the queue in flight at one time
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Processes
+    #[arg(long, default_value_t = 4)]
+    pub(crate) executors: usize,
+    /// Tasks that each of them runs at a time
+    #[arg(long, default_value_t = 5)]
+    pub(crate) hands: usize,
+    /// How long a task takes
+    #[arg(long, default_value = "10ms", value_parser = parse_ms)]
+    pub(crate) work: i64,
+    #[arg(long, default_value = "2s", value_parser = parse_ms)]
+    pub(crate) lease: i64,
+    /// An executor is killed about this often; 0: never
+    #[arg(long, default_value = "1s", value_parser = parse_ms)]
+    pub(crate) kill_every: i64,
+    /// All must have finished by then
+    #[arg(long, default_value = "300s", value_parser = parse_ms)]
+    pub(crate) within: i64,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(50);
@@ -42,35 +74,51 @@ struct Execution {
     to_us: Option<i64>,
 }
 
-pub(crate) async fn limit(options: &LimitOptions) -> anyhow::Result<LimitReport> {
-    let (mut server, target) = prepare(&options.server, None).await?;
-    let queue = options.common.queue.clone().unwrap_or_else(|| format!("limit-{}", now_ms()));
-    let mut connection = Connection::new(target.clone());
-    set_limit(&mut connection, &queue, options.limit).await?;
-    let job = insert(options, &target, queue.clone()).await?;
-    let directory = tempfile::tempdir().context("a directory for the executors")?;
-    let mut crew = Crew::new(options, &target, &queue, directory.path().join("executions"));
-    let from_us = now_us();
-    let finished = crew.work(&mut server, &mut connection, options).await?;
-    let worked_s = seconds(now_us() - from_us);
-    let left = crew.until_freed(&mut connection).await?;
-    crew.end().await?;
-    let executions = read(&crew.log)?;
-    server.end().await?;
-    drop(job);
-    let report = LimitReport {
-        tasks: options.tasks,
-        limit: options.limit,
-        ok: false,
-        broken: Vec::new(),
-        most_at_once: most_at_once(&executions, &crew.killed_us),
-        finished,
-        executions: executions.len(),
-        executors_killed: crew.kills,
-        worked_s,
-        slots_held: left,
-    };
-    Ok(report.judged())
+impl Scenario for LimitOptions {
+    type Report = LimitReport;
+
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        prepare(&self.server, None).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<LimitReport> {
+        let queue = self.common.queue.clone().unwrap_or_else(|| format!("limit-{}", now_ms()));
+        let mut connection = Connection::new(site.target.clone());
+        set_limit(&mut connection, &queue, self.limit).await?;
+        let _job = insert(self, &site.target, queue.clone()).await?;
+        let directory = tempfile::tempdir().context("a directory for the executors")?;
+        let mut crew = Crew::new(self, &site.target, &queue, directory.path().join("executions"));
+        let from_us = now_us();
+        let finished = crew.work(&mut site.server, &mut connection, self).await?;
+        let worked_s = seconds(now_us() - from_us);
+        let slots_held = crew.until_freed(&mut connection).await?;
+        crew.end().await?;
+        let executions = read(&crew.log)?;
+        Ok(LimitReport {
+            tasks: self.tasks,
+            limit: self.limit,
+            most_at_once: most_at_once(&executions, &crew.killed_us),
+            finished,
+            executions: executions.len(),
+            executors_killed: crew.kills,
+            worked_s,
+            slots_held,
+        })
+    }
+
+    fn judge(&self, report: &LimitReport) -> Vec<String> {
+        let mut broken = Vec::new();
+        if usize::try_from(report.limit).is_ok_and(|limit| report.most_at_once > limit) {
+            broken.push(format!("{} ran at once", report.most_at_once));
+        }
+        if usize::try_from(report.finished).is_ok_and(|finished| finished < report.tasks) {
+            broken.push(format!("{} of {} finished", report.finished, report.tasks));
+        }
+        if report.slots_held > 0 {
+            broken.push(format!("{} slots are still held", report.slots_held));
+        }
+        broken
+    }
 }
 
 async fn set_limit(connection: &mut Connection, queue: &str, most: u32) -> anyhow::Result<()> {

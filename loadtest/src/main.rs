@@ -1,7 +1,9 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`) and `chaos` beside it.
+//! In reading order: `command`, `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`. The other programs are
+//! a `scenario` each: `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`,
+//! `beside`). `chaos` has its own installation.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault` and `outage`. Over all of them:
 //! `bars`, measured against `parts`; `counts` of what a run asks of MariaDB and Redis (`count`).
 
@@ -9,12 +11,14 @@ mod ask;
 mod attack;
 mod backing;
 mod bars;
+mod beside;
 mod bounds;
 mod bulk;
 mod chaos;
 mod check;
 mod child;
 mod clock;
+mod command;
 mod console;
 mod count;
 mod counts;
@@ -41,6 +45,7 @@ mod proc;
 mod progress;
 mod report;
 mod run;
+mod scenario;
 mod search;
 mod server;
 mod subscribe;
@@ -49,10 +54,14 @@ mod wire;
 mod wire_tls;
 
 use clap::Parser as _;
+use command::LoadCommand;
+use flood::FloodScenario;
+use run::options::LoadPattern;
+use scenario::{Scenario, perform};
 use std::{io::Write as _, process::ExitCode};
 
 fn main() -> ExitCode {
-    let options = options::Options::parse();
+    let options = command::Options::parse();
     match measure(&options.command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
@@ -64,54 +73,57 @@ fn main() -> ExitCode {
 }
 
 /// Whether everything promised was kept.
-fn measure(command: &options::LoadCommand) -> anyhow::Result<bool> {
+fn measure(command: &LoadCommand) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    macro_rules! reported {
-        ($program:expr, $is_json:expr) => {{
-            let report = runtime.block_on($program)?;
-            tell(&report, $is_json, || report.table())?;
-            Ok(report.ok)
-        }};
-    }
     match command {
-        options::LoadCommand::Run(options) if options.scenario == options::Scenario::Flood => {
-            reported!(flood::flood(options), options.common.json)
+        LoadCommand::Run(options) if options.scenario == LoadPattern::Flood => {
+            runtime.block_on(performed(&FloodScenario(options), options.common.json))
         }
-        options::LoadCommand::Run(options) => reported!(run::run(options), options.common.json),
-        options::LoadCommand::Idle(options) => reported!(idle::idle(options), options.common.json),
-        options::LoadCommand::Limit(options) => reported!(limit::limit(options), options.common.json),
-        options::LoadCommand::Attack(options) => reported!(attack::attack(options), options.common.json),
-        options::LoadCommand::Search(options) => reported!(search::search(options), options.json),
-        options::LoadCommand::Bulk(options) => reported!(bulk::bulk(options), options.json),
-        options::LoadCommand::Bounds(options) => reported!(bounds::bounds(options), options.json),
-        options::LoadCommand::Overload(options) => reported!(overload::overload(options), options.json),
-        options::LoadCommand::Console(options) => reported!(console::console(options), options.json),
-        options::LoadCommand::Parts(options) => {
+        LoadCommand::Run(options) => {
+            let report = runtime.block_on(run::run(options))?;
+            show(&report, options.common.json, || report.table())?;
+            Ok(report.ok)
+        }
+        LoadCommand::Idle(options) => runtime.block_on(performed(options, options.common.json)),
+        LoadCommand::Limit(options) => runtime.block_on(performed(options, options.common.json)),
+        LoadCommand::Attack(options) => runtime.block_on(performed(options, options.common.json)),
+        LoadCommand::Search(options) => runtime.block_on(performed(options, options.json)),
+        LoadCommand::Bulk(options) => runtime.block_on(performed(options, options.json)),
+        LoadCommand::Bounds(options) => runtime.block_on(performed(options, options.json)),
+        LoadCommand::Overload(options) => runtime.block_on(performed(options, options.json)),
+        LoadCommand::Console(options) => runtime.block_on(performed(options, options.json)),
+        LoadCommand::Parts(options) => {
             let report = runtime.block_on(parts::parts(options))?;
-            tell(&report, options.json, || report.table())?;
+            show(&report, options.json, || report.table())?;
             Ok(true)
         }
-        options::LoadCommand::Bars(options) => {
+        LoadCommand::Bars(options) => {
             let report = runtime.block_on(bars::bars(options))?;
             print(report.table())?;
             Ok(report.ok())
         }
-        options::LoadCommand::Counts(options) => {
+        LoadCommand::Counts(options) => {
             let table = runtime.block_on(counts::counts(options))?;
-            tell(&table, options.json, || table.text())?;
+            show(&table, options.json, || table.text())?;
             Ok(table.ok)
         }
-        options::LoadCommand::Chaos(options) => {
+        LoadCommand::Chaos(options) => {
             let report = runtime.block_on(chaos::chaos(options))?;
-            tell(&report, options.json, || report.text())?;
+            show(&report, options.json, || report.text())?;
             Ok(report.ok)
         }
-        options::LoadCommand::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
+        LoadCommand::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
 }
 
+async fn performed(scenario: &impl Scenario, is_json: bool) -> anyhow::Result<bool> {
+    let verdict = perform(scenario).await?;
+    show(&verdict, is_json, || verdict.table())?;
+    Ok(verdict.ok)
+}
+
 /// One JSON object, or what is made for people.
-fn tell(
+fn show(
     report: &impl serde::Serialize,
     is_json: bool,
     for_people: impl FnOnce() -> String,

@@ -1,4 +1,4 @@
-//! Spans of time, gathered by the microsecond and told as percentiles in milliseconds.
+//! Spans of time, gathered by the microsecond and reported as percentiles in milliseconds.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -1,43 +1,11 @@
 //! What is done to the private Redis or MariaDB of a run in its middle: one outage, with its beginning and its end. What it
 //! made late is in the run's lateness; whether the promises held is the checker's to say.
 
-use crate::{clock::now_us, options::FaultOptions, progress::note, report::OutageReport, server::Server};
-use clap::ValueEnum;
+pub(crate) mod cause;
 
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// SIGKILL; started again on its append-only file
-    RedisKill,
-    /// SIGSTOP, then SIGCONT: connections stay open
-    RedisPause,
-    /// FLUSHALL; it is never away
-    RedisFlush,
-    /// FLUSHALL and SIGKILL; started again empty
-    RedisEmpty,
-    /// Killed when the outage ends, and started again on what it had when the outage began
-    RedisStale,
-    /// Its memory is full: it refuses writes
-    RedisFull,
-    /// The connections that are open fall silent; new ones work. Needs --proxied
-    RedisSilent,
-    /// One engine reaches no Redis. Needs --proxied
-    RedisCutOne,
-    /// SIGKILL; started again on its data
-    MysqlKill,
-    /// The connections that are open fall silent; new ones work. Needs --proxied
-    MysqlSilent,
-}
-
-impl Cause {
-    pub(crate) const fn is_of_redis(self) -> bool {
-        !matches!(self, Self::MysqlKill | Self::MysqlSilent)
-    }
-
-    /// Of the connections of the engines, not of the servers.
-    pub(crate) const fn is_of_a_way(self) -> bool {
-        matches!(self, Self::RedisSilent | Self::RedisCutOne | Self::MysqlSilent)
-    }
-}
+use crate::{clock::now_us, fault::FaultOptions, progress::note, report::OutageReport, server::Server};
+use cause::Cause;
+use clap::ValueEnum as _;
 
 #[derive(Debug)]
 pub(crate) struct Outage {
@@ -93,7 +61,8 @@ impl Outage {
 mod tests {
     use super::*;
     use crate::{
-        options::{LoadCommand, Options, RunOptions},
+        command::{LoadCommand, Options},
+        run::options::RunOptions,
         server::Started,
     };
     use clap::Parser as _;

@@ -1,5 +1,5 @@
 //! What callers meet when more is inserted than the store takes: batches without a pause on some connections, single inserts
-//! on others. Those that are taken must not have waited for long, the others must be told when to come again, and the engines'
+//! on others. Those that are taken must not have waited for long, the others must be refused with a time for the next try, and the engines'
 //! memory must stay bounded. Fires nothing: what is inserted is due in a week.
 
 use crate::{
@@ -8,8 +8,9 @@ use crate::{
     measure::{Percentiles, Spans},
     options::{ServerOptions, parse_ms},
     progress::note,
-    report::{line, write_verdict},
+    report::{Report, line},
     run::prepare,
+    scenario::{LoadSite, Scenario, too_much_memory},
     server::Server,
     wire::Shape,
 };
@@ -29,7 +30,7 @@ use tokio::task::JoinSet;
 const DUE_IN_MS: i64 = 7 * 24 * 3_600_000;
 const PAYLOAD_BYTES: usize = 200;
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// Whoever was told to come again does so no later: the store is to be kept at its bound.
+/// A refused caller tries again no later than this: the store is to be kept at its bound.
 const AGAIN_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug, Clone)]
@@ -60,11 +61,9 @@ pub(crate) struct OverloadOptions {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OverloadReport {
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     /// Of singles that were taken: from the call to its answer.
     pub(crate) taken: Percentiles,
-    /// Of singles that were told to come again.
+    /// Of singles that were refused with a time for the next try.
     pub(crate) refused: Percentiles,
     pub(crate) batches_taken: u64,
     pub(crate) batches_refused: u64,
@@ -82,7 +81,7 @@ struct Flood {
     refused: Mutex<Spans>,
     batches_taken: AtomicU64,
     batches_refused: AtomicU64,
-    /// Answers that are neither, or refusals that do not say when to come again: the first of them, and how many.
+    /// Answers that are neither, or refusals that do not say when to try again: the first of them, and how many.
     odd: Mutex<Option<(String, u64)>>,
 }
 
@@ -107,48 +106,63 @@ impl Came {
     }
 }
 
-pub(crate) async fn overload(options: &OverloadOptions) -> anyhow::Result<OverloadReport> {
-    anyhow::ensure!(options.flood > 0 && options.singles > 0, "nothing that floods, or nothing to time");
-    let (server, target) = prepare(&options.server, None).await?;
-    let shape = Shape::new("overload".to_owned(), now_ms() * 1_000, PAYLOAD_BYTES);
-    let flood = Arc::new(Flood {
-        target,
-        shape,
-        next: AtomicU64::new(0),
-        until_us: now_us() + options.duration * 1_000,
-        taken: Mutex::default(),
-        refused: Mutex::default(),
-        batches_taken: AtomicU64::new(0),
-        batches_refused: AtomicU64::new(0),
-        odd: Mutex::default(),
-    });
-    let mut callers = JoinSet::new();
-    let batch = usize::try_from(options.batch)?;
-    for (count, size) in [(options.flood, batch), (options.singles, 1)] {
-        for number in 0..count {
-            callers.spawn(Arc::clone(&flood).call_again_and_again(number, size));
-        }
-    }
-    while let Some(ended) = callers.join_next().await {
-        ended.context("a caller panicked")?;
-    }
-    let rss_peak_mib = rss_peak(&server);
-    server.end().await?;
-    let report = OverloadReport {
-        ok: true,
-        broken: Vec::new(),
-        taken: flood.taken.lock().percentiles(),
-        refused: flood.refused.lock().percentiles(),
-        batches_taken: flood.batches_taken.load(Relaxed),
-        batches_refused: flood.batches_refused.load(Relaxed),
-        rss_peak_mib,
-    };
-    let odd = flood.odd.lock().take();
-    Ok(report.judged(options, odd))
-}
+impl Scenario for OverloadOptions {
+    type Report = OverloadReport;
 
-fn rss_peak(server: &Server) -> Option<f64> {
-    Some(server.used().engines?.rss_peak_kib as f64 / 1024.0)
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        anyhow::ensure!(self.flood > 0 && self.singles > 0, "nothing that floods, or nothing to time");
+        prepare(&self.server, None).await
+    }
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<OverloadReport> {
+        let flood = Arc::new(Flood {
+            target: site.target.clone(),
+            shape: Shape::new("overload".to_owned(), now_ms() * 1_000, PAYLOAD_BYTES),
+            next: AtomicU64::new(0),
+            until_us: now_us() + self.duration * 1_000,
+            taken: Mutex::default(),
+            refused: Mutex::default(),
+            batches_taken: AtomicU64::new(0),
+            batches_refused: AtomicU64::new(0),
+            odd: Mutex::default(),
+        });
+        let mut callers = JoinSet::new();
+        let batch = usize::try_from(self.batch)?;
+        for (count, size) in [(self.flood, batch), (self.singles, 1)] {
+            for number in 0..count {
+                callers.spawn(Arc::clone(&flood).call_again_and_again(number, size));
+            }
+        }
+        while let Some(ended) = callers.join_next().await {
+            ended.context("a caller panicked")?;
+        }
+        if let Some((what, count)) = flood.odd.lock().take() {
+            site.broken.push(format!("{count} answers are neither taken nor say when to try again: {what}"));
+        }
+        Ok(OverloadReport {
+            taken: flood.taken.lock().percentiles(),
+            refused: flood.refused.lock().percentiles(),
+            batches_taken: flood.batches_taken.load(Relaxed),
+            batches_refused: flood.batches_refused.load(Relaxed),
+            rss_peak_mib: site.rss_peak_mib(),
+        })
+    }
+
+    fn judge(&self, report: &OverloadReport) -> Vec<String> {
+        let mut broken = Vec::new();
+        if report.refused.count + report.batches_refused == 0 {
+            broken.push("nothing was refused: this was no overload".to_owned());
+        }
+        if report.taken.count == 0 {
+            broken.push("no single insert was taken".to_owned());
+        }
+        if report.taken.p99_ms > f64::from(self.within_ms) {
+            let (p99, most) = (report.taken.p99_ms, self.within_ms);
+            broken.push(format!("singles that were taken waited for {p99:.0} ms (p99), {most} are allowed"));
+        }
+        broken.extend(too_much_memory(self.rss_max_mib, report.rss_peak_mib));
+        broken
+    }
 }
 
 impl Flood {
@@ -202,32 +216,8 @@ impl Flood {
     }
 }
 
-impl OverloadReport {
-    fn judged(mut self, options: &OverloadOptions, odd: Option<(String, u64)>) -> Self {
-        if let Some((what, count)) = odd {
-            self.broken
-                .push(format!("{count} answers are neither taken nor told when to come again: {what}"));
-        }
-        if self.refused.count + self.batches_refused == 0 {
-            self.broken.push("nothing was refused: this was no overload".to_owned());
-        }
-        if self.taken.count == 0 {
-            self.broken.push("no single insert was taken".to_owned());
-        }
-        if self.taken.p99_ms > f64::from(options.within_ms) {
-            let (p99, most) = (self.taken.p99_ms, options.within_ms);
-            self.broken
-                .push(format!("singles that were taken waited for {p99:.0} ms (p99), {most} are allowed"));
-        }
-        if let Some((most, peak)) = options.rss_max_mib.zip(self.rss_peak_mib).filter(|pair| pair.1 > pair.0)
-        {
-            self.broken.push(format!("the engines had {peak:.0} MiB, and {most:.0} are allowed"));
-        }
-        self.ok = self.broken.is_empty();
-        self
-    }
-
-    pub(crate) fn table(&self) -> String {
+impl Report for OverloadReport {
+    fn table(&self) -> String {
         let mut out = String::new();
         for (name, percentiles) in
             [("singles taken, ms", &self.taken), ("singles refused, ms", &self.refused)]
@@ -240,7 +230,6 @@ impl OverloadReport {
         if let Some(peak) = self.rss_peak_mib {
             line(&mut out, "memory", format_args!("{peak:.0} MiB at most"));
         }
-        write_verdict(&mut out, self.ok, &self.broken);
         out
     }
 }

@@ -14,7 +14,7 @@ pub(crate) enum LoadShape {
     Burst { tasks: usize },
 }
 
-/// Where a plan lies in time, and in what portions it is sent.
+/// When a plan begins, and in what portions it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) start_ms: i64,

@@ -57,7 +57,7 @@ impl LoadProgress {
     }
 }
 
-/// A line for whoever watches; a closed stderr is no reason to end a run.
+/// A line of progress; a closed stderr is no reason to end a run.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -4,6 +4,11 @@ use crate::{check::Counts, measure::Percentiles, proc::Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
+pub(crate) trait Report: Serialize {
+    /// For people, without the verdict.
+    fn table(&self) -> String;
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunReport {
     pub(crate) scenario: String,
@@ -136,8 +141,6 @@ impl ProcessReport {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct IdleReport {
     pub(crate) tasks: u64,
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     pub(crate) insert_per_s: f64,
     pub(crate) insert_s: f64,
     /// Of one core, while nothing was due; null without a process to look at.
@@ -159,8 +162,6 @@ pub(crate) struct IdleReport {
 pub(crate) struct LimitReport {
     pub(crate) tasks: usize,
     pub(crate) limit: u32,
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     /// By the executors' own clocks.
     pub(crate) most_at_once: usize,
     pub(crate) finished: u64,
@@ -172,30 +173,14 @@ pub(crate) struct LimitReport {
     pub(crate) slots_held: u64,
 }
 
-impl LimitReport {
-    /// With what is broken of it.
-    pub(crate) fn judged(mut self) -> Self {
-        if usize::try_from(self.limit).is_ok_and(|limit| self.most_at_once > limit) {
-            self.broken.push(format!("{} ran at once", self.most_at_once));
-        }
-        if usize::try_from(self.finished).is_ok_and(|finished| finished < self.tasks) {
-            self.broken.push(format!("{} of {} finished", self.finished, self.tasks));
-        }
-        if self.slots_held > 0 {
-            self.broken.push(format!("{} slots are still held", self.slots_held));
-        }
-        self.ok = self.broken.is_empty();
-        self
-    }
-
-    pub(crate) fn table(&self) -> String {
+impl Report for LimitReport {
+    fn table(&self) -> String {
         let mut out = format!("limit: {} tasks, at most {} at once\n\n", self.tasks, self.limit);
         line(&mut out, "most at once", format_args!("{}", self.most_at_once));
         line(&mut out, "finished", format_args!("{} in {:.1} s", self.finished, self.worked_s));
         let (executions, killed) = (self.executions, self.executors_killed);
         line(&mut out, "executions", format_args!("{executions}, {killed} executors killed"));
         line(&mut out, "slots held at the end", format_args!(" {}", self.slots_held));
-        write_verdict(&mut out, self.ok, &self.broken);
         out
     }
 }
@@ -382,8 +367,8 @@ impl CountReport {
     }
 }
 
-impl IdleReport {
-    pub(crate) fn table(&self) -> String {
+impl Report for IdleReport {
+    fn table(&self) -> String {
         let mut out = format!("idle: {} tasks far in the future\n\n", self.tasks);
         line(&mut out, "insert", format_args!("{:.0}/s ({:.2} s)", self.insert_per_s, self.insert_s));
         if let (Some(cpu), Some(rss), Some(before), Some(peak)) =
@@ -405,7 +390,6 @@ impl IdleReport {
             let reported: Vec<String> = spans.iter().map(|span| format!("{span:.2}")).collect();
             line(&mut out, name, format_args!("{}", reported.join(" ")));
         }
-        write_verdict(&mut out, self.ok, &self.broken);
         out
     }
 }

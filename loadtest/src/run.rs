@@ -1,13 +1,15 @@
 //! One run: plan, insert and execute beside each other, watch until all is done or time is up, then judge.
 
+pub(crate) mod options;
+
 use crate::{
-    ask::{ask_about_open, tell_open},
+    ask::{ask_about_open, print_open},
     check::{Checker, Counts},
     clock::{now_ms, seconds},
     count::until_shared,
     http::{Connection, Target},
     job::RunJob,
-    options::{CommonOptions, RunOptions, Scenario, ServerOptions},
+    options::{CommonOptions, ServerOptions},
     plan::{Frame, Plan},
     proc::Usage,
     report::{ProcessReport, Rates, RunReport},
@@ -16,6 +18,7 @@ use crate::{
     wire::Shape,
 };
 use anyhow::Context as _;
+use options::{LoadPattern, RunOptions};
 use std::{sync::Arc, time::Duration};
 
 /// From planning to the first insert: threads and connections start meanwhile.
@@ -106,7 +109,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let (server, disturbance) = watcher.stop().await?;
     if !options.insert_only && end != RunEnd::Interrupted {
         ask_about_open(&job).await;
-        tell_open(&job).await;
+        print_open(&job).await;
     }
     server.end().await?;
     let mut report = judge(&job, options, end);
@@ -126,7 +129,7 @@ async fn limit(target: Target, queue: &str, concurrency: u32) -> anyhow::Result<
 }
 
 impl RunOptions {
-    /// What the engines publish, if somebody subscribes.
+    /// What the engines publish, if the run has subscribers.
     fn push(&self, queue: &str) -> Option<Push> {
         let namespace = self.server.namespace.as_deref().unwrap_or("default");
         let queue = format!("{namespace}/{queue}");
@@ -158,7 +161,7 @@ fn judge(job: &RunJob, options: &RunOptions, end: RunEnd) -> RunReport {
     let checker = job.checker.lock();
     let mut counts = checker.judge();
     if options.insert_only {
-        // Nobody was there to execute them.
+        // There were no executors.
         counts.lost = 0;
     }
     let mut broken = counts.broken();
@@ -167,7 +170,7 @@ fn judge(job: &RunJob, options: &RunOptions, end: RunEnd) -> RunReport {
     if unanswered > 0 {
         broken.push(format!("{unanswered} inserts without a definite answer"));
     }
-    if options.scenario == Scenario::Burst && !options.insert_only && counts.inserted_after_due > 0 {
+    if options.scenario == LoadPattern::Burst && !options.insert_only && counts.inserted_after_due > 0 {
         broken.push("no burst: inserts were still going on when it was due; give more --ahead".into());
     }
     broken.extend(end.broken());

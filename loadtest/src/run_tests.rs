@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
+    command::{LoadCommand, Options},
     fake::{Fake, FakeFault},
-    idle::idle,
-    options::{IdleOptions, LoadCommand, Options},
     report::IdleReport,
+    scenario::{JudgedReport, perform},
 };
 use clap::Parser as _;
 
@@ -159,24 +159,21 @@ async fn a_server_that_knows_no_such_call_ends_the_run_with_its_words() {
     assert!(error.contains("404") && error.contains("/v1/"), "{error}");
 }
 
-async fn idle_with(fault: FakeFault, arguments: &str) -> anyhow::Result<IdleReport> {
+async fn idle_with(fault: FakeFault, arguments: &str) -> anyhow::Result<JudgedReport<IdleReport>> {
     let fake = Fake::start(fault).await;
     let words = format!("idle --tasks 500 --settle 0s --measure 20ms --probes 3 {arguments}");
-    let LoadCommand::Idle(options): LoadCommand = parse(&fake, &words) else {
-        unreachable!("the words say idle")
-    };
-    let options: IdleOptions = options;
-    idle(&options).await
+    let LoadCommand::Idle(options) = parse(&fake, &words) else { unreachable!("the words say idle") };
+    perform(&options).await
 }
 
 #[tokio::test]
 async fn an_idle_measurement() {
     let report = idle_with(FakeFault::None, &format!("--server-pid {}", std::process::id())).await.unwrap();
     assert!(report.ok, "{:?}", report.broken);
-    assert_eq!((report.tasks, report.probe_lateness_ms.len()), (500, 3));
-    assert!(report.probe_lateness_ms.iter().all(|number| *number >= 0.0));
+    assert_eq!((report.report.tasks, report.report.probe_lateness_ms.len()), (500, 3));
+    assert!(report.report.probe_lateness_ms.iter().all(|number| *number >= 0.0));
     if cfg!(target_os = "linux") {
-        assert!(report.idle_cpu_percent.is_some() && report.rss_mib > Some(1.0));
+        assert!(report.report.idle_cpu_percent.is_some() && report.report.rss_mib > Some(1.0));
     }
     assert!(report.table().contains("kept"));
 }
@@ -185,5 +182,5 @@ async fn an_idle_measurement() {
 async fn an_early_probe_is_found() {
     let report = idle_with(FakeFault::Early, "").await.unwrap();
     assert!(!report.ok && report.broken[0].contains("early"), "{:?}", report.broken);
-    assert_eq!(report.idle_cpu_percent, None);
+    assert_eq!(report.report.idle_cpu_percent, None);
 }

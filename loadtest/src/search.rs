@@ -7,15 +7,38 @@ use crate::{
     fill::fill,
     http::{Connection, Target},
     measure::{Percentiles, Spans},
-    options::SearchOptions,
+    options::ServerOptions,
     progress::note,
-    report::write_verdict,
+    report::Report,
     run::prepare,
+    scenario::{LoadSite, Scenario},
+    server::Server,
 };
 use anyhow::Context as _;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{fmt::Write as _, time::Duration};
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct SearchOptions {
+    #[arg(long, default_value_t = 10_000_000)]
+    pub(crate) tasks: usize,
+    /// First pages of each search
+    #[arg(long, default_value_t = 5)]
+    pub(crate) repeat: usize,
+    /// A first page that a key answers comes within this, ms
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) within_ms: u32,
+    /// Connections that insert
+    #[arg(long, default_value_t = 4)]
+    pub(crate) connections: usize,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+}
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const QUEUES: usize = 10;
@@ -36,8 +59,6 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SearchReport {
     pub(crate) tasks: usize,
-    pub(crate) ok: bool,
-    pub(crate) broken: Vec<String>,
     pub(crate) fill_s: f64,
     /// From the declaration to all of what stood being entered.
     pub(crate) index_s: f64,
@@ -66,40 +87,85 @@ struct Search {
     keyed: Option<usize>,
 }
 
-pub(crate) async fn search(options: &SearchOptions) -> anyhow::Result<SearchReport> {
-    let (server, target) = prepare(&options.server, None).await?;
-    let base = now_ms() * 1_000;
-    let mut connection = Connection::new(target.clone());
-    for queue in 0..DECLARED_FIRST {
-        declare(&mut connection, queue).await?;
+impl Scenario for SearchOptions {
+    type Report = SearchReport;
+
+    async fn prepare(&self) -> anyhow::Result<(Server, Target)> {
+        prepare(&self.server, None).await
     }
-    note(&format!("filling in {} tasks", options.tasks));
-    let began_us = now_us();
-    let tasks = options.tasks.max(DEAD_IN_ALL * QUEUES);
-    let from_ms = now_ms() + AHEAD_MS;
-    fill(&target, (tasks, options.connections), move |body, nth| {
-        write_task(body, nth, (tasks, base, from_ms))
-    })
-    .await?;
-    let fill_s = seconds_since(began_us);
-    // The server ends connections that were idle for so long.
-    let mut connection = Connection::new(target.clone());
-    bury(&mut connection, base, tasks).await?;
-    let began_us = now_us();
-    for queue in DECLARED_FIRST..QUEUES {
-        declare(&mut connection, queue).await?;
+
+    async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<SearchReport> {
+        let target = &site.target;
+        let base = now_ms() * 1_000;
+        let mut connection = Connection::new(target.clone());
+        for queue in 0..DECLARED_FIRST {
+            declare(&mut connection, queue).await?;
+        }
+        note(&format!("filling in {} tasks", self.tasks));
+        let began_us = now_us();
+        let tasks = self.tasks.max(DEAD_IN_ALL * QUEUES);
+        let from_ms = now_ms() + AHEAD_MS;
+        fill(target, (tasks, self.connections), move |body, nth| {
+            write_task(body, nth, (tasks, base, from_ms))
+        })
+        .await?;
+        let fill_s = seconds_since(began_us);
+        // The server ends connections that were idle for so long.
+        let mut connection = Connection::new(target.clone());
+        bury(&mut connection, base, tasks).await?;
+        let began_us = now_us();
+        for queue in DECLARED_FIRST..QUEUES {
+            declare(&mut connection, queue).await?;
+        }
+        wait_until_indexed(&mut connection).await?;
+        let index_s = seconds_since(began_us);
+        let mut searched = Vec::new();
+        for search in searches(&mut connection, (base, from_ms, tasks)).await? {
+            note(search.name);
+            let (result, broken) = self.search(target, &search).await?;
+            searched.push(result);
+            site.broken.extend(broken);
+        }
+        Ok(SearchReport { tasks, fill_s, index_s, searches: searched })
     }
-    wait_until_indexed(&mut connection).await?;
-    let index_s = seconds_since(began_us);
-    let mut report =
-        SearchReport { tasks, ok: false, broken: Vec::new(), fill_s, index_s, searches: Vec::new() };
-    for search in searches(&mut connection, (base, from_ms, tasks)).await? {
-        note(search.name);
-        report.add(options, &target, &search).await?;
+}
+
+impl SearchOptions {
+    /// With what is wrong of it, in words.
+    async fn search(&self, target: &Target, search: &Search) -> anyhow::Result<(Searched, Vec<String>)> {
+        let mut connection = Connection::new(target.clone());
+        let (mut spans, mut first) = (Spans::default(), Value::Null);
+        for _ in 0..self.repeat.max(1) {
+            let began_us = now_us();
+            first = get(&mut connection, &search.path).await?;
+            spans.record_us(now_us() - began_us);
+        }
+        let (pages, found, to_the_end_ms) = follow(&mut connection, search, &first).await?;
+        let items = items(&first).unwrap_or(1);
+        let searched = Searched {
+            name: search.name.to_owned(),
+            along: first.pointer("/search/along").and_then(Value::as_str).unwrap_or("reference").to_owned(),
+            first_page: spans.percentiles(),
+            items,
+            through_percent: first.pointer("/search/through_percent").and_then(Value::as_f64),
+            pages,
+            to_the_end_ms,
+        };
+        let (slowest_ms, mut broken) = (searched.first_page.max_ms, Vec::new());
+        if let Some(least) = search.keyed {
+            if slowest_ms > f64::from(self.within_ms) {
+                broken.push(format!("{}: the first page took {slowest_ms:.0} ms", search.name));
+            }
+            if items < least {
+                broken.push(format!("{}: {items} of {least} are in the first page", search.name));
+            }
+        } else if found == 0 {
+            broken.push(format!("{}: what exists was not found", search.name));
+        } else if items == 0 && searched.through_percent.is_none() {
+            broken.push(format!("{}: an empty page does not say how far it looked", search.name));
+        }
+        Ok((searched, broken))
     }
-    report.ok = report.broken.is_empty();
-    server.end().await?;
-    Ok(report)
 }
 
 fn seconds_since(began_us: i64) -> f64 {
@@ -211,44 +277,8 @@ async fn searches(
     ])
 }
 
-impl SearchReport {
-    async fn add(&mut self, options: &SearchOptions, target: &Target, search: &Search) -> anyhow::Result<()> {
-        let mut connection = Connection::new(target.clone());
-        let (mut spans, mut first) = (Spans::default(), Value::Null);
-        for _ in 0..options.repeat.max(1) {
-            let began_us = now_us();
-            first = get(&mut connection, &search.path).await?;
-            spans.record_us(now_us() - began_us);
-        }
-        let (pages, found, to_the_end_ms) = self::pages(&mut connection, search, &first).await?;
-        let items = items(&first).unwrap_or(1);
-        let searched = Searched {
-            name: search.name.to_owned(),
-            along: first.pointer("/search/along").and_then(Value::as_str).unwrap_or("reference").to_owned(),
-            first_page: spans.percentiles(),
-            items,
-            through_percent: first.pointer("/search/through_percent").and_then(Value::as_f64),
-            pages,
-            to_the_end_ms,
-        };
-        let slowest_ms = searched.first_page.max_ms;
-        if let Some(least) = search.keyed {
-            if slowest_ms > f64::from(options.within_ms) {
-                self.broken.push(format!("{}: the first page took {slowest_ms:.0} ms", search.name));
-            }
-            if items < least {
-                self.broken.push(format!("{}: {items} of {least} are in the first page", search.name));
-            }
-        } else if found == 0 {
-            self.broken.push(format!("{}: what is there was not found", search.name));
-        } else if items == 0 && searched.through_percent.is_none() {
-            self.broken.push(format!("{}: an empty page does not say how far it looked", search.name));
-        }
-        self.searches.push(searched);
-        Ok(())
-    }
-
-    pub(crate) fn table(&self) -> String {
+impl Report for SearchReport {
+    fn table(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -272,7 +302,6 @@ impl SearchReport {
                 search.name, search.along, page.p50_ms, page.max_ms, search.items
             );
         }
-        write_verdict(&mut text, self.ok, &self.broken);
         text
     }
 }
@@ -282,7 +311,7 @@ fn items(page: &Value) -> Option<usize> {
 }
 
 /// From the first page to the first that has something, or to the last: how many, what was found, and how long it took.
-async fn pages(
+async fn follow(
     connection: &mut Connection,
     search: &Search,
     first: &Value,

@@ -6,7 +6,7 @@ use crate::{
     count::Counter,
     engine::SpawnedEngine,
     options::ServerOptions,
-    outage,
+    outage::cause::Cause,
     proc::Usage,
     report::CountReport,
 };
@@ -74,14 +74,14 @@ impl Server {
     }
 
     /// To what was started here.
-    pub(crate) async fn begin_outage(&mut self, what: outage::Cause) -> anyhow::Result<()> {
+    pub(crate) async fn begin_outage(&mut self, what: Cause) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
             Self::Started(started) => started.begin(what).await,
         }
     }
 
-    pub(crate) async fn end_outage(&mut self, what: outage::Cause) -> anyhow::Result<()> {
+    pub(crate) async fn end_outage(&mut self, what: Cause) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
             Self::Started(started) => started.end(what).await,
@@ -150,13 +150,13 @@ impl Started {
         Self { engines: Vec::new(), ways: Vec::new(), backing: Backing::start(options).await }
     }
 
-    pub(crate) async fn begin(&mut self, what: outage::Cause) -> anyhow::Result<()> {
+    pub(crate) async fn begin(&mut self, what: Cause) -> anyhow::Result<()> {
         self.backing.begin(what).await?;
         self.ways.iter().enumerate().for_each(|(nth, ways)| ways.begin(what, nth == 0));
         Ok(())
     }
 
-    pub(crate) async fn end(&mut self, what: outage::Cause) -> anyhow::Result<()> {
+    pub(crate) async fn end(&mut self, what: Cause) -> anyhow::Result<()> {
         self.ways.iter().enumerate().for_each(|(nth, ways)| ways.end(what, nth == 0));
         self.backing.end(what).await
     }
@@ -181,7 +181,7 @@ impl Started {
     }
 }
 
-/// Where the server's binary is, unless told: named by `PUNCTUAL_BIN`, or beside this program.
+/// Where the server's binary is, unless an option says it: named by `PUNCTUAL_BIN`, or beside this program.
 pub(crate) fn find_program(reported: Option<&Path>) -> anyhow::Result<PathBuf> {
     let named =
         reported.map(Path::to_path_buf).or_else(|| std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from));

@@ -87,7 +87,7 @@ impl Subscriber {
                 let outcome = self.execute(&delivery.message, at_us);
                 done.send(outcome).await.context("the reporter has ended")?;
             }
-            // Unacknowledged ones would only come again, and be held by the guard.
+            // Unacknowledged ones would only be delivered again, and be stopped by the guard.
             drop(self.bus.acknowledge(&self.queue, &ids).await);
         }
     }

@@ -8,10 +8,10 @@ use crate::{
     fault::Faults,
     insert::{InsertCall, insert_all},
     job::{JobThread, RunJob},
-    options::RunOptions,
     outage::Outage,
     progress::LoadProgress,
     report::{FaultReport, KillReport, OutageReport},
+    run::options::RunOptions,
     server::{Server, Used},
     subscribe::Subscription,
 };

@@ -87,7 +87,7 @@ fn singles() {
     assert_eq!(report["insert"]["count"], 300);
 }
 
-/// What a run asks is told, wherever its tasks are inserted and executed.
+/// What a run asks is counted, wherever its tasks are inserted and executed.
 #[test]
 fn what_mariadb_and_redis_are_asked_is_counted() {
     // Engines are named by chance, and rendezvous hashing by name gives one of two all of 4 partitions in every eighth run.

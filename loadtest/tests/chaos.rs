@@ -48,7 +48,7 @@ fn an_embedded_engine_that_is_killed_out_of_disk_and_without_a_log_keeps_every_p
     let report =
         kept("--steps-min 4 --seed 5 --longest 5s --faults disk-full,log-closed,log-stuck,engine-kill");
     assert!(happened(&report).len() >= 2, "{report}");
-    // Whoever may not mount a small disk is told so in its line; root may.
+    // Without the right to mount a small disk, its line says so; root may.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
     let no_disk =
         report["faults"].as_array().into_iter().flatten().any(|fault| !fault["impossible"].is_null());
@@ -81,6 +81,6 @@ fn engines_whose_ways_are_cut_silent_slow_or_swallow_answers_keep_every_promise(
         faults.join(",")
     ));
     assert!(happened(&report).len() >= 4, "{report}");
-    // What each cost is told, beside how soon it was over.
+    // Each line has what a fault cost, and how soon it was over.
     assert!(!report["ways"].as_array().expect("a list").is_empty(), "{report}");
 }

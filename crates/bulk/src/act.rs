@@ -2,7 +2,7 @@
 //! has the operation's mark in its history, written in the transaction of the change. So a batch that is
 //! repeated, by any engine, changes no task twice.
 
-use crate::runner::RunnerState;
+use crate::state::RunnerState;
 use punctual_contract::{Error as BackendError, bulk::StoredBulk, store::Change};
 use punctual_domain::{
     bulk::{self, Action},

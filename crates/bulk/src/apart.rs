@@ -2,7 +2,7 @@
 //! separate walk, so that the other tasks do not wait for them. That walk waits without limit, and none of
 //! its tasks counts as failed. Must not decide anything about a task.
 
-use crate::{preview, runner::RunnerState};
+use crate::{preview, state::RunnerState};
 use futures_util::{StreamExt as _, stream};
 use punctual_contract::bulk::{StoredBulk, TaskFilter};
 use punctual_domain::{bulk::Walk, history::clip, place::Partition};

@@ -4,7 +4,8 @@
 use crate::{
     error::Error,
     preview::{self, Previewed},
-    runner::{Runner, RunnerState},
+    runner::Runner,
+    state::RunnerState,
 };
 use punctual_contract::{
     bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, StoredBulk, TaskFilter},

@@ -2,7 +2,7 @@
 //! so that it continues immediately. If this engine dies between the two, the mark leads to an early look.
 //! Must not decide how a task or a workflow ends.
 
-use crate::runner::RunnerState;
+use crate::state::RunnerState;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};
 use punctual_domain::{bulk::Action, place::TaskRef, task::Task};
 use punctual_workflows::{Expected, workflow_of};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Ends {
     expected: Option<Expected>,
     workflows: BTreeMap<TaskRef, WorkflowId>,
-    come: Vec<TaskRef>,
+    ended: Vec<TaskRef>,
 }
 
 impl Ends {
@@ -37,20 +37,20 @@ impl Ends {
             Some(runner) => Some(runner.expect(workflows.values().copied()).await),
             None => None,
         };
-        Self { expected, workflows, come: Vec::new() }
+        Self { expected, workflows, ended: Vec::new() }
     }
 
     /// It has ended.
-    pub(crate) fn come(&mut self, task: TaskRef) {
+    pub(crate) fn ended(&mut self, task: TaskRef) {
         if self.expected.is_some() && self.workflows.contains_key(&task) {
-            self.come.push(task);
+            self.ended.push(task);
         }
     }
 
-    pub(crate) fn tell(self) {
-        let Self { expected, workflows, come } = self;
+    pub(crate) fn report(self) {
+        let Self { expected, workflows, ended } = self;
         if let Some(expected) = expected {
-            expected.ended(come.into_iter().map(|place| (workflows.get(&place).copied(), place)));
+            expected.ended(ended.into_iter().map(|place| (workflows.get(&place).copied(), place)));
         }
     }
 }

@@ -7,6 +7,7 @@
 mod error;
 mod meters;
 mod options;
+mod state;
 
 mod calls;
 mod ends;
@@ -14,6 +15,7 @@ mod preview;
 
 mod act;
 mod apart;
+mod batch;
 mod runner;
 
 pub use calls::{Changed, FoundOf};

@@ -2,7 +2,7 @@
 //! account has it; otherwise the tasks are counted. If that takes longer than the caller waits, the runner
 //! continues counting, and until then the number is a lower bound.
 
-use crate::{error::Error, runner::RunnerState};
+use crate::{error::Error, state::RunnerState};
 use punctual_contract::{
     Error as BackendError,
     bulk::{NewBulk, StoredBulk, TaskFilter},

@@ -7,10 +7,12 @@
 use crate::{
     act::{Acted, act},
     apart::{self, Away},
+    batch::{AGAIN_AFTER_MS, Batch, Next, WalkPosition, commit},
     ends::Ends,
     meters::{Meters, Outcome},
     options::Options,
     preview,
+    state::RunnerState,
 };
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
@@ -18,7 +20,6 @@ use punctual_contract::{
     BulkStore, Error as BackendError,
     bulk::{AdvanceBulk, BulkFailure, SLOTS, StoredBulk, TaskFilter},
     evaluations::{EvaluationKind, Subject},
-    store::Applied,
 };
 use punctual_domain::{
     bulk::{Action, BulkState, Progress, Walk},
@@ -40,11 +41,6 @@ const BULKS_AT_ONCE: usize = 4;
 const BATCHES: usize = 100;
 /// Reads without a result in one run: each examines 20,000 ids.
 const LOOKS: usize = 5;
-/// How often another caller may change the operation (usually a pause) while a batch is running.
-const COMMITS: usize = 8;
-/// After a batch that could not be done: doubled each time, up to the second.
-const AGAIN_AFTER_MS: i64 = 500;
-const AGAIN_AFTER_MAX_MS: i64 = 30_000;
 /// Longest text of a failure, in bytes.
 const ERROR_LEN_MAX: usize = 512;
 /// Operations that are forgotten at one time.
@@ -54,32 +50,6 @@ const FORGOTTEN: usize = 20;
 #[derive(Clone, Debug)]
 pub struct Runner {
     pub(crate) inner: Arc<RunnerState>,
-}
-
-#[derive(Debug)]
-pub(crate) struct RunnerState {
-    pub(crate) engine: Engine,
-    pub(crate) store: Arc<dyn BulkStore>,
-    pub(crate) options: Options,
-    /// Notified of the ends of their tasks.
-    pub(crate) workflows: Option<Workflows>,
-    /// When old operations were last searched.
-    forgot_at: Mutex<Option<Millis>>,
-    meters: Meters,
-    /// Some operation may have work here now.
-    pub(crate) has_work: Notify,
-}
-
-/// The results of a batch.
-#[derive(Debug, Default)]
-struct Batch {
-    done: u64,
-    skipped: u64,
-    failed: Vec<BulkFailure>,
-    /// Those that are no failures (any more).
-    decided: Vec<i64>,
-    left: Vec<TaskRef>,
-    waits_for: Option<String>,
 }
 
 impl Runner {
@@ -339,7 +309,7 @@ async fn batch(
     for (place, acted) in acted {
         let error = match acted {
             Acted::Done => {
-                ends.come(place);
+                ends.ended(place);
                 batch.done += 1;
                 batch.decided.push(place.id);
                 continue;
@@ -358,7 +328,7 @@ async fn batch(
         };
         batch.failed.push(BulkFailure { place, at: inner.engine.now(), error });
     }
-    ends.tell();
+    ends.report();
     Ok(batch)
 }
 
@@ -367,22 +337,6 @@ fn backend(error: punctual_engine::Error) -> BackendError {
         punctual_engine::Error::Backend(error) => error,
         other => BackendError::did_not_happen("read a batch of tasks", other),
     }
-}
-
-/// The tasks of the next batch.
-#[derive(Debug, Default)]
-struct Next {
-    places: Vec<TaskRef>,
-    /// Found, but without an action.
-    counted: usize,
-    /// None: no search was made.
-    looked: Option<WalkPosition>,
-}
-
-#[derive(Debug)]
-struct WalkPosition {
-    before_id: Option<i64>,
-    is_through: bool,
 }
 
 async fn plan(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> Result<Next, BackendError> {
@@ -412,125 +366,4 @@ async fn plan(inner: &RunnerState, stored: &StoredBulk, walk: &Walk) -> Result<N
         return Ok(Next { places: Vec::new(), counted: found.places.len(), looked: Some(looked) });
     }
     Ok(Next { places: found.places, counted: 0, looked: Some(looked) })
-}
-
-/// Accounts for a batch and stores the next, in one step. If the operation was paused or stopped meanwhile,
-/// the running batch is still accounted for. None: another engine has done so.
-async fn commit(
-    inner: &RunnerState,
-    mut stored: StoredBulk,
-    (nth, walk): (usize, &Walk),
-    acted: &Batch,
-    (next, away): (&Next, &Away),
-) -> Result<Option<StoredBulk>, BackendError> {
-    let number = stored.progress.batch_number;
-    for _ in 0..COMMITS {
-        let now = inner.engine.now();
-        let advance = advanced(&stored, (nth, walk), acted, (next, away), now);
-        let (state, wake_at, progress) = (advance.state, advance.wake_at, advance.progress.clone());
-        if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
-            let counted = u64::try_from(next.counted).unwrap_or(u64::MAX);
-            let failed = u64::try_from(acted.failed.len()).unwrap_or(u64::MAX);
-            inner.meters.add(&stored.bulk.action, [acted.done + counted, acted.skipped, failed]);
-            inner.meters.carried_on(stored.id, state != BulkState::Running, now);
-            let step = stored.step + 1;
-            return Ok(Some(StoredBulk { step, state, wake_at, progress, ..stored }));
-        }
-        match inner.store.bulk(&stored.namespace, stored.id).await? {
-            Some(now) if now.progress.batch_number == number => stored = now,
-            _ => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-fn advanced(
-    stored: &StoredBulk,
-    (nth, walk): (usize, &Walk),
-    acted: &Batch,
-    (next, away): (&Next, &Away),
-    now: Millis,
-) -> AdvanceBulk {
-    let mut progress = stored.progress.clone();
-    progress.tally.done += acted.done + u64::try_from(next.counted).unwrap_or(u64::MAX);
-    progress.tally.skipped += acted.skipped;
-    let failed = u64::try_from(acted.failed.len()).unwrap_or(u64::MAX);
-    progress.tally.failed += failed;
-    let handled = acted.decided.len() + acted.failed.len();
-    progress.pace(now, handled, stored.bulk.rate);
-    progress.batch_number += 1;
-    let walk = after(&mut progress, walk, acted, (next, away), now);
-    progress.put(nth, walk);
-    let (mut state, mut wake_at) = (stored.state, Some(progress.paced_until.max(progress.next_at())));
-    if state == BulkState::Running && progress.is_over() {
-        (state, progress.ended_at) = (BulkState::Done, Some(now));
-    }
-    if state != BulkState::Running {
-        wake_at = None;
-    }
-    if stored.state == BulkState::Stopped {
-        // Tasks that were planned before the stop are not processed.
-        progress.drop_batches();
-    }
-    let mended = if progress.repeats { acted.decided.clone() } else { Vec::new() };
-    AdvanceBulk {
-        id: stored.id,
-        step: stored.step,
-        state,
-        progress,
-        wake_at,
-        failed: acted.failed.clone(),
-        mended,
-    }
-}
-
-/// A walk after its batch. If others answer, its unavailable parts continue in separate walks.
-fn after(
-    progress: &mut Progress,
-    walk: &Walk,
-    acted: &Batch,
-    (next, away): (&Next, &Away),
-    now: Millis,
-) -> Walk {
-    let mut walk = walk.clone();
-    let texts =
-        |places: &mut dyn Iterator<Item = &TaskRef>| places.map(TaskRef::to_string).collect::<Vec<_>>();
-    let again_at = |times: u32| {
-        let again = AGAIN_AFTER_MS.saturating_mul(1 << times.min(8)).min(AGAIN_AFTER_MAX_MS);
-        now.plus(again)
-    };
-    (walk.waits_for, walk.again_at) = (None, Millis::ZERO);
-    if let Some(error) = away.of_all() {
-        walk.waits += 1;
-        walk.batch = texts(&mut acted.left.iter());
-        (walk.waits_for, walk.again_at) = (Some(error.to_owned()), again_at(walk.waits));
-        return walk;
-    }
-    walk.waits = 0;
-    for part in &away.parts {
-        let batch = texts(&mut acted.left.iter().filter(|place| part.has(place.partition)));
-        let apart = Walk {
-            partitions: part.partitions.clone(),
-            batch,
-            tries: 0,
-            waits: 1,
-            waits_for: Some(part.error.clone()),
-            again_at: again_at(1),
-            ..walk.clone()
-        };
-        progress.part(&mut walk, apart);
-    }
-    let left = texts(&mut acted.left.iter().filter(|place| !away.has(place.partition)));
-    if left.is_empty() {
-        walk.tries = 0;
-        walk.batch = texts(&mut next.places.iter());
-        if let Some(looked) = &next.looked {
-            (walk.before_id, walk.is_through) = (looked.before_id, looked.is_through);
-        }
-    } else {
-        walk.tries += 1;
-        walk.batch = left;
-        (walk.waits_for, walk.again_at) = (acted.waits_for.clone(), again_at(walk.tries));
-    }
-    walk
 }

@@ -74,7 +74,7 @@ impl Guard {
             return Err(Error::Setting { option: "window", value, wanted: "it must be at least 1 ms" });
         }
         let place = place(url, options.connect_timeout, options.response_timeout)?;
-        let pool: ConnectionPool<Router> = ConnectionPool::new(&place, CONNECTIONS_MAX);
+        let pool = ConnectionPool::of_routers(&place, CONNECTIONS_MAX);
         pool.lend().await?.run_one(redis::cmd("PING")).await?;
         Ok(Self { pool, options })
     }

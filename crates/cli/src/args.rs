@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, cluster, config, dead, dev, doctor, executor, limit, log, look, man, namespace, openapi,
-    profile, queue, schedule, serve, shard, task, token, work, workflow,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, inbox, limit, log, look, man, namespace,
+    openapi, profile, queue, schedule, serve, shard, task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Show and set the limits that apply to all namespaces together
     #[command(subcommand)]
     Limit(limit::LimitCommand),
+    /// Let a transaction in your own MySQL or MariaDB insert tasks: make the table, show it, remove it
+    #[command(subcommand)]
+    Inbox(inbox::InboxCommand),
     /// Manage profiles: named servers with their address, certificate authorities and token
     #[command(subcommand)]
     Profile(profile::ProfileCommand),

@@ -20,11 +20,14 @@ use punctual_engine::{Backends, Engine, Running, SharedBackends, TrustedClock, W
 use punctual_hot::{
     ClusterName, MemoryLimiter, NoHot, NoSignals, RateClock, RedisHot, RedisOptions, StoredLimiter,
 };
+use punctual_inbox::Relay;
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
-use services::{supervise_bulk, supervise_ledger, supervise_payloads, supervise_traces, supervise_workflows};
+use services::{
+    inboxes, supervise_bulk, supervise_inbox, supervise_ledger, supervise_payloads, supervise_traces, supervise_workflows,
+};
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -43,6 +46,7 @@ pub(crate) struct RunningEngine {
     pub(crate) bulk: Runner,
     pub(crate) cluster: Watcher,
     pub(crate) traces: Option<Traces>,
+    pub(crate) inboxes: Vec<Relay>,
     running: Running,
     store: Closing,
 }
@@ -149,15 +153,16 @@ impl RunningEngine {
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
         let hearing = workflows.clone();
-        engine.hear_applied(move |task| hearing.task_has_ended(task));
+        engine.on_applied(move |task| hearing.task_has_ended(task));
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone(), Some(workflows.clone()));
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
         let traces = settings.traces.clone().map(|options| Traces::new(engine.clone(), options));
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         if let Some(traces) = traces.clone() {
-            engine.hear_ends(move |task| traces.ended(task));
+            engine.on_attempt_end(move |task| traces.ended(task));
         }
+        let inboxes = inboxes(settings, &engine)?;
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", settings.trigger_interval, move |now| {
@@ -169,6 +174,7 @@ impl RunningEngine {
         if let Some(traces) = &traces {
             supervise_traces(&running, traces.clone());
         }
+        inboxes.iter().for_each(|relay| supervise_inbox(&running, relay.clone()));
         let watching = cluster.clone();
         running.supervise("cluster", WATCH_EVERY, move |now| {
             let watching = watching.clone();
@@ -179,13 +185,13 @@ impl RunningEngine {
         if let StoreLocation::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, bulk, workflows, cluster, traces, running, store })
+        Ok(Self { engine, planner, bulk, workflows, cluster, traces, inboxes, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
     ///
     /// # Errors
-    /// When that takes too long, because something that it waits for stands still: then it is as after a crash.
+    /// When that takes too long, because something that it waits for does not move: then it is as after a crash.
     pub(crate) async fn stop(self) -> Result<()> {
         let stopping = async {
             self.cluster.farewell(self.engine.now()).await;
@@ -194,6 +200,9 @@ impl RunningEngine {
                 let _ = timeout(Duration::from_secs(1), traces.run_once()).await;
             }
             self.running.stop().await;
+            for relay in &self.inboxes {
+                relay.let_go().await;
+            }
             if let Err(error) = self.planner.leave().await {
                 tracing::warn!(%error, "marks of evaluations could not be removed");
             }
@@ -444,7 +453,7 @@ fn mysql_options(place: &SharedPlace) -> MysqlOptions {
     MysqlOptions { partitions: place.partitions, ..MysqlOptions::default() }
 }
 
-/// Unlike that of any other process, now or before: whoever believes to be another would work on its partitions.
+/// Unlike that of any other process, now or before: an engine with another's number would work on its partitions.
 fn engine_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "engine" } else { host.trim() };

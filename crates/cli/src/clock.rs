@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct SystemClock;
 
 impl SystemClock {
-    /// Since 1970; a clock that stands before it counts as standing at it.
+    /// Since 1970; an earlier clock counts as 1970.
     #[expect(clippy::disallowed_methods, reason = "the composition root's clock is where the wall is read")]
     pub(crate) fn since_epoch() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

@@ -3,6 +3,7 @@
 
 mod args;
 mod error;
+mod inboxes;
 mod init;
 mod journal;
 pub(crate) mod keys;
@@ -18,6 +19,7 @@ mod telemetry;
 
 pub(crate) use args::{SettingArgs, pair};
 pub(crate) use error::Error;
+pub(crate) use inboxes::InboxPlace;
 pub(crate) use journal::JournalPlace;
 pub(crate) use keys::WEAK_DURABILITY;
 pub(crate) use layers::Layers;

@@ -44,7 +44,7 @@ fn setting(text: &str) -> Result<(String, Value)> {
     Ok((name, value))
 }
 
-/// What stands, with some of it changed, as one document.
+/// The stored document, with some of it changed.
 pub(crate) fn changed(current: &impl Serialize, named: Map<String, Value>) -> Result<String> {
     let mut document = serde_json::to_value(current)?;
     if let Some(fields) = document.as_object_mut() {
@@ -59,7 +59,7 @@ pub(crate) fn changed(current: &impl Serialize, named: Map<String, Value>) -> Re
     Ok(document.to_string())
 }
 
-/// A line each, but for those that are told elsewhere: `keep.succeeded_ms` and `7 d`.
+/// A line each, but for those that are shown elsewhere: `keep.succeeded_ms` and `7 d`.
 pub(crate) fn lines(answer: &impl Serialize, others: &[&str]) -> Vec<(String, String)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(answer) else { return Vec::new() };
     let mut lines = Vec::new();

@@ -7,7 +7,7 @@ use punctual_engine::Engine;
 use punctual_store::{FileJournal, JournalFound, JournalOptions};
 use std::sync::Arc;
 
-/// An engine that cannot write where it was told to does not start; where nobody said anything, outcomes are refused while
+/// An engine that cannot write to the configured place does not start; without a configured place, outcomes are refused while
 /// their database does not answer, as without a journal.
 pub(crate) async fn keep_outcomes(
     engine: &Engine,

@@ -1,5 +1,5 @@
 //! Where logs go: stderr, as lines for people or one JSON document each; what an engine says
-//! again and again is counted. Must never stop whoever logs: see `lines`.
+//! again and again is counted. Must never stop a caller that logs: see `lines`.
 
 mod lines;
 mod thinned;
@@ -31,7 +31,7 @@ type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
 static REPETITIONS: OnceLock<Arc<Repetitions>> = OnceLock::new();
 
-/// A reader that stands still must not hold the process at its end, nor whoever waits for a line to be there.
+/// A reader that blocks must not hold the process at its end, nor a caller that waits for a line to be there.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// What this process counts of itself.
@@ -39,7 +39,7 @@ pub(crate) fn meters() -> &'static Arc<ProcessMeters> {
     &METERS
 }
 
-/// For commands that run an engine: what comes again and again is counted.
+/// For commands that run an engine: repeated lines are counted.
 pub(crate) fn start_for_engine(settings: &Settings) {
     let shape = if settings.log_format == LogFormat::Json { Shape::Json } else { Shape::Text };
     let repetitions = REPETITIONS.get_or_init(|| Repetitions::new(shape, STDERR.clone()));

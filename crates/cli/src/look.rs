@@ -88,7 +88,7 @@ pub(crate) fn has_colours_on_stderr() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
-    /// It should be looked at, or goes on by itself.
+    /// It needs attention, or continues by itself.
     Doubtful,
     Bad,
 }

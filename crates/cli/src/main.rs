@@ -34,6 +34,7 @@ mod cluster;
 mod dead;
 mod dev;
 mod executor;
+mod inbox;
 mod journal;
 mod limit;
 mod man;
@@ -83,6 +84,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Queue(command) => queue::run(command).await,
         Command::Namespace(command) => namespace::run(command).await,
         Command::Limit(command) => limit::run(command).await,
+        Command::Inbox(command) => inbox::run(command).await,
         Command::Profile(command) => profile::run(command),
         Command::Bulk(command) => bulk::run(command).await,
         Command::Schedule(command) => schedule::run(command).await,

@@ -91,7 +91,7 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
     put(&render(header, rows, look::width(), look::has_colours()));
 }
 
-/// Sentences, which go on below where the terminal is too narrow; whole for a program that reads lines.
+/// Sentences, which are wrapped if the terminal is too narrow; whole for a program that reads lines.
 pub(crate) fn prose(text: &str, first: &str, below: &str) {
     let width = look::width().or_else(|| Table::new().width()).map_or(usize::MAX, usize::from);
     let mut begins = first;
@@ -173,7 +173,7 @@ pub(crate) fn set_aside(set_aside: SetAside) -> (&'static str, String) {
     ("set aside", format!("at {}: {}", crate::times::full(set_aside.since), set_aside.reason))
 }
 
-/// Pairs of a name and a value, one a line, which goes on below where the terminal is too narrow; that of `state` in its
+/// Pairs of a name and a value, one a line, which is wrapped if the terminal is too narrow; that of `state` in its
 /// colour.
 pub(crate) fn facts(rows: &[(&str, String)]) {
     let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -1,5 +1,5 @@
 //! Panics of a server: each is counted and logged as one line, wherever it happens; whatever supervises the part starts
-//! it again. Must never write by itself: a log that stands still would hold the thread that panicked.
+//! it again. Must never write by itself: a log that blocks would hold the thread that panicked.
 
 use crate::logs;
 use std::{backtrace::Backtrace, panic, thread};

@@ -82,6 +82,7 @@ pub(crate) fn options(settings: &Settings, running: &RunningEngine) -> ServerOpt
         workflows: Some(running.workflows.clone()),
         bulk: Some(running.bulk.clone()),
         cluster: Some(running.cluster.clone()),
+        inboxes: running.inboxes.clone(),
         traces: running.traces.clone(),
         log: Some(LogFilters::new(Box::new(logs::ProcessLog), settings.log_filter.clone())),
         ..ServerOptions::default()

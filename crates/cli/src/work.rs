@@ -173,7 +173,7 @@ impl Handler {
         }
         let begun = Instant::now();
         let ended = Box::pin(self.command.run(&task)).await?;
-        self.tell(&task, &ended, begun.elapsed());
+        self.print_outcome(&task, &ended, begun.elapsed());
         match ended {
             CommandEnd::Succeeded { result } => Ok(result),
             CommandEnd::TryLater { said } => Err(HandlerError::retry(self.retry_after, said)),
@@ -181,7 +181,7 @@ impl Handler {
         }
     }
 
-    fn tell(&self, task: &Task, ended: &CommandEnd, took: Duration) {
+    fn print_outcome(&self, task: &Task, ended: &CommandEnd, took: Duration) {
         let (word, said) = match ended {
             CommandEnd::Succeeded { .. } => ("succeeded", None),
             CommandEnd::TryLater { said } => ("try_later", Some(said)),

@@ -13,6 +13,8 @@ mod binary;
 mod book;
 #[path = "all/bulk.rs"]
 mod bulk;
+#[path = "all/change_log.rs"]
+mod change_log;
 #[path = "all/clients.rs"]
 mod clients;
 #[path = "all/clocks.rs"]
@@ -37,6 +39,8 @@ mod for_later;
 mod full_disk;
 #[path = "all/hot_sets.rs"]
 mod hot_sets;
+#[path = "all/inbox.rs"]
+mod inbox;
 #[path = "all/load.rs"]
 mod load;
 #[path = "all/log_away.rs"]
@@ -61,6 +65,8 @@ mod pages;
 mod poison;
 #[path = "all/profile.rs"]
 mod profile;
+#[path = "all/python_sdk.rs"]
+mod python_sdk;
 #[path = "all/recovery.rs"]
 mod recovery;
 #[path = "all/released.rs"]

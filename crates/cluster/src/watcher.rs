@@ -128,7 +128,7 @@ impl Watcher {
             let signs = inner.look_at_signs(now).await;
             let owners = inner.remember_owners(now).await;
             let written = inner.write().await;
-            let reported = inner.tell(now).await;
+            let reported = inner.report(now).await;
             let forgotten = inner.forget(now).await;
             signs.and(owners).and(reported).and(forgotten)?;
             written
@@ -143,7 +143,7 @@ impl Watcher {
             self.inner.push(notice::own(me, now, EventKind::EngineStopped, text, json!({})));
             let written = async {
                 let events = self.inner.write().await;
-                events.and(self.inner.tell(now).await.map(|()| 0))
+                events.and(self.inner.report(now).await.map(|()| 0))
             };
             if !matches!(timeout(FAREWELL_WITHIN, written).await, Ok(Ok(_))) {
                 tracing::debug!(
@@ -297,7 +297,7 @@ impl WatcherCore {
         }
     }
 
-    async fn tell(&self, now: Millis) -> Result<(), Error> {
+    async fn report(&self, now: Millis) -> Result<(), Error> {
         let totals = || Totals::of(self.engine.meters());
         let reported = self.state.lock().sampling.next(now, self.options.sample_every_ms, totals);
         let Some((step_at, reported, of_queues)) = reported else { return Ok(()) };

@@ -134,7 +134,7 @@ impl Api {
         Ok(ApiAnswer { status, body })
     }
 
-    /// The body is JSON, as a text: what somebody typed is sent letter for letter.
+    /// The body is JSON, as a text: what was typed is sent letter for letter.
     pub(crate) async fn send(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Everything that a page's handler is given: who asks for which page, and how it is to be shown. Must never import the state
+//! Everything that a page's handler is given: the caller, the page, and how it is to be shown. Must never import the state
 //! of the console: `visit` makes a context of a request.
 
 use crate::{

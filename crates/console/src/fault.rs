@@ -93,7 +93,7 @@ impl Fault {
         self.code().is_some_and(|code| codes.contains(&code))
     }
 
-    /// It must be told to the whole page: the caller is not known.
+    /// It replaces the whole page: the caller is not known.
     pub(crate) fn is_sign_in(&self) -> bool {
         matches!(self, Self::SignIn(_))
     }

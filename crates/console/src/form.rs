@@ -14,7 +14,7 @@ impl Form {
         Self(form_urlencoded::parse(body).into_owned().collect())
     }
 
-    /// Of a form that was not sent: the fields with what stands.
+    /// Of a form that was not sent: the fields with the stored values.
     pub(crate) fn of(fields: Vec<(String, String)>) -> Self {
         Self(fields)
     }

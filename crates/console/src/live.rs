@@ -1,6 +1,6 @@
 //! Open pages that stay current: server-sent events. The page's own handler makes its live parts again, and what changed is
 //! sent. Viewers of the same page with the same token share one rendering, and all renderings keep to a part of the time, so that
-//! fifty open consoles cost little. Streams are bounded in number and time; a page whose stream ends comes again.
+//! fifty open consoles cost little. Streams are bounded in number and time; a page whose stream ends opens another one.
 
 pub(crate) mod state;
 mod subscribers;
@@ -41,7 +41,7 @@ use viewport::{Fragment, RenderedLook, ShownViewport, Viewport};
 const PERIOD: Duration = Duration::from_secs(2);
 /// While a look lasts, its viewers hear this often that it does.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A stream ends after this, and its page comes again: so it meets other engines behind a balancer.
+/// A stream ends after this, and its page opens another one: so it meets other engines behind a balancer.
 const LASTS: Duration = Duration::from_secs(300);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A page that found no place asks again after this.

@@ -215,7 +215,7 @@ pub(crate) fn field(
     }
 }
 
-/// The field of this id tells whoever does not see the page what stands below it, and that it is not as it should be. Quotes in texts are
+/// The field of this id tells a screen reader the text below it, and that the value is wrong. Quotes in texts are
 /// escaped, so that no text can look like the attribute that is searched for.
 fn described(id: &str, input: &Markup, has_hint: bool, has_fault: bool) -> Markup {
     let own = format!(" id=\"{id}\"");

@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// What the API is to look at; None: nobody claims to be anybody.
+    /// What the API is to look at; None: the request has no credentials.
     pub(crate) fn shown(&self) -> Option<&str> {
         if *self == Self::Unsealed { Some(UNSEALED) } else { self.token() }
     }

@@ -127,7 +127,7 @@ async fn rendered(site: &Arc<Site>, parts: &Parts, viewport: PageKey) -> Option<
         let rendering = timeout(RENDERED_WITHIN, render(&rendering_site, &of));
         shutdown.run_until_cancelled(rendering).await?.ok()
     };
-    // A grant that has changed meanwhile is another sight.
+    // A grant that has changed meanwhile gives another page.
     let may_keep = move || self::viewport(&looking_site, &again).is_some_and(|one| one.key == viewport.key);
     let pending = site.kept.begin(viewport, rendering, may_keep);
     let is_joined = pending.is_joined;

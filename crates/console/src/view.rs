@@ -19,7 +19,7 @@ pub(crate) struct View {
     pub(crate) title: String,
     /// One sentence that says what one sees.
     pub(crate) help: String,
-    /// Where it stands: label and address, the nearest last.
+    /// The way to the page: label and address, the nearest last.
     pub(crate) trail: Vec<(String, String)>,
     /// Beside the title.
     pub(crate) actions: Option<Markup>,

@@ -26,7 +26,7 @@ pub trait Trust: Send + Sync + fmt::Debug {
 
     /// The clock shared by all engines of a store showed `theirs` at some instant since `asked`, on the
     /// steady clock.
-    fn hear(&self, theirs: Millis, asked: Duration);
+    fn observe(&self, theirs: Millis, asked: Duration);
 
     /// How often time may have passed unnoticed: a suspend, a jump of the wall clock, or a second in which
     /// this process was stopped. Compares the clocks itself: between two readings of the same number there

@@ -2,12 +2,20 @@
 //! statement that names the expected states (`domain::state`) and the expected fence.
 
 mod attempt;
+mod books;
 mod change;
 mod facts;
+mod reply;
+mod scan;
+mod search;
 
 pub use attempt::{Assignment, EndedAttempt};
+pub use books::{Books, PendingBytes, Tally};
 pub use change::Change;
 pub use facts::{Facts, LeaseFacts};
+pub use reply::{Reply, ReplyKey, Reservation, Reserved};
+pub use scan::{Overdue, OverdueLook, OverduePage, Scan};
+pub use search::{Along, DuePosition, Page, Query};
 
 use crate::{
     access::AccessStore,
@@ -24,9 +32,8 @@ use punctual_domain::{
     executor::{DesiredState, Executor, Roll, Sign},
     history::Note,
     insert::Decision,
-    name::{Name, QueueKey},
+    name::Name,
     place::{Partition, TaskRef},
-    state::State,
     task::{NewTask, Task},
     time::Millis,
 };
@@ -353,6 +360,8 @@ pub enum Extended {
     Held {
         lease_until: Millis,
         cancel_requested: bool,
+        /// This heartbeat moved the task to running.
+        has_begun: bool,
     },
     /// The lease ended, or the task is with another attempt, or it is finished.
     Lost,
@@ -374,202 +383,12 @@ impl LeasePosition {
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct Scan {
-    pub partition: Partition,
-    pub until: Millis,
-    /// Exclusive; None: from the beginning.
-    pub after: Option<(Millis, i64)>,
-    pub limit: usize,
-}
-
-#[derive(Clone, Debug)]
-pub struct OverdueLook {
-    pub partition: Partition,
-    /// Exclusive; None: from the beginning.
-    pub after: Option<(Millis, i64)>,
-    /// Inclusive.
-    pub until: Millis,
-    /// Most tasks that are answered.
-    pub limit: usize,
-    /// About this many rows are read, whatever their state; None: all up to `until`, which is near.
-    pub rows: Option<usize>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OverduePage {
-    pub found: Vec<Overdue>,
-    /// Where the next look continues; None: everything up to `until` was read.
-    pub next: Option<(Millis, i64)>,
-    /// The number of the database that answered.
-    pub database: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overdue {
-    pub place: TaskRef,
-    pub due_at: Millis,
-    pub fence: i64,
-}
-
-/// All given conditions hold together. `due_*` are inclusive / exclusive.
-#[derive(Clone, Debug, Default)]
-pub struct Query {
-    pub namespace: Option<Name>,
-    pub queue: Option<Name>,
-    pub state: Option<State>,
-    pub kind: Option<Name>,
-    pub label: Option<(String, String)>,
-    pub due_after: Option<Millis>,
-    pub due_before: Option<Millis>,
-    /// Changed at or after.
-    pub updated_from: Option<Millis>,
-    /// Its last error has this text in it, letter for letter.
-    pub error: Option<String>,
-    /// Along the due times, the latest first, instead of the newest first, where the store has a key for that; otherwise as if
-    /// it were not set.
-    pub by_due_time: bool,
-    /// Of a search along the due times: the earliest first instead.
-    pub earliest_first: bool,
-    /// Not along the due times: the oldest first, along all ids, instead of the newest.
-    pub oldest_first: bool,
-    /// Continue above this id, in a search for the oldest first.
-    pub after_id: Option<i64>,
-    /// Continue below this id.
-    pub before_id: Option<i64>,
-    /// Continue after this task in a search by due time.
-    pub behind_due: Option<DuePosition>,
-    pub limit: usize,
-}
-
-/// A task in the order of due times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DuePosition {
-    pub due_at: Millis,
-    pub id: i64,
-}
-
-impl DuePosition {
-    #[must_use]
-    pub fn of(task: &Task) -> Self {
-        Self { due_at: task.due_at, id: task.place.id }
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Page {
-    /// Histories are not filled in.
-    pub tasks: Vec<Task>,
-    /// `before_id` of the next page; None: this was the last, or the search is by due time.
-    pub next_before_id: Option<i64>,
-    /// `after_id` of the next page, in a search for the oldest first; None: this was the last.
-    pub next_after_id: Option<i64>,
-    /// `behind_due` of the next page, in a search by due time; None: this was the last.
-    pub next_behind_due: Option<DuePosition>,
-    pub along: Along,
-    /// Of a page along ids that is short of its limit, and is not the last: the highest id that there is.
-    pub newest_id: Option<i64>,
-    /// Ids that were examined, of which the result is a part; for an index, the number of results.
-    pub examined: u64,
-}
-
-impl Page {
-    /// There may be more.
-    #[must_use]
-    pub const fn has_next(&self) -> bool {
-        self.next_before_id.is_some() || self.next_after_id.is_some() || self.next_behind_due.is_some()
-    }
-}
-
-/// The access path of a search; the number of examined rows differs for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Along {
-    /// All tasks, whatever they are, by their ids.
-    #[default]
-    Ids,
-    /// Those that have the label: their queue has declared it.
-    Label,
-    /// The dead.
-    Dead,
-    /// Those that are due in the range of time.
-    DueTime,
-    /// Chunks of ids in which the namespace or the queue has tasks, of the given kind if any.
-    Chunks,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retired {
     pub stopped: usize,
     pub deleted: usize,
     /// The batch ended before everything was read, so the next may find more, even if this one found nothing.
     pub has_more: bool,
-}
-
-/// Accepted = the sum over `tallies` + deleted, at all times (promise 6).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Books {
-    /// Rows ever created; a replacement creates none.
-    pub accepted: i64,
-    pub deleted: i64,
-    /// Sorted by queue, then state; no zeros.
-    pub tallies: Vec<Tally>,
-    /// Of payloads of tasks that wait, wherever those are kept (`State::is_pending`). Sorted; no zeros.
-    pub pending_bytes: Vec<PendingBytes>,
-}
-
-/// The payload bytes of a queue's waiting tasks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingBytes {
-    pub queue: QueueKey,
-    pub bytes: i64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
-    pub queue: QueueKey,
-    pub state: State,
-    pub tasks: i64,
-}
-
-impl Books {
-    /// Tasks that are in no state: 0, or something is broken.
-    #[must_use]
-    pub fn unaccounted(&self) -> i64 {
-        self.accepted - self.deleted - self.tallies.iter().map(|tally| tally.tasks).sum::<i64>()
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ReplyKey {
-    pub namespace: Name,
-    pub key: String,
-}
-
-/// Under a key, instead of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    pub request_hash: u64,
-    /// Another one for each request.
-    pub owner: String,
-    pub until: Millis,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reserved {
-    Ours,
-    /// Another request is being worked on under this key.
-    Theirs,
-    Answered(Reply),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// Distinguishes a repetition from another request with the same key.
-    pub request_hash: u64,
-    /// Not 0.
-    pub status: u16,
-    pub body: Vec<u8>,
-    pub keep_until: Millis,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use crate::{
     state::{Event, State},
+    task::Lease,
     time::Millis,
 };
 use serde::Serialize;
@@ -43,6 +44,9 @@ pub const WHOLE_ERROR_LEN_MAX: usize = 1 << 20;
 /// error whole. Behind the first line the statement writes how many it has left out, as ` +12` each time.
 pub const HISTORY_LEN_MAX: usize = 262_144;
 const _: () = assert!(HISTORY_LEN_MAX / 2 > ERROR_LEN_MAX + ERROR_LEN_MAX / 2);
+
+/// The error of an attempt whose executor was silent begins with this, then names the executor as a JSON string.
+const EXECUTOR: &str = "executor ";
 
 /// `(at, event, from, attempt, by, due_at, reason, error)`.
 type Line = (i64, String, u8, u32, String, Option<i64>, Option<String>, Option<String>);
@@ -95,6 +99,35 @@ fn entry(line: &str) -> Option<Entry> {
     let to = event.map_or(State::Scheduled, Event::target);
     let (at, due_at) = (Millis(at), due_at.map(Millis));
     Some(Entry { at, event, from, to, attempt, by, due_at, reason, error })
+}
+
+/// Names executors in the `dispatch` lines of engines that leased ahead, before they knew which executor would get the
+/// task. The same attempt's first heartbeat, the loss of its executor, or the current lease names it. An attempt that
+/// ended before any of these keeps its engine: its outcome names the caller, who may serve many executors.
+pub fn name_executors(history: &mut [Entry], lease: Option<&Lease>) {
+    let mut executor = lease.filter(|lease| !lease.is_ahead()).map(|lease| lease.executor.clone());
+    for entry in history.iter_mut().rev() {
+        match entry.event {
+            Some(Event::Dispatch) => {
+                let named = executor.take().filter(|_| entry.by.starts_with('('));
+                entry.by = named.unwrap_or_else(|| std::mem::take(&mut entry.by));
+            }
+            Some(Event::Start) => executor = Some(entry.by.clone()),
+            _ => executor = entry.error.as_deref().and_then(lost_executor).or_else(|| executor.take()),
+        }
+    }
+}
+
+/// The error of an attempt whose executor was silent for too long.
+#[must_use]
+pub fn executor_lost(executor: &str, what: &str) -> String {
+    format!("{EXECUTOR}{} {what}", serde_json::Value::from(executor))
+}
+
+/// The executor that `executor_lost` named.
+fn lost_executor(error: &str) -> Option<String> {
+    let quoted = error.strip_prefix(EXECUTOR)?;
+    serde_json::Deserializer::from_str(quoted).into_iter::<String>().next()?.ok()
 }
 
 /// An error as it is kept: the beginning of one that is too long, and it says so.
@@ -179,6 +212,55 @@ mod tests {
         assert_eq!(with_reason[0].reason.as_deref(), Some("again; 3 changes after this one are left out"));
         // An older program has cut off the beginning of the first line.
         assert_eq!(decode(&format!("rest\",null,null] +7\n{next}")).len(), 1);
+    }
+
+    #[test]
+    fn a_dispatch_ahead_names_the_executor_of_the_attempt() {
+        let entry = |event: Event, by: &str, reason: Option<&str>, error: Option<String>| Entry {
+            at: Millis(0),
+            event: Some(event),
+            from: None,
+            to: event.target(),
+            attempt: 1,
+            by: by.to_owned(),
+            due_at: None,
+            reason: reason.map(str::to_owned),
+            error,
+        };
+        let ahead = || entry(Event::Dispatch, "(e1)", None, None);
+        let lost = executor_lost("x \"3\"", "gave no sign of life before its lease ended");
+        let mut history = vec![
+            ahead(),
+            entry(Event::Release, "e1", None, None),
+            ahead(),
+            entry(Event::Start, "x1", None, None),
+            entry(Event::Retry, "workers", Some("failed"), None),
+            entry(Event::Dispatch, "x2", None, None),
+            entry(Event::Retry, "e2", Some("lease_expired"), None),
+            ahead(),
+            entry(Event::Retry, "e2", Some("lease_expired"), Some(lost)),
+            ahead(),
+            entry(Event::Succeed, "workers", None, None),
+            entry(Event::Retire, "e1", None, None),
+        ];
+        let last = ahead();
+        let dispatched_by = |history: &[Entry]| -> Vec<String> {
+            let dispatches = history.iter().filter(|entry| entry.event == Some(Event::Dispatch));
+            dispatches.map(|entry| entry.by.clone()).collect()
+        };
+        name_executors(&mut history, None);
+        assert_eq!(dispatched_by(&history), ["(e1)", "x1", "x2", "x \"3\"", "(e1)"]);
+        let lease = |executor: &str| Lease {
+            executor: executor.to_owned(),
+            until: Millis(1),
+            since: Millis(0),
+            cancel_requested: false,
+        };
+        for (executor, named) in [("x5", "x5"), ("(e1)", "(e1)")] {
+            let mut current = vec![last.clone()];
+            name_executors(&mut current, Some(&lease(executor)));
+            assert_eq!(dispatched_by(&current), [named]);
+        }
     }
 
     #[test]

@@ -225,6 +225,17 @@ impl State {
         matches!(self, Succeeded | Dead | Cancelled | Stopped)
     }
 
+    /// How a finished task ended: succeeded, dead or cancelled. The end of retention does not hide it: only a
+    /// success becomes stopped.
+    #[must_use]
+    pub const fn ended_as(self) -> Option<Self> {
+        match self {
+            Succeeded | Stopped => Some(Succeeded),
+            Dead | Cancelled => Some(self),
+            _ => None,
+        }
+    }
+
     /// The word of APIs, logs and metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {

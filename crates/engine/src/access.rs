@@ -34,7 +34,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// number of reads.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
     // This precedes the store, which may be unavailable: tokens expire without it.
-    core.callers.access.tell_of_ends(core.now());
+    core.callers.access.report_expired(core.now());
     let read = look(core).await?;
     let (now, written_at) = (core.now(), core.callers.access.used_written_at.load(Relaxed));
     if now.since(Millis(written_at)).abs() >= USED_PERIOD_MS {

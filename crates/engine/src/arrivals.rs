@@ -23,7 +23,7 @@ const NO_NUMBER: u64 = 0;
 impl QueueWaiters {
     /// Registers an executor that found no task, and now waits for at most `max`. It gets fired preleased
     /// tasks immediately.
-    pub(crate) fn sit(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> WaiterGuard {
+    pub(crate) fn register(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
         let mut registered = self.registered.lock();
         registered.last += 1;
@@ -34,7 +34,7 @@ impl QueueWaiters {
     }
 
     /// For an executor that is not registered: it is given nothing.
-    pub(crate) fn no_seat(self: &Arc<Self>, core: &Arc<Core>) -> WaiterGuard {
+    pub(crate) fn unregistered(self: &Arc<Self>, core: &Arc<Core>) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
         WaiterGuard {
             core: Arc::clone(core),
@@ -78,10 +78,10 @@ impl WaiterGuard {
 
     /// Unregisters the waiter. Returns the tasks that it was given at the last instant.
     pub(crate) fn leave(mut self) -> Given {
-        self.stand_up()
+        self.unregister()
     }
 
-    fn stand_up(&mut self) -> Given {
+    fn unregister(&mut self) -> Given {
         if self.never_given.is_some() {
             return NOTHING;
         }
@@ -97,7 +97,7 @@ impl WaiterGuard {
 
 impl Drop for WaiterGuard {
     fn drop(&mut self) {
-        let given = self.stand_up();
+        let given = self.unregister();
         self.waiters.pass_on(&self.core, given);
     }
 }

@@ -323,7 +323,7 @@ async fn apply(
         }
         Err(error) => {
             if !is_ahead {
-                come_back(core, vec![(entry_of(task), changing)], &error).await;
+                load_again(core, vec![(entry_of(task), changing)], &error).await;
             }
             Err(error.into())
         }
@@ -332,7 +332,7 @@ async fn apply(
 
 /// The store refused the change, or its result is unknown. In queues that hand over without the store, possibly changed tasks are
 /// loaded again when the store can be read.
-async fn come_back(
+async fn load_again(
     core: &Arc<Core>,
     entries: Vec<(HotEntry, Changing<'_>)>,
     error: &punctual_contract::Error,

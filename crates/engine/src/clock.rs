@@ -116,8 +116,8 @@ impl<M: MachineClocks> Trust for TrustedClock<M> {
         Duration::from_nanos(u64::try_from(self.machine.glance().1).unwrap_or(0))
     }
 
-    fn hear(&self, theirs: Millis, asked: Duration) {
-        self.look(|belief, reading| belief.hear(theirs.0.saturating_mul(MS), whole_ns(asked), reading));
+    fn observe(&self, theirs: Millis, asked: Duration) {
+        self.look(|belief, reading| belief.observe(theirs.0.saturating_mul(MS), whole_ns(asked), reading));
     }
 
     fn discontinuities(&self) -> u64 {

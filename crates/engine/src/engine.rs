@@ -55,7 +55,7 @@ impl Engine {
 
     /// Registers a listener for each attempt and task that this engine ends, with or without a report. It
     /// must not block. False: another listener is registered.
-    pub fn hear_ends(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
+    pub fn on_attempt_end(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.ends.listen(Box::new(listener))
     }
 
@@ -184,6 +184,18 @@ impl Engine {
     pub fn insert_backlog(&self, namespace: &Name) -> Option<Duration> {
         let most = Duration::from_millis(self.core.options.insert_wait_max_ms);
         Some(self.core.limits.backlog.wait(namespace)).filter(|duration| *duration > most)
+    }
+
+    /// Sentences for alerts about one inbox, in place of those before.
+    pub fn report_inbox(&self, name: &str, behind: Option<String>, refused: Option<String>) {
+        self.core.health.inboxes.report(name, behind, refused);
+    }
+
+    /// How long a task of this queue is known by its key at least, whatever becomes of it (ms).
+    #[must_use]
+    pub fn known_for_ms(&self, queue: &QueueKey) -> i64 {
+        let keep = self.core.keep(Some(queue));
+        keep.succeeded_ms.min(keep.cancelled_ms).min(keep.dead_ms)
     }
 
     /// Records the current weaknesses of the store's servers, one sentence each; empty: none.

@@ -46,7 +46,7 @@ impl Engine {
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, crate::Error> {
         let (core, namespace, name) = (Arc::clone(&self.core), namespace.clone(), name.clone());
-        self.run(async move { Ok(set_wish(&core, &namespace, &name, desired).await?) }).await
+        self.run(async move { Ok(set_desired_state(&core, &namespace, &name, desired).await?) }).await
     }
 
     /// Executors of all namespaces as of a few seconds ago, and deaths found, at the engine that counts them;
@@ -106,7 +106,7 @@ fn is_time(at: Option<Millis>, after_ms: i64, now: Millis) -> bool {
 }
 
 /// A desired state takes effect here before the answer, and at other engines within seconds.
-pub(crate) async fn set_wish(
+pub(crate) async fn set_desired_state(
     core: &Core,
     namespace: &Name,
     name: &Name,

@@ -83,7 +83,7 @@ pub(crate) async fn record_outcomes(
     for ((nth, report), answer) in reports.into_iter().enumerate().zip(&answers) {
         let part = core.store.part_of(report.submission.report.place.partition);
         match answer {
-            Some(Err(_)) => state.goes_away(part),
+            Some(Err(_)) => state.mark_unavailable(part),
             Some(Ok(Reported::Accepted)) => state.takes(part),
             _ => {}
         }
@@ -158,7 +158,7 @@ fn both(why: Option<Error>, refused: &JournalError) -> Error {
 }
 
 /// Applies waiting outcomes, each database separately: a silent one delays no other. Returns how many are
-/// settled.
+/// decided.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let state = &core.maintenance.for_later;
     let Some(journal) = state.journal() else { return Ok(0) };

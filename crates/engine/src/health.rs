@@ -2,8 +2,8 @@
 //! are in the modules of its fields.
 
 use crate::{
-    alerts::state::Alerts, clock::watch::state::Watch, durability::Durability, readiness::state::Writers,
-    sharing::self_check::state::LivenessTick,
+    alerts::state::Alerts, clock::watch::state::Watch, durability::Durability, inboxes::Inboxes,
+    readiness::state::Writers, sharing::self_check::state::LivenessTick,
 };
 
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub(crate) struct Health {
     pub(crate) writers: Writers,
     /// Of the service that fires.
     pub(crate) firing: LivenessTick,
+    /// As their relays have reported last.
+    pub(crate) inboxes: Inboxes,
     /// Of the clock.
     pub(crate) watch: Watch,
 }

@@ -29,6 +29,7 @@ mod for_later;
 mod health;
 mod identity;
 mod idle;
+mod inboxes;
 mod limits;
 mod live;
 mod manual;
@@ -62,7 +63,7 @@ mod pipeline {
     pub(crate) mod entry;
     pub(crate) mod filling;
     pub(crate) mod fire;
-    pub(crate) mod firing;
+    pub(crate) mod firing_state;
     pub(crate) mod freed;
     pub(crate) mod granted;
     pub(crate) mod hand_over;
@@ -113,8 +114,8 @@ mod maintenance {
     pub(crate) mod compensate;
     pub(crate) mod deletion;
     pub(crate) mod expire;
+    pub(crate) mod expired_leases;
     pub(crate) mod index;
-    pub(crate) mod leases;
     pub(crate) mod mark_ready;
     pub(crate) mod overdue;
     pub(crate) mod reconcile;

@@ -263,7 +263,7 @@ impl ServiceMeters {
     }
 
     /// Answers how many times in a row it had failed.
-    pub(crate) fn goes_well(&self) -> u64 {
+    pub(crate) fn recovered(&self) -> u64 {
         self.panics_in_a_row.store(0, Relaxed);
         self.failures_in_a_row.swap(0, Relaxed)
     }

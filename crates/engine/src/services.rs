@@ -6,7 +6,9 @@ use crate::{
     core::Core,
     engine::Engine,
     executors, for_later, idle,
-    maintenance::{compensate, deletion, index, leases, mark_ready, overdue, reconcile, retention, unused},
+    maintenance::{
+        compensate, deletion, expired_leases, index, mark_ready, overdue, reconcile, retention, unused,
+    },
     parts,
     pipeline::{ahead, drain, fire, hot_set_monitor, preload, push, refill, remote_tasks, scan, unknown},
     readiness, shares,
@@ -224,12 +226,9 @@ impl Engine {
             for_later::run_once(&core).await
         });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);
-        supervisor.every(
-            core,
-            "leases",
-            period,
-            |core| async move { leases::run_once(&core, core.now()).await },
-        );
+        supervisor.every(core, "leases", period, |core| async move {
+            expired_leases::run_once(&core, core.now()).await
+        });
         let period = Duration::from_millis(core.options.compensate_interval_ms);
         supervisor.every(core, "compensate", period, |core| async move {
             compensate::run_once(&core, core.now()).await

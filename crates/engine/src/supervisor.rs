@@ -18,7 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// Pause after a run that ended early, so that repeated early ends do not take a processor.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// An endless run that has lasted this long counts as healthy, whatever preceded it.
-const GOES_WELL_AFTER: Duration = Duration::from_secs(10);
+const RECOVERED_AFTER: Duration = Duration::from_secs(10);
 
 type Run = Result<Result<usize, Error>, JoinError>;
 /// One run of a service, and what requests an early one. Boxed, or all code below would be compiled for each
@@ -162,18 +162,18 @@ async fn tick(
 
 /// For an endless run, which reports no success: failures are over when none has occurred for a while.
 async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize, Error>>) -> Run {
-    match tokio::time::timeout(GOES_WELL_AFTER, &mut run).await {
+    match tokio::time::timeout(RECOVERED_AFTER, &mut run).await {
         Ok(ended) => ended,
         Err(_) => {
-            goes_well(meters);
+            recovered(meters);
             run.await
         }
     }
 }
 
 /// Logs the recovery for readers who saw the failures.
-fn goes_well(meters: &ServiceMeters) {
-    let failures = meters.goes_well();
+fn recovered(meters: &ServiceMeters) {
+    let failures = meters.recovered();
     if failures > 0 {
         tracing::info!(service = meters.name, failures, "service runs well again");
     }
@@ -183,7 +183,7 @@ fn record(core: &Core, meters: &ServiceMeters, run: Run) {
     meters.runs.fetch_add(1, Relaxed);
     match run {
         Ok(Ok(handled)) => {
-            goes_well(meters);
+            recovered(meters);
             meters.succeeded_at.store(core.now().0, Relaxed);
             meters.handled.fetch_add(u64::try_from(handled).unwrap_or(u64::MAX), Relaxed);
         }

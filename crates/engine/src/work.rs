@@ -23,7 +23,7 @@ impl BackgroundTasks {
         answer.await.ok()
     }
 
-    /// Starts `work`, for which only `settle_down` waits. Boxed: the runtime's code for each unboxed kind of
+    /// Starts `work`, for which only `drain` waits. Boxed: the runtime's code for each unboxed kind of
     /// work was a third of this crate's compiled size.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(Box::pin(work) as BoxFuture<'static, ()>);
@@ -42,7 +42,7 @@ impl BackgroundTasks {
     }
 
     /// Waits for all work that was started.
-    pub(crate) async fn settle_down(&self) {
+    pub(crate) async fn drain(&self) {
         self.claims_drained().await;
         self.tasks.close();
         self.tasks.wait().await;

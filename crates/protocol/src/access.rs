@@ -62,27 +62,27 @@ impl Role {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// For people: it is shown in lists, histories and the audit.
+    /// Human-readable name, shown in lists, histories and the audit log.
     #[schema(example = "billing", max_length = 128)]
     pub name: String,
     pub roles: Vec<Role>,
-    /// `*`, names, or beginnings of names with a star; all unless given.
+    /// `*`, names, or prefixes that end with a star, such as `shop-*`. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = json!(["shop"]))]
     pub namespaces: Option<Vec<String>>,
-    /// The same of queues.
+    /// The same for queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = json!(["mail-*"]))]
     pub queues: Option<Vec<String>>,
-    /// Never unless given.
+    /// Default: the token does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<i64>,
-    /// For the first token only: for this many milliseconds after its creation, requests without a token are
-    /// accepted, so that workers and clients can get theirs. 30 days at most; none unless given: a token is
-    /// required immediately.
+    /// Only for the first token. For this many milliseconds after its creation, requests without a token are still
+    /// accepted, so that you can give workers and clients their tokens. At most 30 days. Default: 0, a token is
+    /// required at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2_592_000_000_i64)]
     pub grace_ms: Option<i64>,
@@ -123,11 +123,11 @@ impl CreateToken {
     }
 }
 
-/// How a token gets a new secret. The body may be left out.
+/// How a token gets a new secret. The body is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateToken {
-    /// How long the previous secret stays valid beside the new one; an hour unless given, 0: not at all.
+    /// How long the previous secret stays valid beside the new one. Default: one hour; 0: it ends at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub overlap_ms: Option<i64>,
@@ -155,22 +155,22 @@ pub enum TokenState {
     Revoked,
 }
 
-/// Which tokens are listed.
+/// Query parameters of `GET /v1/tokens`.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
 )]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListTokens {
-    /// Only those that are so.
+    /// Only tokens in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub state: Option<TokenState>,
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -223,7 +223,7 @@ pub struct AccessToken {
     pub rotated_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotated_at_ms: Option<i64>,
-    /// Until then the secret before is good too.
+    /// The previous secret stays valid until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub previous_until: Option<At>,
@@ -236,13 +236,13 @@ pub struct AccessToken {
     pub revoked_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_by: Option<String>,
-    /// Until then requests without a token are accepted: of the first token, made with `grace_ms`, and of those made before then.
+    /// Requests without a token are accepted until then. Set for the first token, if it was made with `grace_ms`, and for tokens made before that instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub required_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_at_ms: Option<i64>,
-    /// To about a minute.
+    /// Accurate to about a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub used_at: Option<At>,
@@ -253,13 +253,13 @@ pub struct AccessToken {
 /// The caller, and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Me {
-    /// The name of the token; `local` where there are no tokens.
+    /// The name of the token; `local` if no tokens exist.
     #[schema(example = "billing")]
     pub name: String,
-    /// Absent: there are no tokens, or it is the token of the configuration.
+    /// Absent if no tokens exist, or if the token is the one in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
-    /// False: no token exists, or none is required yet, and every caller may do everything.
+    /// False: no token exists, or none is required yet. Then every caller may do everything.
     pub needs_token: bool,
     pub roles: Vec<Role>,
     /// The permissions of the roles: the words of `x-permission` in this document.
@@ -274,14 +274,14 @@ pub struct Me {
     pub expires_at_ms: Option<i64>,
 }
 
-/// An action of a caller, or an attempt.
+/// An action of a caller, or an attempted one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AuditEntry {
     pub id: i64,
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
-    /// Absent: no token exists, none was valid, or a command on the store itself did it.
+    /// Absent if no token exists, if none was valid, or if a command changed the store directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
     /// The name of the token; otherwise `local`, `unknown` or `command`.
@@ -298,7 +298,7 @@ pub struct AuditEntry {
     pub namespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Refused attempts of one token and address are counted together, minute by minute.
+    /// How often: refused attempts of one token and address are counted together for each minute.
     pub times: i64,
     /// Absent: the result is unknown. The action is running, or the server died after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -320,7 +320,7 @@ pub struct AuditEntry {
     pub after: Option<serde_json::Value>,
 }
 
-/// Query parameters of `GET /v1/audit`. Those that are given must all hold.
+/// Query parameters of `GET /v1/audit`. All given conditions must hold.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
 )]
@@ -343,11 +343,11 @@ pub struct SearchAudit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub until: Option<TimeBound>,
-    /// Items of a page, 1 to 1,000; 100 unless given. Of an export it is no bound.
+    /// Items per page, 1 to 1,000. Default: 100. Ignored for an export.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

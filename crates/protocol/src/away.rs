@@ -8,9 +8,9 @@ use crate::scan::Source;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhileStoreIsAway {
-    /// They wait for it.
+    /// Tasks wait until the database answers.
     Wait,
-    /// Executors get preloaded tasks, by leases in the engine's journal.
+    /// Executors get preloaded tasks. The leases are kept in the engine's journal.
     HandOver,
 }
 

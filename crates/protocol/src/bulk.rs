@@ -23,19 +23,19 @@ pub enum BulkAction {
     Cancel,
     Reschedule,
     SetPriority,
-    /// Put into another queue of the namespace.
+    /// Moves tasks to another queue of the namespace.
     SetQueue,
     RunNow,
     Redrive,
-    /// Moved to the dead tasks, where they can be inspected and redriven.
+    /// Moves tasks to the dead tasks, where they can be inspected and redriven.
     Bury,
-    /// Finished ones, with their histories and payloads.
+    /// Deletes finished tasks with their histories and payloads.
     Delete,
-    /// Finds and counts them; they are read from `/tasks` of the operation.
+    /// Finds and counts tasks. Read them from `/tasks` of the operation.
     Export,
 }
 
-/// Which tasks. All given conditions must hold; without any, `all` is required.
+/// Selects the tasks. All given conditions must hold. An empty filter requires `all`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkFilter {
@@ -57,7 +57,7 @@ pub struct BulkFilter {
     /// Due before: RFC 3339, or epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_before: Option<Instant>,
-    /// A text in the last error, letter for letter.
+    /// The last error contains this text exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -92,24 +92,24 @@ impl BulkFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkArgs {
-    /// Of `cancel`: also withdraw tasks that have fired and wait, and ask running executors to stop.
+    /// For `cancel`: also cancel tasks that have fired and wait, and ask running executors to stop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stop_if_fired: bool,
-    /// For `reschedule`: later by this many milliseconds, or earlier. Either this, or `execute_at` or
+    /// For `reschedule`: moves tasks later by this many milliseconds; a negative number moves them earlier. Exclusive with `execute_at` and
     /// `execute_at_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_ms: Option<i64>,
-    /// Of `reschedule`: RFC 3339.
+    /// For `reschedule`: the new time, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execute_at: Option<Instant>,
-    /// Of `reschedule`: epoch milliseconds.
+    /// For `reschedule`: the new time, epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execute_at_ms: Option<i64>,
-    /// Of `set_priority`.
+    /// For `set_priority`: the new priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
-    /// Of `set_queue`.
+    /// For `set_queue`: the new queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
 }
@@ -155,23 +155,23 @@ impl BulkArgs {
     }
 }
 
-/// The action, and its tasks. Nothing happens before it is confirmed.
+/// An action and the tasks that it is for. Nothing changes until the operation is confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateBulk {
     pub action: BulkAction,
     #[serde(default)]
     pub filter: BulkFilter,
-    /// Selects every task of the namespace: required with an empty filter.
+    /// Selects every task of the namespace. Required if the filter is empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     #[serde(default)]
     pub args: BulkArgs,
-    /// Tasks a second; 1,000 unless given.
+    /// Tasks per second. Default: 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000)]
     pub rate: Option<u32>,
-    /// Why; shown with the operation, and in the audit.
+    /// The reason, shown with the operation and in the audit log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
@@ -203,11 +203,11 @@ impl CreateBulk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BulkState {
-    /// Counted but not confirmed: nothing happens.
+    /// Counted, not confirmed. Nothing has changed.
     Previewed,
     Running,
     Paused,
-    /// Stopped before its end; it does not continue.
+    /// Stopped before its end. It does not continue.
     Stopped,
     Done,
 }
@@ -216,7 +216,7 @@ pub enum BulkState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BulkOperation {
     pub id: i64,
-    /// Grows with every change; its ETag is made of `id` and this.
+    /// Grows with every change. The ETag is derived from `id` and this number.
     pub revision: i64,
     pub namespace: String,
     pub action: BulkAction,
@@ -226,9 +226,9 @@ pub struct BulkOperation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub state: BulkState,
-    /// The searched states: those of the filter in which the action has an effect.
+    /// The states that are searched: those of the filter in which the action has an effect.
     pub states: Vec<State>,
-    /// Tasks that the preview has counted.
+    /// The number of tasks that the preview has counted.
     pub count: u64,
     /// The same as `counted_all`.
     pub count_is_exact: bool,
@@ -237,24 +237,24 @@ pub struct BulkOperation {
     #[serde(default)]
     #[schema(required = true)]
     pub counted_all: bool,
-    /// How long it takes, or the rest of it, at its rate.
+    /// The expected duration of the remaining work at the given rate.
     pub takes_ms: u64,
-    /// Changed.
+    /// Tasks that were changed.
     pub done: u64,
-    /// No longer matching when they were processed: they had fired, or others had changed them.
+    /// Tasks that no longer matched when they were processed: they had fired, or another caller had changed them.
     pub skipped: u64,
-    /// See `/failures`; `/repeat` tries them again.
+    /// Tasks that could not be changed. `/failures` lists them; `/repeat` tries them again.
     pub failed: u64,
-    /// The first of the tasks; only in the answer to the preview.
+    /// The first tasks. Only in the answer to the preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Vec<Task>>,
-    /// Why it is waiting; it is tried again.
+    /// Why the operation waits. It continues by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// Set aside, because engines have died of it. Until it is resumed or stopped.
+    /// Present if engines crashed while they ran it. It rests until it is resumed or stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
-    /// Who paused or stopped it, and why.
+    /// Who paused or stopped it, and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     #[schema(value_type = String, format = DateTime)]
@@ -291,7 +291,7 @@ pub struct BulkFailure {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListBulk {
-    /// 1 to 1,000; 100 unless given.
+    /// 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

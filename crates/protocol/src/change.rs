@@ -18,7 +18,7 @@ pub struct PatchTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
-    /// Epoch milliseconds, from 2001 on: a smaller number was meant in seconds, and is refused.
+    /// Epoch milliseconds, not before 2001. Smaller numbers are refused, because they are probably seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 978307200000_i64)]
     pub execute_at_ms: Option<i64>,
@@ -34,17 +34,17 @@ pub struct PatchTask {
     /// Bytes, instead of `payload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
-    /// Another queue of its namespace. The task keeps the values of its insert (attempts, retries, labels).
+    /// Another queue of the same namespace. The task keeps the attempts, retry policy and labels of its insert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Of a dead task: how many attempts it has after a redrive.
+    /// Only for a dead task: its number of attempts after a redrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub max_attempts: Option<u32>,
-    /// Of a dead task: how it is tried again after a redrive.
+    /// Only for a dead task: its retry policy after a redrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// Of a dead task: how long an attempt may run.
+    /// Only for a dead task: the longest time of an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub timeout_ms: Option<i64>,
@@ -126,11 +126,11 @@ impl PatchTask {
     }
 }
 
-/// Body of a cancel; may be absent.
+/// The body of a cancel. Optional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRequest {
-    /// Also withdraw a task that has fired and waits, and ask a running executor to stop.
+    /// Also cancel a task that has fired and waits, and ask a running executor to stop.
     #[serde(default)]
     pub stop_if_fired: bool,
 }
@@ -142,11 +142,11 @@ impl CancelRequest {
     }
 }
 
-/// Body of a burial; may be absent.
+/// The body of a bury request. Optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuryRequest {
-    /// Its new last error, by which it is found among the dead; `buried manually` unless given.
+    /// The new last error of the task; searches of dead tasks find it. Default: `buried manually`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
@@ -163,29 +163,29 @@ impl BuryRequest {
     }
 }
 
-/// The effect of a cancel, run-now, redrive, burial or deletion.
+/// The effect of a cancel, run-now, redrive, bury or delete request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionOutcome {
-    /// It will not run (again).
+    /// The task will not run any more.
     Cancelled,
-    /// An executor runs it and was asked to stop; whether it does is its own decision.
+    /// An executor runs the task and was asked to stop. The executor decides whether it does.
     StopRequested,
-    /// It is due now.
+    /// The task is due now.
     Scheduled,
-    /// It was dead and is due now, with its attempts before it again.
+    /// The task was dead, and is due now with a new set of attempts.
     Redriven,
-    /// It is dead: it can be inspected and redriven.
+    /// The task is dead. It can be inspected and redriven.
     Buried,
-    /// It is deleted, with its history and its payload.
+    /// The task was deleted with its history and payload.
     Deleted,
 }
 
-/// Answer to a cancel, run-now, redrive, burial or deletion.
+/// The answer to a cancel, run-now, redrive, bury or delete request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ActionAnswer {
     pub outcome: ActionOutcome,
-    /// The task after it; as it was, if it is deleted.
+    /// The task after the change, or as it was before a deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
 }

@@ -8,7 +8,7 @@ use crate::fields::{Checks, Invalid};
 use crate::limits::PAGE_MAX;
 use crate::{At, TimeBound};
 
-/// Query parameters of `GET /v1/events`. Those that are given must all hold.
+/// Query parameters of `GET /v1/events`. All given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -18,7 +18,7 @@ pub struct SearchEvents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(example = "engine_lost")]
     pub event: Option<String>,
-    /// Name of an engine.
+    /// The name of an engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// At or after this instant: RFC 3339 or epoch milliseconds.
@@ -29,11 +29,11 @@ pub struct SearchEvents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub until: Option<TimeBound>,
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -56,10 +56,10 @@ pub struct Event {
     pub at_ms: i64,
     #[schema(example = "engine_lost")]
     pub event: String,
-    /// Which engine it is about, or noticed it.
+    /// The engine that the event is about, or that noticed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// A sentence for people.
+    /// A sentence for humans.
     pub text: String,
     /// Further details.
     #[schema(value_type = Object)]
@@ -71,17 +71,17 @@ pub struct Event {
 pub struct Engine {
     pub name: String,
     pub state: EngineState,
-    /// It is the one that answers.
+    /// True for the engine that answers this request.
     pub is_this: bool,
-    /// It does what one engine does for all.
+    /// True for the engine that does the work that only one engine may do.
     pub leads: bool,
-    /// Partitions that it works on.
+    /// The number of partitions that it owns.
     pub partitions: u64,
-    /// The hot set answers it.
+    /// True if the engine reaches the hot set.
     pub has_hot_set: bool,
-    /// Numbers of the databases that it does not reach.
+    /// The numbers of the databases that the engine does not reach.
     pub databases_away: Vec<u64>,
-    /// For how long it has given no sign of life; absent of one that lives.
+    /// Time since its last heartbeat, if the engine is silent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,11 +122,11 @@ pub struct Rates {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListPartitions {
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -143,20 +143,20 @@ impl ListPartitions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Partition {
     pub partition: u16,
-    /// The number of the database that has it.
+    /// The number of its database.
     pub database: u64,
-    /// The number of the one that it is being moved to (`punctual shard move`); absent: it stays.
+    /// The number of the database to which the partition is being moved (`punctual shard move`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_to: Option<u64>,
-    /// Absent: no engine owns it now.
+    /// The owner. Absent if no engine owns the partition now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// Grows with every change of the engine.
+    /// Grows with every change of the owner.
     pub term: i64,
-    /// Absent if no other engine can own it.
+    /// The remaining time of the owner's lease. Absent if no other engine can own the partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_left_ms: Option<i64>,
-    /// When its oldest task was due that should have fired more than ten seconds ago; absent: there is none.
+    /// The due time of the oldest task that is overdue by more than ten seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub overdue_since: Option<At>,
@@ -164,11 +164,11 @@ pub struct Partition {
     pub overdue_since_ms: Option<i64>,
 }
 
-/// A database of the store. Sizes are its server's estimates, of the last quarter of a minute.
+/// A database of the store. Sizes are estimates of its server, at most 15 seconds old.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Shard {
     pub shard: u64,
-    /// Whether it answered a request for its size.
+    /// Whether the database answered when its size was requested.
     pub answers: bool,
     pub partitions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,16 +177,16 @@ pub struct Shard {
     pub rows_estimated: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<i64>,
-    /// Slices of its time axis; absent: it is not cut.
+    /// The number of slices of its time axis. Absent if tasks are not stored in slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<i64>,
-    /// These slices, in order of time.
+    /// The slices, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_axis: Vec<Bucket>,
-    /// How often old data was moved to archives; absent: never.
+    /// How often old data was moved to archives. Absent if it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archives_published: Option<i64>,
-    /// Names of the engines that do not reach it.
+    /// The names of the engines that do not reach the database.
     pub away_from: Vec<String>,
     /// When its rows were last counted (`/v1/shards/{shard}/ledger`), and how many tasks are not as they are accounted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,7 +202,7 @@ pub struct Shard {
 /// slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Bucket {
-    /// Absent: the last one, which has no end.
+    /// The end of the slice. Absent for the last slice, which has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<At>,
@@ -217,17 +217,17 @@ pub struct Stats {
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
-    /// Engines that live.
+    /// The number of live engines.
     pub engines: u64,
     pub rates: Rates,
     /// Of tasks that fired in the last minute or two.
     pub lateness: Lateness,
     /// Of tasks that fired in the last hour.
     pub lateness_hour: Lateness,
-    /// Absent where the account cannot be read.
+    /// Absent if the account cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
-    /// Absent where it does not answer.
+    /// Absent if the hot set does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_set: Option<HotSet>,
     pub step_ms: i64,
@@ -249,7 +249,7 @@ pub struct Lateness {
     pub max_ms: Option<i64>,
     /// Tasks that fired later than the budget of their queue.
     pub over_budget: u64,
-    /// Tasks that fired before their time: 0, or a promise is broken.
+    /// Tasks that fired before their time. Any number but 0 is a fault of Punctual.
     pub early: u64,
 }
 
@@ -258,12 +258,12 @@ pub struct Lateness {
 pub struct Backlog {
     /// By state.
     pub states: BTreeMap<String, i64>,
-    /// Stored ever, and forgotten since.
+    /// Tasks ever stored. `deleted` of them were deleted since.
     pub accepted: i64,
     pub deleted: i64,
     /// In no state, or not as the last count of the rows found: 0, or something is broken.
     pub unaccounted: i64,
-    /// Of payloads of tasks that wait.
+    /// Payload bytes of waiting tasks.
     pub pending_bytes: i64,
 }
 
@@ -300,7 +300,7 @@ pub struct StatsStep {
     pub lateness: Lateness,
 }
 
-/// The last hour of one queue, of all engines together. Each engine reports its 500 busiest queues of a
+/// The last hour of one queue, over all engines. Each engine reports its 500 busiest queues of each
 /// minute: a quiet queue is missing from a minute in which more than 500 were busier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueueStats {
@@ -320,7 +320,7 @@ pub struct QueueStats {
 /// Tasks that fall due in each minute of the next hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Due {
-    /// When it was counted, and when the first step begins.
+    /// The time of the count, at which the first step begins.
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,

@@ -7,7 +7,7 @@ use crate::limits::{BATCH_MAX, ERROR_TEXT_MAX_CHARS, INSTANT_MAX_MS, PAGE_MAX};
 use crate::search::{check_label, label_of};
 use crate::{At, TimeBound, parse};
 
-/// Query parameters of `GET /v1/dead-letters`. Those that are given must all hold.
+/// Query parameters of `GET /v1/dead-letters`. All given conditions must hold.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
 )]
@@ -22,7 +22,7 @@ pub struct SearchDead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(example = "team=payments")]
     pub label: Option<String>,
-    /// A text in the last error, letter for letter.
+    /// The last error contains this text exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(example = "card declined")]
     pub error: Option<String>,
@@ -30,11 +30,11 @@ pub struct SearchDead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -64,7 +64,7 @@ fn check_filters(checks: &mut Checks, [queue, kind, label, error]: [&Option<Stri
     checks.text("/error", error.as_deref(), ERROR_TEXT_MAX_CHARS);
 }
 
-/// Which dead tasks get their attempts again, and how fast. Filters that are given must all hold.
+/// Selects dead tasks that run again with a new set of attempts, and how fast. All given filters must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RedriveDead {
@@ -75,18 +75,18 @@ pub struct RedriveDead {
     /// `key=value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// A text in the last error, letter for letter.
+    /// The last error contains this text exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Died at or after this instant: RFC 3339 or epoch milliseconds, as a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// At most this many, 1 to 10,000; 1,000 unless given.
+    /// At most this many tasks, 1 to 10,000. Default: 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000)]
     pub limit: Option<u32>,
-    /// Spreads them over time: this many are due in each second. All are due immediately unless given.
+    /// Spreads the tasks over time: this many are due in each second. Default: all are due at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0.001, maximum = 100_000)]
     pub rate_per_second: Option<f64>,
@@ -97,10 +97,10 @@ pub struct RedriveDead {
     /// `next_cursor` of the call before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Without a filter: all dead tasks of the namespace are meant.
+    /// Required without a filter: redrives all dead tasks of the namespace.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
-    /// Only say how many there are.
+    /// Only count the tasks; change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
@@ -138,18 +138,18 @@ impl RedriveDead {
     }
 }
 
-/// The result.
+/// The result of a redrive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RedriveAnswer {
-    /// Redriven; with `dry_run`, those that would be.
+    /// Tasks that were redriven, or would be with `dry_run`.
     pub tasks: u64,
-    /// No longer dead when they were processed: unchanged.
+    /// Tasks that were no longer dead when they were processed. They are unchanged.
     pub skipped: u64,
     /// When the next one would be due.
     pub until: At,
     pub until_ms: i64,
     pub dry_run: bool,
-    /// Pass it as `cursor` to continue; null: there are no more.
+    /// Pass it as `cursor` to continue. `null`: there are no more tasks.
     pub next_cursor: Option<String>,
 }
 

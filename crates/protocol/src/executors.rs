@@ -12,13 +12,13 @@ use crate::limits::{
 };
 use crate::{At, State};
 
-/// The desired state of an executor, other than to serve.
+/// The desired state of an executor that is not to serve normally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
-    /// It gets no new tasks until it is resumed.
+    /// It gets no new tasks until an operator resumes it.
     Quiet,
-    /// It gets no new tasks; it should finish its tasks, and end.
+    /// It gets no new tasks. It finishes its tasks and exits.
     Drain,
 }
 
@@ -27,11 +27,11 @@ pub enum Wish {
 #[serde(rename_all = "snake_case")]
 pub enum ExecutorState {
     Alive,
-    /// Gets no new tasks until it is resumed.
+    /// It gets no new tasks until it is resumed.
     Quiet,
-    /// Gets no new tasks, finishes its tasks, and ends.
+    /// It gets no new tasks, finishes its tasks and exits.
     Draining,
-    /// It became silent. Its tasks run elsewhere when their leases end.
+    /// It sends no heartbeats. Its tasks run elsewhere when their leases end.
     Dead,
 }
 
@@ -41,15 +41,15 @@ pub struct Executor {
     #[schema(example = "mailer-1")]
     pub name: String,
     pub state: ExecutorState,
-    /// Of its handlers.
+    /// The version of its handlers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.1.0")]
     pub version: Option<String>,
-    /// Of the machine that it runs on.
+    /// The name of its machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org")]
     pub host: Option<String>,
-    /// Tasks it can run at one time.
+    /// How many tasks it can run at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// The most tasks that it holds at one time, as its last lease declared.
@@ -58,10 +58,10 @@ pub struct Executor {
     /// How many leases its last heartbeat named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
-    /// The queues that it takes tasks from.
+    /// The queues from which it takes tasks.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub queues: BTreeSet<String>,
-    /// Those it has handlers for; empty: any.
+    /// The kinds for which it has handlers. Empty: any kind.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub kinds: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -70,10 +70,10 @@ pub struct Executor {
     pub first_seen_at_ms: i64,
     pub last_seen_at: At,
     pub last_seen_at_ms: i64,
-    /// Silent until then, it counts as dead.
+    /// Without a heartbeat until then, it counts as dead.
     pub alive_until: At,
     pub alive_until_ms: i64,
-    /// The tasks it has in its hands, of those that its last heartbeat named; only in answers about one executor.
+    /// The tasks that it runs, of those that its last heartbeat named. Only in answers about one executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leases: Option<Vec<HeldLease>>,
 }
@@ -85,11 +85,11 @@ pub struct Executor {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListExecutors {
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -103,7 +103,7 @@ impl ListExecutors {
     }
 }
 
-/// A task in the hands of an executor.
+/// A task that an executor runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HeldLease {
     pub r#ref: String,
@@ -113,7 +113,7 @@ pub struct HeldLease {
     pub kind: String,
     pub state: State,
     pub attempt: u32,
-    /// When this attempt was handed over; engines of releases before 0.2.0 do not report it.
+    /// When the executor got this attempt. Engines before 0.2.0 do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<At>,
@@ -125,11 +125,11 @@ pub struct HeldLease {
     pub cancel_requested: bool,
 }
 
-/// A line that a handler says of its task.
+/// A log line of a handler about its task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLogLine {
-    /// When, by the executor's clock; when it arrived unless given.
+    /// The time, by the executor's clock. Default: when the line arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<i64>,
     /// Any word: `info`, `warn`, ...

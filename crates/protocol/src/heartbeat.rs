@@ -9,34 +9,34 @@ use crate::fields::{Checks, Invalid};
 use crate::limits::BATCH_MAX;
 use crate::{Json, NewLogLine, Wish, parse};
 
-/// A sign of life of one executor.
+/// A heartbeat of one executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatRequest {
-    /// Name of the executor.
+    /// The name of the executor.
     pub executor: String,
-    /// Tasks that it can run at once.
+    /// How many tasks it can run at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// Of its handlers, major.minor.patch.
+    /// The version of its handlers, major.minor.patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.1.0")]
     pub version: Option<String>,
-    /// Of the machine that it runs on; shown with the executor.
+    /// The name of its machine, shown with the executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org", max_length = 253)]
     pub host: Option<String>,
-    /// The queues that it takes tasks from.
+    /// The queues from which it takes tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
     pub queues: Option<BTreeSet<String>>,
-    /// Those it has handlers for.
+    /// The kinds for which it has handlers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
     pub kinds: Option<BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// A farewell: it ends regularly, and is forgotten.
+    /// True: the executor exits on purpose, and is removed from the list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
     /// The leases to extend; may be empty.
@@ -81,7 +81,7 @@ impl HeartbeatRequest {
 pub struct LeaseBeat {
     pub r#ref: String,
     pub token: String,
-    /// How far it is; any JSON value.
+    /// The progress of the task; any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
     /// The handler's log lines since the last heartbeat; stored with the task, of which the oldest lines
@@ -91,31 +91,36 @@ pub struct LeaseBeat {
     pub log: Vec<NewLogLine>,
 }
 
-/// News of the leases, in the order of the request.
+/// The state of the leases, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HeartbeatAnswer {
     pub leases: Vec<LeaseNews>,
-    /// Absent: continue.
+    /// The desired state. Absent: continue normally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
 }
 
-/// News of one lease.
+/// The state of one lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeaseNews {
     pub r#ref: String,
-    /// Until when it lasts now; absent when it is lost.
+    /// The new end of the lease. Absent if the lease is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_until_ms: Option<i64>,
-    /// The executor is asked to stop; it reports an outcome all the same.
+    /// The executor is asked to stop the task. It still reports an outcome.
     #[serde(default)]
     pub cancel_requested: bool,
-    /// The task is no longer this executor's; its outcome would be refused.
+    /// The executor no longer holds the task. Its outcome would be refused.
     #[serde(default)]
     pub lost: bool,
     /// The task's database does not answer: the lease may or may not have been extended. Call again soon.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unavailable: bool,
+    /// Whether this heartbeat was the first of its attempt, so that the task is running since. An executor that runs a
+    /// task only after `true` never runs an attempt that was delivered twice. Absent: the lease is lost, nothing is
+    /// known, or the engine is older than 0.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_begun: Option<bool>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]

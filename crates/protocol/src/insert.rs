@@ -18,12 +18,12 @@ use crate::{Base64, Body, Int64, Json, Problem, Retry, parse};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
-    /// One that has not begun, or has ended badly, is replaced; one that runs or has succeeded is the answer.
+    /// An existing task that has not begun, or is dead or cancelled, is replaced. One that runs or has succeeded is kept, and is the answer.
     #[default]
     Replace,
-    /// The existing task stays, and is the answer.
+    /// The existing task is kept, and is the answer.
     Keep,
-    /// The existing task stays, and the insert is refused with `task.exists`.
+    /// The existing task is kept, and the insert is refused with `task.exists`.
     Fail,
 }
 
@@ -34,29 +34,29 @@ pub struct InsertTask {
     /// The queue of the task; `[A-Za-z0-9._:-]{1,128}`.
     #[schema(example = "mail")]
     pub queue: String,
-    /// Selects the handler at the executor; `default` unless given.
+    /// Selects the handler at the executor. Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "welcome")]
     pub kind: Option<String>,
-    /// The caller's id, 0 or more; the engine gives one to a task without.
+    /// The caller's id, 0 or more. Without one, the engine assigns an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Int64>,
-    /// The identity as a text, instead of `task_id`: 1 to 128 bytes, compared exactly. Wherever a `ref` is
+    /// The identity as a string, instead of `task_id`: 1 to 128 bytes, compared exactly. Wherever a `ref` is
     /// accepted, `key:` and the key name its highest version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "order-7", min_length = 1, max_length = 128)]
     pub key: Option<String>,
-    /// What happens to an existing task with the same id or key and the same version; `replace` unless given.
+    /// What happens to an existing task with the same id or key and the same version. Default: `replace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
-    /// For people: 1 to 256 characters.
+    /// Human-readable name, 1 to 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "Welcome mail of Ada", min_length = 1, max_length = 256)]
     pub name: Option<String>,
     /// A higher version of an id supersedes a lower one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_version: Option<Int64>,
-    /// 1 (first) to 5 (last); 3 unless given.
+    /// 1 (first) to 5 (last). Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
@@ -64,7 +64,7 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
-    /// Epoch milliseconds, from 2001 on: a smaller number was meant in seconds, and is refused.
+    /// Epoch milliseconds, not before 2001. Smaller numbers are refused, because they are probably seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 978307200000_i64)]
     pub execute_at_ms: Option<i64>,
@@ -72,42 +72,42 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub delay_ms: Option<i64>,
-    /// Any JSON value, handed to the executor letter for letter. At most 1 MiB, or 16 MiB where long ones are kept
-    /// outside of the store (settings `payloads.url`, `payloads.max_bytes`).
+    /// Any JSON value, passed to the executor byte for byte. At most 1 MiB, or 16 MiB if long payloads are stored
+    /// outside the database (settings `payloads.url`, `payloads.max_bytes`).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub payload: Option<Json>,
     /// Bytes, instead of `payload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
-    /// Attempts in all, 1 to 1,000; the queue's own number unless given.
+    /// The total number of attempts, 1 to 1,000. Default: the number of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub max_attempts: Option<u32>,
-    /// The queue's own policy unless given.
+    /// When failed attempts are repeated. Default: the policy of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// How long one attempt may run; after it the attempt has failed.
+    /// How long one attempt may run. Then it counts as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub timeout_ms: Option<i64>,
-    /// How long after `execute_at` an attempt may still begin; after it the task is dead.
+    /// How long after `execute_at` an attempt may still begin. Then the task is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
-    /// Up to 32 texts to search by.
+    /// Up to 32 labels to search by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Tasks of one queue that name the same key share the queue's limits per key; up to 256 characters.
+    /// Tasks of a queue with the same key share the queue's limits per key. Up to 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "customer-7", min_length = 1, max_length = 256)]
     pub concurrency_key: Option<String>,
-    /// Versions of the handler that may run it; executors with another version or none do not get it. Refused
-    /// for queues whose `mode` is `push`: any subscriber may get their tasks.
+    /// The handler versions that may run the task. Executors with another version, or without one, do not get it. Refused
+    /// for queues whose `mode` is `push`, because any subscriber may get their tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = ">=2.1, <3", min_length = 1, max_length = 128)]
     pub handler_versions: Option<String>,
-    /// W3C trace context that the task belongs to, in place of the header `traceparent`: so each task of a batch may have its
-    /// own. One that is not well-formed is dropped.
+    /// The W3C trace context of the task, instead of the header `traceparent`. So each task of a batch can have its
+    /// own. A malformed one is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
     pub traceparent: Option<String>,
@@ -173,7 +173,7 @@ impl InsertTask {
     }
 }
 
-/// Up to 10,000 tasks to insert, each decided on its own.
+/// Up to 10,000 tasks to insert. Each is accepted or refused by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InsertBatch {

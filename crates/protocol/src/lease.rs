@@ -18,7 +18,7 @@ use crate::{Base64, Body, Json, Wish, parse};
 pub struct LeaseQueue {
     #[schema(example = "mail")]
     pub name: String,
-    /// At most this many tasks of it in the answer, 1 to 10,000; `max` of the whole request unless given. A
+    /// At most this many tasks of this queue, 1 to 10,000. Default: `max` of the whole request. A
     /// worker that runs at most four tasks of a queue requests only the difference to four, and omits the
     /// queue when it has four.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ impl LeaseQueue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LeaseRequest {
-    /// At most this many tasks, 1 to 10,000; 1 unless given.
+    /// At most this many tasks, 1 to 10,000. Default: 1.
     #[schema(minimum = 1, maximum = 10000)]
     pub max: u32,
     /// For `POST /v1/lease`, and required there: 1 to 16 queues. Any of them that has tasks is served; if
@@ -45,19 +45,19 @@ pub struct LeaseRequest {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub queues: Vec<LeaseQueue>,
-    /// How long to wait for the first one, up to 60,000; 0 unless given.
+    /// How long to wait for the first task, up to 60,000. Default: 0.
     #[schema(maximum = 60000)]
     pub wait_ms: u64,
-    /// How long the lease lasts without a heartbeat, 100 to 86,400,000; 30,000 unless given.
+    /// How long the lease lasts without a heartbeat, 100 to 86,400,000. Default: 30,000.
     #[schema(minimum = 100, maximum = 86_400_000)]
     pub lease_ms: u64,
-    /// Name of the executor; appears in the history. `anonymous` unless given.
+    /// The name of the executor, shown in the history. Default: `anonymous`.
     pub executor: String,
-    /// Of its handlers, major.minor.patch. Without one, it gets no task that demands `handler_versions`.
+    /// The version of its handlers, major.minor.patch. Without one, it gets no task that has `handler_versions`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.1.0")]
     pub version: Option<String>,
-    /// Of the machine that it runs on; shown with the executor.
+    /// The name of its machine, shown with the executor.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org", max_length = 253)]
     pub host: Option<String>,
@@ -67,17 +67,17 @@ pub struct LeaseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
-    /// Tasks it can run at one time; shown, and no limit: that is `max`, and over all engines `concurrency`.
+    /// How many tasks it can run at one time. Only shown; the limits are `max` and, over all engines, `concurrency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// Those it has handlers for; shown, and a filter where `only_kinds` says so.
+    /// The kinds for which it has handlers. Only shown, unless `only_kinds` makes it a filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
     pub kinds: Option<BTreeSet<String>>,
-    /// Only tasks of its `kinds`, which then must not be empty. The others stay ready for other executors.
+    /// Lease only tasks of its `kinds`, which then must not be empty. Other tasks stay ready for other executors.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_kinds: bool,
-    /// Shown with the executor.
+    /// Labels, shown with the executor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
 }
@@ -165,12 +165,12 @@ impl LeaseRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeaseAnswer {
     pub tasks: Vec<LeasedTask>,
-    /// Absent: continue.
+    /// The desired state. Absent: continue normally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<Wish>,
 }
 
-/// A task in an executor's hands, until `lease_until_ms` or the outcome.
+/// A leased task. The executor holds it until `lease_until_ms` or until its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeasedTask {
     pub r#ref: String,
@@ -179,7 +179,7 @@ pub struct LeasedTask {
     pub queue: String,
     pub kind: String,
     pub priority: u8,
-    /// Number of this attempt, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
     pub max_attempts: u32,
     /// Proves the lease; send it with heartbeats and with the outcome.

@@ -20,10 +20,12 @@ mod words;
 
 // The calls, in the order a task meets them.
 pub mod headers;
+mod inboxes;
 mod insert;
 mod retry;
 mod scan;
 mod schedule;
+mod scope_limits;
 mod task;
 
 mod bulk;
@@ -44,10 +46,13 @@ mod away;
 mod cluster;
 mod ledger;
 mod namespaces;
+mod pause;
 mod queues;
 mod schedule_runs;
 mod schedules;
 mod set_aside;
+mod workflow_graph;
+mod workflow_status;
 mod workflows;
 
 pub use access::{
@@ -72,6 +77,7 @@ pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};
 pub use fields::{FieldError, Invalid, in_words};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
+pub use inboxes::{Inbox, InboxState};
 pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
@@ -84,10 +90,11 @@ pub use namespaces::{
 };
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
 pub use parse::{parse, parse_settings};
+pub use pause::{Pause, PauseRequest, PauseWish};
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
-    Choice, Indexing, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits,
-    PutQueue, Queue, QueueCounts, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
+    Choice, Indexing, Keep, Mode, Parked, ParkedFor, PutQueue, Queue, QueueCounts, Retries, SearchChanges,
+    SettingChange, SlotHolder, Slots,
 };
 pub use retry::Retry;
 pub use scan::{ScanReport, Source};
@@ -100,14 +107,15 @@ pub use schedules::{
     Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
     ScheduledTask,
 };
+pub use scope_limits::{Limits, PutLimits, Rate};
 pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, SortTasks, TimeBound};
 pub use set_aside::SetAside;
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
 pub use why::Why;
 pub use words::{fault_in_words, nearest};
+pub use workflow_graph::{DrawWorkflow, GraphEdge, GraphFormat, GraphNode, WorkflowGraph};
+pub use workflow_status::{Compensation, NodeState, NodeStatus, Workflow, WorkflowState};
 pub use workflows::{
-    CancelWorkflow, Compensate, Compensation, CreateWorkflow, DrawWorkflow, GraphEdge, GraphFormat,
-    GraphNode, Join, ListWorkflows, NodeState, NodeStatus, OnFailure, RerunWorkflow, Workflow, WorkflowGraph,
-    WorkflowNode, WorkflowState,
+    CancelWorkflow, Compensate, CreateWorkflow, Join, ListWorkflows, OnFailure, RerunWorkflow, WorkflowNode,
 };

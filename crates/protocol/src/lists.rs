@@ -6,7 +6,7 @@ use crate::Severity;
 use crate::fields::{Checks, Invalid};
 use crate::limits::PAGE_MAX;
 
-/// Query parameters of `GET /v1/queues`. Those that are given must all hold.
+/// Query parameters of `GET /v1/queues`. All given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -18,11 +18,11 @@ pub struct ListQueues {
     /// Only queues that are paused, or only those that are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Items of a page, 1 to 1,000; all of them unless given.
+    /// Items per page, 1 to 1,000. Default: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -39,24 +39,24 @@ impl ListQueues {
     }
 }
 
-/// Query parameters of `GET /v1/alerts`. Those that are given must all hold.
+/// Query parameters of `GET /v1/alerts`. All given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListAlerts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
-    /// Only those of this namespace; of all that the token reaches unless given.
+    /// Only alerts of this namespace. Default: of all namespaces that the token reaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Only those of this queue, in the `namespace` that is given, else in that of the call.
+    /// Only alerts of this queue, in the given `namespace`, or else in the namespace of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Items of a page, 1 to 1,000; all of them unless given.
+    /// Items per page, 1 to 1,000. Default: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -9,11 +9,11 @@ use crate::{At, parse};
 /// The log filter of the answering engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LogFilter {
-    /// Levels, of parts of the program too: `info,punctual_engine=debug`.
+    /// Levels, also for parts of the program, such as `info,punctual_engine=debug`.
     pub filter: String,
-    /// The filter at its start.
+    /// The filter with which the engine started.
     pub started_with: String,
-    /// When it returns to the filter of its start. Absent: not by itself.
+    /// When the engine returns to the filter of its start. Absent: it does not return by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<At>,
@@ -25,11 +25,11 @@ pub struct LogFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutLogFilter {
-    /// As `log.filter` of the settings. Omitted: the filter of its start.
+    /// In the form of the setting `log.filter`. Default: the filter of its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "info,punctual_engine=debug", max_length = 1024)]
     pub filter: Option<String>,
-    /// For how long; at most a day. Left out: until it is set again or the engine is restarted.
+    /// How long the filter holds, at most a day. Default: until it is set again or the engine restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 86_400_000)]
     pub for_ms: Option<u64>,

@@ -14,7 +14,7 @@ pub struct Namespace {
     pub limits: Limits,
     #[serde(default)]
     pub state: NamespaceState,
-    /// For people.
+    /// A description for humans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,10 +24,10 @@ pub struct Namespace {
     pub updated_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_by: Option<String>,
-    /// Of the queues that the token reaches. Absent: a database is away, and it cannot be known.
+    /// The usage of the queues that the token reaches. Absent if a database is unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// While it is being deleted.
+    /// Present while the namespace is being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<NamespaceDeletion>,
 }
@@ -35,7 +35,7 @@ pub struct Namespace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NamespaceState {
-    /// Something is set for it, or it holds something.
+    /// It has settings or contents.
     Active,
     /// It accepts no new tasks, and all its contents are being deleted.
     Deleting,
@@ -48,14 +48,14 @@ pub enum NamespaceState {
 /// The contents of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
-    /// In all states.
+    /// Tasks in all states.
     pub tasks: i64,
-    /// Tasks that have not been handed over: bounded by `max_waiting`.
+    /// Tasks that wait for their time or for an executor. `max_waiting` bounds them.
     pub waiting: i64,
-    /// Bytes of their payloads: bounded by `max_payload_bytes`.
+    /// Payload bytes of these tasks. `max_payload_bytes` bounds them.
     #[serde(default)]
     pub payload_bytes: i64,
-    /// Tasks at executors: bounded by `concurrency`.
+    /// Tasks at executors. `concurrency` bounds them.
     pub in_flight: i64,
 }
 
@@ -73,10 +73,10 @@ pub struct NamespaceDeletion {
     pub left: Option<u64>,
 }
 
-/// Omitted fields are unlimited from then on. An answer can be changed and sent back.
+/// The settings of a namespace. Omitted limits are removed. An answer can be changed and sent back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct PutNamespace {
-    /// For people.
+    /// A description for humans.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub description: Option<String>,
@@ -111,17 +111,17 @@ impl PutNamespace {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListNamespaces {
-    /// Only those whose names begin so.
+    /// Only namespaces whose names begin with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
     /// Only namespaces in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<NamespaceState>,
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -12,13 +12,13 @@ use crate::{Base64, Body, Json, NewLogLine, Problem, parse};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
-    /// Done.
+    /// The task is done.
     Succeeded,
-    /// Tried in vain; the retry policy, or `retry_after_ms`, says when again.
+    /// The attempt failed. The retry policy, or `retry_after_ms`, decides when the next one runs.
     Failed,
-    /// Not now: again after `retry_after_ms`, and this attempt does not count.
+    /// Not now. The task runs again after `retry_after_ms`, and this attempt does not count.
     Snooze,
-    /// Never: dead immediately, whatever attempts are left.
+    /// The task is dead at once, even if attempts are left.
     Reject,
 }
 
@@ -27,17 +27,17 @@ pub enum OutcomeKind {
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     pub r#ref: String,
-    /// The lease's.
+    /// The token of the lease.
     pub token: String,
     pub outcome: OutcomeKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
-    /// The result as a text, or the error with its stack. 64 KiB are kept, with the result and in the
+    /// The result as text, or the error with its stack. 64 KiB are kept, with the result and in the
     /// history. A longer text is truncated, with a note; a longer error is kept as `result` (up to 1 MiB), if
-    /// the outcome has none. It never causes the refusal of an outcome.
+    /// the outcome has none. An outcome is never refused because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_msg: Option<String>,
-    /// Any JSON value, kept with the task letter for letter.
+    /// Any JSON value, stored with the task byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub result: Option<Json>,
     /// Bytes, instead of `result`.
@@ -103,7 +103,7 @@ impl Outcome {
 pub struct OutcomeBatch {
     #[schema(value_type = Vec<Outcome>, max_items = 10000)]
     pub outcomes: Vec<Json>,
-    /// The reporter, as shown in histories. `executor` unless given.
+    /// The reporter, as shown in histories. Default: `executor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,
 }
@@ -148,17 +148,17 @@ fn invalid_item(i: usize, item: &Json, invalid: Invalid) -> OutcomeReceipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeStatus {
-    /// It counts.
+    /// The outcome counts.
     Accepted,
     /// The task's database does not answer. The outcome is durable at this engine, and counts when the database is back, if the
     /// attempt holds its task then. It need not be reported again.
     AcceptedForLater,
-    /// The lease was no longer this executor's, or the attempt has an outcome already; it does not count.
+    /// The executor no longer held the lease, or the attempt already has an outcome. The report does not count.
     Stale,
-    /// It could not be understood; see `error`. The lease continues.
+    /// The report is not valid; see `error`. The lease continues.
     Invalid,
-    /// The task's database does not answer; see `error`. Whether it counts is not known: report it again, and it is
-    /// `accepted`, or `stale` if it counted already.
+    /// The task's database does not answer; see `error`. It is unknown whether the outcome counts. Report it again: then it is
+    /// `accepted`, or `stale` if it already counted.
     Unavailable,
 }
 

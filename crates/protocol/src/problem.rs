@@ -18,7 +18,7 @@ const TYPE_PREFIX: &str = "/docs/errors/";
 /// An error, as `application/problem+json` (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
-    /// Address of the page about this code.
+    /// The address of the page about this code.
     #[serde(rename = "type", default)]
     #[schema(required = true, example = "/docs/errors/task.already_fired")]
     pub kind: Cow<'static, str>,
@@ -30,7 +30,7 @@ pub struct Problem {
     #[serde(default)]
     #[schema(required = true)]
     pub status: u16,
-    /// Stable word to decide by.
+    /// A stable code for programs.
     #[serde(default)]
     #[schema(required = true, example = "task.already_fired")]
     pub code: Cow<'static, str>,
@@ -40,11 +40,11 @@ pub struct Problem {
     /// Each field that is not valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// The task in its current state, if it is the obstacle.
+    /// The existing task in its current state, if it is the reason for the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Task>)]
     pub existing: Option<Box<Task>>,
-    /// When to try again; the same as the header `Retry-After`, but in milliseconds.
+    /// When to try again, like the header `Retry-After`, but in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// Members beyond these.

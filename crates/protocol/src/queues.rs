@@ -1,4 +1,4 @@
-//! Queues and limits: their settings, their contents, and the authors of changes. A queue's settings are direct fields of its
+//! Queues: their settings, their contents, and the authors of changes. A queue's settings are direct fields of its
 //! object, so that an answer can be changed and sent back.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::away::{WhileStoreIsAway, check_away};
 use crate::fields::{Checks, Invalid, check_indexed, within};
 use crate::limits::{
-    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX,
-    WAITING_MAX, WEIGHT_MAX,
+    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, WAITING_MAX, WEIGHT_MAX,
 };
+use crate::pause::{Pause, PauseWish};
 use crate::scan::{DEFAULT, Scan, Source};
-use crate::{At, Lateness, Rates, Retry, parse, parse_settings};
+use crate::scope_limits::{NONE, ONE, Rate};
+use crate::{At, Lateness, Rates, Retry, parse_settings};
 
 /// Structs that have all settings of a queue, and more.
 macro_rules! with_queue_settings {
@@ -21,7 +22,7 @@ macro_rules! with_queue_settings {
         $(#[$about])*
         pub struct $name {
             $($(#[$more])* pub $field: $kind,)*
-            /// Attempts in flight at one time.
+            /// The most attempts in flight at one time.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1_000_000)]
             pub concurrency: Option<u32>,
@@ -29,72 +30,72 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1_000_000)]
             pub key_concurrency: Option<u32>,
-            /// Starts per time.
+            /// How fast attempts start.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub rate: Option<Rate>,
             /// The same for each `concurrency_key`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub key_rate: Option<Rate>,
-            /// Which waiting task is next; 80 percent highest first unless set.
+            /// Which waiting task is next. Default: 80 percent highest first.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub choice: Option<Choice>,
             /// How retries are ordered relative to new tasks.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retries: Option<Retries>,
-            /// Waiting tasks from which on inserts are refused with `queue.full`.
+            /// With this many waiting tasks, further inserts are refused with `queue.full`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub max_waiting: Option<u64>,
-            /// For tasks that do not say.
+            /// For tasks without a value of their own.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retry: Option<Retry>,
-            /// For tasks that do not say.
+            /// For tasks without a value of their own.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub max_attempts: Option<u32>,
-            /// Longest time of an attempt, for tasks that do not say.
+            /// The longest time of an attempt, for tasks without a value of their own.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub timeout_ms: Option<i64>,
-            /// A task that has fired and has not started for this long is dead.
+            /// A task that has not started this long after it fired is dead.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub pending_timeout_ms: Option<i64>,
             /// How long finished tasks are kept.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub keep: Option<Keep>,
-            /// Tasks that fire later than this are counted and raise an alert; 1,000 unless set, 0: never.
+            /// Tasks that fire later than this are counted and raise an alert. Default: 1,000; 0: never.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 0)]
             pub lateness_budget_ms: Option<i64>,
-            /// Whether executors pull tasks or get them pushed; the engines' default unless set.
+            /// Whether executors pull tasks or get them pushed. Default: the setting of the engines.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub mode: Option<Mode>,
-            /// Among the queues of its namespace, when slots or starts are short; 1 unless set.
+            /// The share of the queue among the queues of its namespace, when slots or starts are short. Default: 1.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub weight: Option<u32>,
-            /// Keys of labels with an index; none unless set.
+            /// Label keys with an index. Default: none.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(max_items = 8, example = json!(["customer"]))]
             pub indexed_labels: Option<Vec<String>>,
-            /// Where due tasks are found: `hot` unless set. With `store` they are scanned in the database, without Redis.
+            /// Where due tasks are found. Default: `hot`. With `store` they are scanned in the database, without Redis.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub source: Option<Source>,
-            /// Between two scans; 1,000 unless set. Only with `"source": "store"`, like the following fields.
+            /// The time between two scans. Default: 1,000. Only with `"source": "store"`, like the following fields.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 100, maximum = 86_400_000)]
             pub scan_interval_ms: Option<i64>,
-            /// Attempts in flight at one time, over all engines; 2 unless set.
+            /// The most attempts in flight at one time, over all engines. Default: 2.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_concurrency: Option<u32>,
-            /// Due tasks that a scan reads from one partition before it turns to the others; 200 unless set.
+            /// How many due tasks a scan reads from one partition before it turns to the others. Default: 200.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_batch: Option<u32>,
-            /// What happens to fired tasks while their database does not answer: `wait` unless set. With `hand_over` executors
-            /// get preloaded tasks, by leases in the engine's journal: at least once, and a cancel may be too late.
+            /// What happens to fired tasks while their database does not answer. Default: `wait`. With `hand_over`, executors
+            /// get preloaded tasks with leases in the engine's journal. Tasks run at least once, and a cancel may be too late.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub while_store_is_away: Option<WhileStoreIsAway>,
         }
@@ -110,7 +111,7 @@ with_queue_settings! {
         #[serde(default)]
         #[schema(example = "default")]
         pub namespace: String,
-        /// Of the last change; 0: nothing was ever set. The ETag is derived from it.
+        /// The revision of the last change; 0: nothing was ever set. The ETag is derived from it.
         #[serde(default)]
         pub revision: i64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,33 +121,33 @@ with_queue_settings! {
         pub updated_at_ms: Option<i64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub updated_by: Option<String>,
-        /// No task starts while it is present.
+        /// Present while the queue is paused: no task starts.
         #[serde(default)]
         pub pause: Option<Pause>,
-        /// Tasks by state; states without a task are left out.
+        /// Tasks by state. States without a task are omitted.
         #[serde(default)]
         #[schema(example = json!({"scheduled": 120, "running": 4}))]
         pub tasks: BTreeMap<String, i64>,
-        /// Tasks that have not been handed over, whether or not they are due.
+        /// Tasks that wait for their time or for an executor.
         #[serde(default)]
         pub waiting: i64,
         /// Fired tasks that wait for an executor now.
         #[serde(default)]
         pub ready: u64,
-        /// Of a queue that counts for a limit; only in answers about one queue.
+        /// Slots, if the queue counts for a limit. Only in answers about one queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub slots: Option<Slots>,
-        /// Parked tasks, by what they wait for, at most 100; only in answers about one queue.
+        /// Parked tasks, by what they wait for; at most 100 entries. Only in answers about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub parked: Vec<Parked>,
-        /// Labels of `indexed_labels` whose earlier tasks are still being indexed: until then a search walks. Only in answers
+        /// Labels of `indexed_labels` whose earlier tasks are still being indexed. Until then a search reads all tasks. Only in answers
         /// about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub indexing: Vec<Indexing>,
-        /// Absent if it has counted nothing of the queue.
+        /// Counts of the answering engine. Absent if it has counted nothing of the queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub counted: Option<QueueCounts>,
-        /// Of all engines together. Each reports its 500 busiest queues every ten seconds; absent: others are busier, or the
+        /// Rates over all engines. Each engine reports its 500 busiest queues every ten seconds. Absent if others are busier, or if the
         /// reports cannot be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rates: Option<Rates>,
@@ -165,11 +166,11 @@ pub struct QueueCounts {
     pub lateness: Lateness,
 }
 
-/// A label that is not wholly indexed yet.
+/// A label whose index is not complete yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Indexing {
     pub label: String,
-    /// Of the tasks that existed when it was declared; with several databases, of the slowest one.
+    /// The indexed share of the tasks that existed when the label was declared; with several databases, of the slowest one.
     #[schema(minimum = 0, maximum = 99)]
     pub percent: u8,
 }
@@ -177,11 +178,11 @@ pub struct Indexing {
 /// The holders of a queue's slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Slots {
-    /// The queue's own limit. Absent: it counts only for a limit of a key, of its namespace, or of everything.
+    /// The limit of the queue. Absent if it counts only for a limit of a key, of its namespace, or of everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     pub held: u64,
-    /// At most 100 of them.
+    /// At most 100 holders.
     pub holders: Vec<SlotHolder>,
 }
 
@@ -196,7 +197,7 @@ pub struct SlotHolder {
     pub scopes: Vec<String>,
 }
 
-/// Tasks that wait for the same.
+/// Tasks that wait for the same thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Parked {
     pub waits_for: ParkedFor,
@@ -209,22 +210,22 @@ pub struct Parked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ParkedFor {
-    /// A slot or a start of a `concurrency_key`.
+    /// A slot or a start of their `concurrency_key`.
     Key,
-    /// A slot for tasks that are tried again.
+    /// A slot for retries.
     Retries,
-    /// An executor of such a version.
+    /// An executor of a fitting version.
     HandlerVersions,
-    /// An executor that takes tasks of this kind; one that asked takes only others.
+    /// An executor that takes tasks of their kind.
     Kind,
 }
 
 with_queue_settings! {
-    /// All settings of a queue: omitted ones get their default; only a pause is unchanged.
+    /// All settings of a queue. Omitted settings get their default; an omitted pause stays as it is.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
     #[serde(deny_unknown_fields)]
     PutQueue {
-        /// `true` or `{"reason": "..."}` pauses, `false` resumes; left out or `null`, it stays as it is.
+        /// `true` or `{"reason": "..."}` pauses, `false` resumes. Omitted or `null`: unchanged.
         #[serde(default, skip_serializing)]
         pub pause: Option<PauseWish>,
         #[serde(default, skip_serializing)]
@@ -272,62 +273,14 @@ with_queue_settings! {
     }
 }
 
-/// The author, time and reason of a queue's pause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Pause {
-    #[schema(value_type = String, format = DateTime)]
-    pub at: At,
-    pub at_ms: i64,
-    pub by: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// Of a put: pause or resume.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(untagged)]
-pub enum PauseWish {
-    Is(bool),
-    Because {
-        #[serde(default)]
-        reason: Option<String>,
-    },
-}
-
-/// Of the call that pauses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PauseRequest {
-    /// Shown wherever the pause is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1000)]
-    pub reason: Option<String>,
-    /// The author of the pause; `api` unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 1000)]
-    pub by: Option<String>,
-}
-
-/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub limit: u32,
-    #[schema(minimum = 1)]
-    pub period_ms: i64,
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub burst: u32,
-}
-
-/// Inside a priority it is always the oldest.
+/// How the next priority is chosen. Within a priority, the oldest task is first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
-    /// With this probability the most urgent priority that waits, else one of the others, each as often.
+    /// With this probability, the most urgent waiting priority; otherwise one of the others at random.
     #[schema(title = "ChoiceHighestFirst")]
     HighestFirst { percent: u8 },
-    /// Weights of the priorities 1 to 5; one with weight 0 is served if no other waits.
+    /// Weights of the priorities 1 to 5. A priority with weight 0 is served only if no other waits.
     #[schema(title = "ChoiceWeights")]
     Weights { weights: [u32; 5] },
 }
@@ -335,20 +288,20 @@ pub enum Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retries {
-    /// Priorities lower, down to the lowest.
+    /// How many priorities lower a retry is, down to the lowest.
     #[schema(maximum = 4)]
     pub lower_by: u8,
-    /// They have a pusher of their own with this share of the starts, in percent, while both wait.
+    /// The share of the starts that retries get while new tasks wait too, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100)]
     pub share_percent: Option<u8>,
-    /// At most this many of the queue's slots for them.
+    /// The most slots of the queue that retries may hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
 }
 
-/// Omitted fields have the engines' defaults.
+/// How long finished tasks are kept. Default: the settings of the engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
@@ -363,70 +316,10 @@ pub struct Keep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Executors request them.
+    /// Executors request tasks.
     Pull,
-    /// They are published to the bus.
+    /// Tasks are published to the bus.
     Push,
-}
-
-/// Limits of a namespace, or of everything.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Limits {
-    /// Of a namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    #[serde(default)]
-    pub revision: i64,
-    /// Attempts in flight at one time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub concurrency: Option<u32>,
-    /// Waiting tasks from which on inserts are refused with `queue.full`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_waiting: Option<u64>,
-    /// Bytes of payloads of waiting tasks beyond which inserts are refused with `quota.payload_bytes`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, of all queues together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// How fast tasks are accepted, of all queues together; faster ones are refused with `quota.insert_rate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub insert_rate: Option<Rate>,
-    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000)]
-    pub weight: Option<u32>,
-}
-
-/// Omitted fields are unlimited from then on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PutLimits {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub concurrency: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_waiting: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
-    pub max_payload_bytes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub insert_rate: Option<Rate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000)]
-    pub weight: Option<u32>,
-    #[serde(default, skip_serializing)]
-    #[schema(ignore)]
-    pub namespace: Option<IgnoredAny>,
-    #[serde(default, skip_serializing)]
-    #[schema(ignore)]
-    pub revision: Option<IgnoredAny>,
 }
 
 /// One change of a queue's settings.
@@ -437,7 +330,7 @@ pub struct SettingChange {
     pub changed_at: At,
     pub changed_at_ms: i64,
     pub changed_by: String,
-    /// All settings after it; `null`: none.
+    /// All settings after the change; `null`: none.
     #[schema(value_type = Option<Object>)]
     pub settings: Option<serde_json::Value>,
 }
@@ -447,11 +340,11 @@ pub struct SettingChange {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SearchChanges {
-    /// 1 to 1,000; 100 unless given.
+    /// 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -463,9 +356,6 @@ impl SearchChanges {
         checks.done()
     }
 }
-
-const NONE: &str = "leave it out for no limit";
-const ONE: &str = "leave it out for 1";
 
 impl PutQueue {
     /// Reads and checks one; every faulty field is named.
@@ -519,15 +409,6 @@ impl PutQueue {
     }
 }
 
-impl Rate {
-    fn check(&self, checks: &mut Checks, at: &str) {
-        let way_out = "leave the whole rate out for no limit";
-        within(checks, &format!("{at}/limit"), Some(self.limit), 1..=LIMIT_MAX, way_out);
-        within(checks, &format!("{at}/period_ms"), Some(self.period_ms), 1..=DURATION_MAX_MS, way_out);
-        within(checks, &format!("{at}/burst"), Some(self.burst), 1..=LIMIT_MAX, way_out);
-    }
-}
-
 impl Choice {
     fn check(&self, checks: &mut Checks) {
         match self {
@@ -565,33 +446,6 @@ impl Retries {
             let detail = format!("must be at most the queue's concurrency, {all}, not {mine}; {NONE}");
             checks.refuse("/retries/concurrency", detail);
         }
-    }
-}
-
-impl PutLimits {
-    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let put_limits: Self = parse_settings(json)?;
-        let mut checks = Checks::default();
-        within(&mut checks, "/concurrency", put_limits.concurrency, 1..=LIMIT_MAX, NONE);
-        within(&mut checks, "/max_waiting", put_limits.max_waiting, 1..=WAITING_MAX, NONE);
-        within(&mut checks, "/max_payload_bytes", put_limits.max_payload_bytes, 1..=PAYLOAD_BYTES_MAX, NONE);
-        put_limits.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
-        put_limits.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
-        within(&mut checks, "/weight", put_limits.weight, 1..=WEIGHT_MAX, ONE);
-        checks.done()?;
-        Ok(put_limits)
-    }
-}
-
-impl PauseRequest {
-    /// The body may be left out.
-    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
-        let request: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
-        let mut checks = Checks::default();
-        checks.text("/by", request.by.as_deref(), PAUSE_REASON_MAX_CHARS);
-        checks.at_most_chars("/reason", request.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
-        checks.done()?;
-        Ok(request)
     }
 }
 

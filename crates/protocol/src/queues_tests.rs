@@ -1,6 +1,7 @@
 //! The valid settings of a queue, and the messages of faults.
 
 use super::*;
+use crate::PutLimits;
 
 fn faults(json: &str) -> Vec<String> {
     PutQueue::from_json(json.as_bytes()).unwrap_err().errors.into_iter().map(|error| error.pointer).collect()

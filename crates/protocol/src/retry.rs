@@ -15,14 +15,14 @@ pub enum Retry {
     /// Immediately.
     #[schema(title = "RetryImmediate")]
     Immediate {},
-    /// After the same delay each time.
+    /// After the same delay every time.
     #[schema(title = "RetryFixed")]
     Fixed {
         #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
         delay_ms: i64,
     },
-    /// After `delay_ms`, then `factor` times as long each time, up to `max_delay_ms`, which is ten minutes unless given and
-    /// never less than `delay_ms`; `jitter` is the share of the delay, 0 to 1, by which it is longer at random.
+    /// After `delay_ms`, then `factor` times longer each time, up to `max_delay_ms`. Its default is ten minutes, and it is
+    /// never less than `delay_ms`. `jitter`, 0 to 1, is the largest share of the delay that is added at random.
     #[schema(title = "RetryExponential")]
     Exponential {
         #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
@@ -37,7 +37,7 @@ pub enum Retry {
         #[schema(minimum = 0, maximum = 1)]
         jitter: f64,
     },
-    /// After the first of these, then the second; the last one repeats.
+    /// After the first of these delays, then the second, and so on. The last one repeats.
     #[schema(title = "RetryList")]
     List {
         #[schema(min_items = 1, max_items = 100)]

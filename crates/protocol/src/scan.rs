@@ -10,7 +10,7 @@ pub(crate) const DEFAULT: &str = "leave it out for the default";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// In the hot set, where they are loaded ahead of their instants.
+    /// In the hot set, into which they are loaded before their instants.
     Hot,
     /// By scans of the database.
     Store,
@@ -21,13 +21,13 @@ pub enum Source {
 pub struct ScanReport {
     /// Due tasks of the queue that no executor has.
     pub found: u64,
-    /// Of these, how many this scan has made ready for executors: they lease at most `scan_concurrency` at
+    /// How many of these the scan has made ready. Executors lease at most `scan_concurrency` at
     /// one time. The others were ready before, or failed, or another engine was first.
     pub handed_over: u64,
-    /// Of these, how many could not be written. They are tried again by the next scan.
+    /// How many of these could not be written. The next scan tries them again.
     pub failed: u64,
     pub took_ms: u64,
-    /// False: a database could not be read, or there was more than a manual scan reads. The next scan
+    /// False if a database could not be read, or if there was more than a manual scan reads. The next scan
     /// continues.
     #[serde(default)]
     pub is_complete: bool,

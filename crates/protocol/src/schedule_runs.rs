@@ -17,27 +17,27 @@ pub struct UpcomingRun {
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
-    /// The scheduled instant: earlier by the jitter.
+    /// The instant of the schedule, before the jitter is added.
     #[schema(value_type = String, format = DateTime)]
     pub scheduled_at: At,
     pub scheduled_at_ms: i64,
 }
 
-/// The result for an instant.
+/// What became of an instant of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     Created,
-    /// The run before was not over.
+    /// The preceding run had not ended.
     Skipped,
-    /// It waits for the end of the preceding run.
+    /// The run waits for the end of the preceding run.
     Buffered,
     Missed,
-    /// It was made, and revoked before it fired.
+    /// The run was created, and cancelled before it fired.
     Cancelled,
 }
 
-/// Whose run it is.
+/// Why a run was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
@@ -47,7 +47,7 @@ pub enum RunKind {
     Backfill,
 }
 
-/// A line of the history of a schedule.
+/// An entry in the history of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScheduleRun {
     /// The instant of the schedule.
@@ -58,26 +58,26 @@ pub struct ScheduleRun {
     pub outcome: RunOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of its task; absent: there is none, or it is being made.
+    /// The reference of its task. Absent if there is none, or if it is being created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ref: Option<String>,
-    /// When its task fires.
+    /// The time at which its task fires.
     #[schema(value_type = String, format = DateTime)]
     pub execute_at: At,
     pub execute_at_ms: i64,
-    /// The ordinal number of the run; 0: none was made.
+    /// The number of the run; 0: no run was made.
     pub run: u64,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: At,
     pub created_at_ms: i64,
 }
 
-/// Which schedules are listed, or which runs.
+/// Query parameters of lists of schedules and of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListSchedules {
-    /// 1 to 1,000; 100 unless given.
+    /// 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,12 +92,12 @@ impl ListSchedules {
     }
 }
 
-/// How many future runs are shown.
+/// Query parameters of the list of future runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HowMany {
-    /// 1 to 1,000; 10 unless given.
+    /// 1 to 1,000. Default: 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
 }
@@ -111,7 +111,7 @@ impl HowMany {
     }
 }
 
-/// Why it is paused, and until when. The body may be left out.
+/// The reason and the end of a pause. The body is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSchedule {
@@ -149,7 +149,7 @@ impl PauseSchedule {
     }
 }
 
-/// A range whose runs are made again.
+/// A range of time whose runs are made again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillSchedule {
@@ -157,7 +157,7 @@ pub struct BackfillSchedule {
     pub from: Instant,
     /// Exclusive.
     pub to: Instant,
-    /// How many of them fire in a second; 100 unless given.
+    /// How many of them fire in a second. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10_000)]
     pub rate: Option<u32>,
@@ -186,13 +186,13 @@ impl BackfillSchedule {
 /// The result of a backfill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BackfillAnswer {
-    /// Runs of the range.
+    /// The number of runs in the range.
     pub runs: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_at_ms: Option<i64>,
-    /// When the last of them fires.
+    /// The time at which the last of them fires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<i64>,
 }

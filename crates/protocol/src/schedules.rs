@@ -30,7 +30,7 @@ impl Instant {
     }
 }
 
-/// One expression, or several whose instants count together.
+/// One expression, or several whose instants are combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum OneOrMany {
@@ -48,7 +48,7 @@ impl OneOrMany {
     }
 }
 
-/// An exclusion: a text, or an equivalent object.
+/// An exclusion: a string, or an equivalent object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum Exclude {
@@ -58,7 +58,7 @@ pub enum Exclude {
     Date { date: String },
     /// Days or instants, including both ends.
     Range { from: String, to: String },
-    /// The instants of an expression; one without seconds means whole minutes.
+    /// The instants of an expression. An expression without seconds excludes whole minutes.
     Cron { cron: String },
 }
 
@@ -76,13 +76,13 @@ impl Exclude {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// The new run is left out.
+    /// The new run is skipped.
     Skip,
-    /// One run waits for its end, further ones are skipped.
+    /// One run waits for its end. Further ones are skipped.
     BufferOne,
-    /// All wait for each other.
+    /// All runs wait for each other.
     BufferAll,
-    /// They run beside each other.
+    /// Runs may overlap.
     #[default]
     Allow,
     /// The old run is stopped.
@@ -95,10 +95,10 @@ pub enum Overlap {
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
     Skip,
-    /// The last one within the window runs, once.
+    /// Only the last one within the window runs.
     #[default]
     Latest,
-    /// All within the window run.
+    /// All runs within the window are made.
     All,
 }
 
@@ -108,7 +108,7 @@ pub enum Missed {
 pub struct ScheduledTask {
     #[schema(example = "mail")]
     pub queue: String,
-    /// `default` unless given.
+    /// Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,8 +132,8 @@ pub struct ScheduledTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
-    /// Each task of a schedule also gets `schedule` and `scheduled_at_ms`, unless given here; each task of a
-    /// workflow gets `workflow`, `workflow_node` and similar ones.
+    /// Tasks of a schedule also get the labels `schedule` and `scheduled_at_ms`, unless given here. Tasks of a
+    /// workflow get `workflow`, `workflow_node` and similar labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,11 +181,11 @@ pub struct PutSchedule {
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// `true` unless given.
+    /// Default: `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Five fields (minute hour day month weekday), six with seconds before them, or `@daily` and the like; with `L`, `W`
-    /// and `#`.
+    /// Five fields (minute hour day month weekday), six with the seconds first, or a name such as `@daily`. `L`, `W`
+    /// and `#` are supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0 9 * * MON-FRI")]
     pub cron: Option<OneOrMany>,
@@ -193,14 +193,14 @@ pub struct PutSchedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 100)]
     pub every_ms: Option<i64>,
-    /// An instant of the interval, epoch milliseconds; `start_at` unless given, and else the epoch.
+    /// An instant from which the interval is counted, epoch milliseconds. Default: `start_at`, or else the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub phase_ms: Option<i64>,
     /// Up to 1,000 instants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Vec<Instant>>,
-    /// A name of the IANA database; `UTC` unless given.
+    /// A name of the IANA time zone database. Default: `UTC`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "Europe/Berlin")]
     pub time_zone: Option<String>,
@@ -217,19 +217,19 @@ pub struct PutSchedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_runs: Option<u64>,
-    /// Each run fires up to this much later, always by the same amount.
+    /// Each run fires up to this much later. For one instant the delay is always the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub jitter_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude: Option<Vec<Exclude>>,
-    /// `allow` unless given.
+    /// Default: `allow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
-    /// `latest` unless given.
+    /// Default: `latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// A day unless given.
+    /// Default: one day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub missed_window_ms: Option<i64>,
@@ -330,7 +330,7 @@ impl PutSchedule {
     }
 }
 
-/// The author and the end of the pause.
+/// The author and the end of a pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SchedulePause {
     #[schema(value_type = String, format = DateTime)]
@@ -347,12 +347,12 @@ pub struct SchedulePause {
     pub until_ms: Option<i64>,
 }
 
-/// The runs that had been made ahead of a change.
+/// Runs that were made in advance, and that a change has cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunsTakenBack {
     /// They will not fire.
     pub cancelled: u64,
-    /// They had fired already.
+    /// Runs that had already fired.
     pub fired: u64,
 }
 
@@ -392,15 +392,15 @@ pub struct Schedule {
     pub missed: Missed,
     pub missed_window_ms: i64,
     pub task: ScheduledTask,
-    /// No run is made while it is present.
+    /// Present while the schedule is paused: no run is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SchedulePause>,
-    /// Set aside, because engines have died of it. Until it is stored again, changed or resumed.
+    /// Present if engines crashed while they evaluated it. It rests until it is stored again, changed or resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
-    /// Of the last change. The ETag is derived from it.
+    /// The revision of the last change. The ETag is derived from it.
     pub revision: i64,
-    /// Absent: there is no further run, or the schedule is paused or not enabled.
+    /// The next run. Absent if there is none, or if the schedule is paused or not enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub next_run_at: Option<At>,
@@ -412,9 +412,9 @@ pub struct Schedule {
     pub last_run_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at_ms: Option<i64>,
-    /// Runs that were made, those ahead of their time included.
+    /// The number of runs that were made, including those made in advance.
     pub runs: u64,
-    /// Runs that wait for the end of the preceding one.
+    /// The number of runs that wait for the end of the preceding one.
     #[serde(default)]
     pub buffered: u64,
     #[schema(value_type = String, format = DateTime)]

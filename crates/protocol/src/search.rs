@@ -33,7 +33,7 @@ pub struct FoundTasks {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Searched {
     pub along: SearchedAlong,
-    /// True: the page is full, or no more tasks match. False: the two seconds of one call ended before that
+    /// True if the page is full, or if no more tasks match. False if the two seconds of one call ended before that
     /// was known, and `next_cursor` continues.
     // An older server omits it.
     #[serde(default = "complete")]
@@ -43,11 +43,11 @@ pub struct Searched {
     #[serde(default)]
     #[schema(required = true)]
     pub examined: u64,
-    /// For a page that is neither full nor the last: the part that was searched, including earlier pages.
+    /// For a page that is neither full nor the last: how much was searched so far, including earlier pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 12.5)]
     pub through_percent: Option<f64>,
-    /// The same by due time: tasks due from this instant on have been searched.
+    /// The same for a search by due time: tasks due at this instant or later were searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub through_due_at: Option<At>,
@@ -72,26 +72,26 @@ impl Default for Searched {
     }
 }
 
-/// The access path: it determines how many tasks are skipped.
+/// The access path of a search. It determines how many tasks are read in vain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchedAlong {
     /// The versions of one `task_id` or `key`.
     TaskId,
-    /// Tasks with the label: all queues that could have it have declared it in `indexed_labels`.
+    /// Tasks with the label. All queues that may have it declare it in `indexed_labels`.
     Label,
-    /// The dead.
+    /// Dead tasks.
     Dead,
-    /// Tasks that are due in the range.
+    /// Tasks that are due in the given range.
     DueTime,
-    /// Spans of ids in which the queue, or the namespace, has tasks; with a `kind`, tasks of that kind.
+    /// Ranges of ids in which the queue, or the namespace, has tasks; with a `kind`, tasks of that kind.
     Queue,
-    /// All tasks, the newest first: no key says which of them match.
+    /// All tasks, the newest first. No index has the matching ones.
     #[default]
     All,
 }
 
-/// In which order a search answers.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub enum SortTasks {
     /// The newest first.
@@ -108,7 +108,7 @@ pub enum SortTasks {
     EarliestDueFirst,
 }
 
-/// Query parameters of `GET /v1/tasks`. Those that are given must all hold.
+/// Query parameters of `GET /v1/tasks`. All given conditions must hold.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
 )]
@@ -123,7 +123,7 @@ pub struct SearchTasks {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(min_length = 1, max_length = 128)]
     pub key: Option<String>,
-    /// Only together with `task_id` or `key`; every version unless given.
+    /// Only together with `task_id` or `key`. Default: every version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<i64>)]
     pub task_version: Option<Int64>,
@@ -131,7 +131,7 @@ pub struct SearchTasks {
     pub queue: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// The general word for its state.
+    /// The phase of the task, a general word for its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,15 +150,15 @@ pub struct SearchTasks {
     pub due_before: Option<TimeBound>,
     /// `-created_at`, the newest first, or `created_at`, the oldest first; `due_at`, the earliest due first,
     /// or `-due_at`, the latest due first. Default: the latest due first with `due_after` or `due_before`,
-    /// otherwise the newest first. Refused if no key has the tasks in that order.
+    /// otherwise the newest first. Refused if no index has the tasks in that order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub sort: Option<SortTasks>,
-    /// Items of a page, 1 to 1,000; 100 unless given.
+    /// Items per page, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the preceding page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -3,10 +3,10 @@
 use crate::At;
 use serde::{Deserialize, Serialize};
 
-/// Engines died while they evaluated it: no engine evaluates it until an operator releases it.
+/// Engines crashed while they evaluated this object. No engine evaluates it until an operator releases it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SetAside {
-    /// When the last evaluation began that an engine died of.
+    /// The begin of the last evaluation during which an engine crashed.
     #[schema(value_type = String, format = DateTime)]
     pub since: At,
     pub since_ms: i64,

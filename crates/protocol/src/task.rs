@@ -7,37 +7,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::{At, Base64, Json, LogLine, Retry};
 
-/// Where a task is in its life, in the machine's own word.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Waits for its time.
+    /// The task waits for its time.
     Scheduled,
-    /// Of a push queue: marked by its owner, not yet sent.
+    /// The task of a push queue is about to be sent.
     Dispatching,
-    /// Fired; waits for a slot or a free executor.
+    /// The task has fired, and waits for a slot or a free executor.
     Ready,
-    /// On the bus, or leased.
+    /// The task is on the bus, or leased.
     Dispatched,
     /// The executor has begun.
     Running,
-    /// Could not be sent; will be tried again.
+    /// The task could not be sent. It is tried again.
     DispatchFailed,
-    /// Failed; the next attempt has a time.
+    /// The attempt failed, and the next one has a time.
     Retrying,
-    /// Done; kept until its retention ends.
+    /// The task is done. It is kept until its retention ends.
     Succeeded,
-    /// Attempts exhausted, refused, or timed out for good.
+    /// The task is dead: its attempts are used up, it was rejected, or it has timed out.
     Dead,
-    /// Withdrawn before it fired, or stopped on request.
+    /// The task was cancelled before it fired, or stopped on request.
     Cancelled,
-    /// Retention over.
+    /// The retention of the task is over.
     Stopped,
-    /// Waits for parents in a workflow.
+    /// The task waits for its parents in a workflow.
     Blocked,
 }
 
-/// The state of a task in a general scheduler's words: `pending` for scheduled, dispatching, ready,
+/// A general word for the state of a task: `pending` for scheduled, dispatching, ready,
 /// dispatch_failed, retrying, blocked; `processing` for dispatched, running; `success` for succeeded;
 /// `failed` for dead; `stopped` for cancelled, stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -55,20 +55,20 @@ pub enum Phase {
 #[serde(rename_all = "snake_case")]
 pub enum InsertOutcome {
     Created,
-    /// A task of the same id and version that had not begun, or had ended badly, was replaced.
+    /// A task of the same id and version that had not begun, or was dead or cancelled, was replaced.
     Replaced,
-    /// The task existed already; nothing changed.
+    /// The task already existed. Nothing changed.
     Existing,
 }
 
 /// A task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Task {
-    /// Opaque; works for ever, also after a reschedule.
+    /// The opaque reference of the task. It stays valid for ever, also after a reschedule.
     pub r#ref: String,
     pub namespace: String,
     pub task_id: i64,
-    /// As its caller gave it, instead of a `task_id`: that is then the engine's.
+    /// The key that the caller gave instead of a `task_id`. The engine assigns the `task_id` then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,11 @@ pub struct Task {
     pub priority: u8,
     pub state: State,
     pub phase: Phase,
-    /// Only in answers to an insert.
+    /// How a finished task ended: `succeeded`, `dead` or `cancelled`. Stays after retention, when `state` is
+    /// `stopped`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_as: Option<State>,
+    /// The effect of the insert. Only in answers to an insert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<InsertOutcome>,
     pub execute_at: At,
@@ -91,17 +95,17 @@ pub struct Task {
     /// `fired_at` − `execute_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ms: Option<i64>,
-    /// When the present or last attempt was handed over; only in answers about one task.
+    /// When the current or last attempt was handed over. Only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
-    /// When it ended for good: succeeded, dead or cancelled; only in answers about one task.
+    /// When the task succeeded, died or was cancelled. Only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at_ms: Option<i64>,
-    /// Number of the present or last attempt; 0 before the first.
+    /// The number of the current or last attempt; 0 before the first.
     pub attempt: u32,
     pub max_attempts: u32,
     pub created_at: At,
@@ -112,7 +116,7 @@ pub struct Task {
     pub payload: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
-    /// The payload is stored outside the database, has this many bytes, and is not in this answer. An answer
+    /// Present if the payload is stored outside the database and is not in this answer: its length in bytes. An answer
     /// about this task alone contains it, unless it is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_outside_bytes: Option<u64>,
@@ -135,16 +139,16 @@ pub struct Task {
     /// The trace of its insert (W3C trace context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// For a task in flight: its holder, and the end of the lease.
+    /// For a task in flight: its executor, and the end of the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<TaskLease>,
-    /// The latest progress that its executor reported.
+    /// The last progress that its executor reported.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
-    /// Its handlers' log lines, the oldest first, at most 16 KiB; only in answers about one task.
+    /// Log lines of its handlers, the oldest first, at most 16 KiB. Only in answers about one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogLine>,
-    /// Every change of state, oldest first; only in answers about one task.
+    /// All changes of state, the oldest first. Only in answers about one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
 }
@@ -156,14 +160,14 @@ impl Task {
     }
 }
 
-/// The holder of a task, and the end of the lease.
+/// The executor of a task, and the end of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskLease {
-    /// The executor's name; `bus` for a task that was sent over the bus and not yet taken.
+    /// The name of the executor; `bus` for a task that was sent over the bus and was not yet taken.
     pub executor: String,
     pub until: At,
     pub until_ms: i64,
-    /// It was asked to stop, and learns of that at its next heartbeat.
+    /// The executor is asked to stop, and learns this with its next heartbeat.
     #[serde(default)]
     pub cancel_requested: bool,
 }
@@ -178,7 +182,7 @@ pub struct TaskResult {
     pub result: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64>,
-    /// As `payload_outside_bytes` of the task.
+    /// Like `payload_outside_bytes` of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_outside_bytes: Option<u64>,
 }
@@ -188,20 +192,22 @@ pub struct TaskResult {
 pub struct HistoryEntry {
     pub at: At,
     pub at_ms: i64,
-    /// The event in the table of transitions, for example `insert`, `fire`, `lease`, `fail`.
+    /// The event, for example `insert`, `fire`, `lease` or `fail`.
     pub event: String,
     /// Absent for the first entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<State>,
     pub to: State,
     pub attempt: u32,
-    /// The author: an executor's name, or the part of the engine.
+    /// The author: a caller, an executor, or an engine. A `dispatch` names the executor. If the task was leased ahead of
+    /// its time, it names the engine, in parentheses, until the executor is known: after 0.2 s, or by its first
+    /// heartbeat. An attempt that ends sooner keeps the engine's name.
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The time of the next attempt, where the change set one.
+    /// The time of the next attempt, if the change set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,6 +244,7 @@ pub(crate) mod tests {
             priority: 3,
             state: State::DispatchFailed,
             phase: Phase::Pending,
+            ended_as: None,
             outcome: Some(InsertOutcome::Created),
             execute_at: At::from_ms(2_500),
             execute_at_ms: 2_500,

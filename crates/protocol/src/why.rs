@@ -13,10 +13,10 @@ pub struct Why {
     /// One sentence.
     #[schema(example = "It waits for its time, in 41 s.")]
     pub reason: String,
-    /// The limit, pause or missing executor that is the obstacle, if any.
+    /// The limit, the pause or the missing executor that blocks the task, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocking: Option<String>,
-    /// The engine or executor that has it now.
+    /// The engine or executor that has the task now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// What happens next.
@@ -25,7 +25,7 @@ pub struct Why {
     pub expected_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_at_ms: Option<i64>,
-    /// The workflow that it is a part of.
+    /// The workflow of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
     /// The node of the workflow.

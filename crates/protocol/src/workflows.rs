@@ -1,4 +1,4 @@
-//! Workflows: requests, and their state.
+//! Workflows: requests. Their state is in `workflow_status`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid, escape};
 use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN};
-use crate::{At, Json, ScheduledTask, SetAside, parse};
+use crate::workflow_status::WorkflowState;
+use crate::{Json, ScheduledTask, parse};
 
-/// How many of its parents have to hold before a node runs.
+/// How many parents must hold before a node runs. A node holds if it succeeded, was skipped by hand, or failed with `on_failure`
+/// `continue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -24,47 +26,47 @@ pub enum Join {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// It fails.
+    /// The workflow fails.
     #[default]
     Fail,
-    /// It continues: later nodes can read its state.
+    /// The workflow continues. Later nodes can read the state of the node.
     Continue,
 }
 
-/// One node: `task`, or `workflow`.
+/// One node: a `task` or a `workflow`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkflowNode {
-    /// In its payload `{"$expr": "CEL"}` is replaced by its value. Variables are `input`, `nodes.NAME.result`
-    /// and `nodes.NAME.state` of earlier nodes, and with `for_each` also `item` and `index`.
+    /// In the payload, `{"$expr": "CEL"}` is replaced by the value of the expression. Variables are `input`, `nodes.NAME.result`
+    /// and `nodes.NAME.state` of earlier nodes, and, with `for_each`, also `item` and `index`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ScheduledTask>,
-    /// A workflow as one node. Its result has the results of its last nodes, by name.
+    /// A workflow as one node. Its result contains the results of its last nodes, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(no_recursion)]
     pub workflow: Option<Box<CreateWorkflow>>,
-    /// Preceding nodes.
+    /// The names of the preceding nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// `all` unless given.
+    /// Default: `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
-    /// Its task is due this long after the preceding nodes have ended.
+    /// The task is due this long after the preceding nodes have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub delay_ms: Option<i64>,
-    /// An expression (CEL): where it is false the node is skipped.
+    /// A CEL expression. If it is false, the node is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "nodes.charge.result.amount > 100")]
     pub when: Option<String>,
-    /// An expression that gives an array: the node runs once for each of its items, at most 10,000.
+    /// A CEL expression for an array. The node runs once for each item, at most 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
-    /// Undoes the node's effects, if the workflow fails or is cancelled later. Its payload can also use
+    /// Undoes the effects of the node, if the workflow fails or is cancelled later. Its payload can also use
     /// `result`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Compensate::of_either")]
     pub compensate: Option<Compensate>,
-    /// `fail` unless given.
+    /// Default: `fail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
 }
@@ -133,26 +135,26 @@ impl Compensate {
     }
 }
 
-/// A workflow to begin.
+/// A workflow to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWorkflow {
-    /// Documents of one name have versions: each other document is the next.
+    /// Documents of one name have versions. A different document is the next version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "order")]
     pub name: Option<String>,
-    /// Any JSON value; up to 64 KiB. Of a workflow that is a node, with expressions.
+    /// Any JSON value, up to 64 KiB. A workflow that is a node may use expressions in it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub input: Option<Json>,
     /// A workflow that has not ended this long after its start fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
-    /// Of the tasks that do not say; 3 unless given.
+    /// The priority of tasks without one. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
-    /// By name; up to 10,000, those of sub-workflows included, and at most 1,000 one after the other.
+    /// Nodes by name. Up to 10,000, including those of sub-workflows, and at most 1,000 in sequence.
     #[serde(deserialize_with = "each_once")]
     pub nodes: BTreeMap<String, WorkflowNode>,
 }
@@ -256,151 +258,18 @@ fn within(checks: &mut Checks, path: &str, checked: Result<(), Invalid>) {
     }
 }
 
-/// The state of a workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkflowState {
-    Running,
-    /// Its completed work is being undone.
-    Compensating,
-    Succeeded,
-    Failed,
-    /// It failed or was cancelled, and its completed work was undone.
-    Compensated,
-    Cancelled,
-}
-
-impl WorkflowState {
-    /// It does not change any more.
-    pub const fn is_finished(self) -> bool {
-        !matches!(self, Self::Running | Self::Compensating)
-    }
-}
-
-/// The state of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NodeState {
-    /// Waits for its parents.
-    Blocked,
-    /// Its task was made; the task has the details.
-    Running,
-    Succeeded,
-    Failed,
-    Skipped,
-    Cancelled,
-}
-
-/// The compensation of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Compensation {
-    pub state: NodeState,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_ref: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-/// A node of a workflow, or an item of its fan-out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct NodeStatus {
-    pub state: NodeState,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_ref: Option<String>,
-    /// Of the workflow that the node is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workflow_ref: Option<String>,
-    /// For a fan-out: each item's result, null for items without one. Absent if it is too long to be passed
-    /// on; the task has it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
-    pub result: Option<Json>,
-    /// Why it failed, was skipped by hand, or has no result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Counted by retries of the workflow; 0: it has not begun.
-    pub attempt: u32,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub begun_at: Option<At>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun_at_ms: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub ended_at: Option<At>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at_ms: Option<i64>,
-    /// Of a fan-out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(no_recursion)]
-    pub items: Option<Vec<Self>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compensation: Option<Compensation>,
-}
-
-/// A workflow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Workflow {
-    pub r#ref: String,
-    pub namespace: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Of the document under its name. A workflow keeps the one that it began with.
-    pub version: i64,
-    pub state: WorkflowState,
-    /// It will end in this state, and its running tasks are being stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<WorkflowState>,
-    /// Why it fails, or was cancelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Set aside, because engines have died of it. Until it is retried or cancelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<SetAside>,
-    /// The workflow that it is a node of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_ref: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub deadline_at: Option<At>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline_at_ms: Option<i64>,
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: At,
-    pub created_at_ms: i64,
-    pub created_by: String,
-    #[schema(value_type = String, format = DateTime)]
-    pub updated_at: At,
-    pub updated_at_ms: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub finished_at: Option<At>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finished_at_ms: Option<i64>,
-    /// Not in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
-    pub input: Option<Json>,
-    /// Not in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<BTreeMap<String, NodeStatus>>,
-    /// It has so many nodes and items that their results are omitted; their tasks have them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub results_left_out: bool,
-}
-
-/// Which workflows are listed, newest first.
+/// Query parameters of the list of workflows, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListWorkflows {
-    /// Of documents of this name.
+    /// Only workflows of documents with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub state: Option<WorkflowState>,
-    /// 1 to 1,000; 100 unless given.
+    /// 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -418,7 +287,7 @@ impl ListWorkflows {
     }
 }
 
-/// Why a workflow is cancelled; both may be left out.
+/// Why a workflow is cancelled. Body and reason are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelWorkflow {
@@ -440,7 +309,7 @@ impl CancelWorkflow {
     }
 }
 
-/// A copy of a workflow; with the same input, unless another is given.
+/// A copy of a workflow. Default: with the same input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerunWorkflow {
@@ -460,53 +329,6 @@ impl RerunWorkflow {
         checks.done()?;
         Ok(request)
     }
-}
-
-/// The format in which a workflow is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GraphFormat {
-    /// Text for Mermaid.
-    #[default]
-    Mermaid,
-    /// Text for Graphviz.
-    Dot,
-    /// Nodes and edges.
-    Json,
-}
-
-/// How a workflow is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct DrawWorkflow {
-    /// `mermaid` unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(inline)]
-    pub format: Option<GraphFormat>,
-}
-
-/// A workflow as nodes and edges.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct WorkflowGraph {
-    pub nodes: Vec<GraphNode>,
-    pub edges: Vec<GraphEdge>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct GraphNode {
-    pub name: String,
-    pub state: NodeState,
-    pub join: Join,
-    /// Of a fan-out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub items: Option<u32>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct GraphEdge {
-    pub from: String,
-    pub to: String,
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ async fn main() -> Outcome<()> {
             measure(&format!("{count} shared"), Source::Shared(routers), load, span).await?;
         }
         for most in [2, 8, 32] {
-            let pool = Arc::new(ConnectionPool::new(&place, most));
+            let pool = Arc::new(ConnectionPool::of_routers(&place, most));
             measure(&format!("pool of {most}"), Source::Lent(pool), load, span).await?;
         }
     }

@@ -8,12 +8,12 @@
 //! authorities are used.
 
 use crate::{
-    error::LinkError,
+    error::{LinkError, refused},
     server::{RedisServer, TimeLimits},
-    tls::Transport,
+    tls,
 };
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsMode,
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates, TlsMode,
     cluster::{ClusterClient, ClusterClientBuilder},
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
     sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
@@ -27,6 +27,9 @@ const CLUSTER_RETRIES: u32 = 5;
 const FORMS: &str = "use redis://host:port, redis+cluster://host:port,... or redis+sentinel://host:port,.../master, and \
                      rediss instead of redis for TLS";
 const HOST: &str = "write host, host:port or [address]:port";
+
+/// None: without TLS.
+type Tls = Option<TlsCertificates>;
 
 #[derive(Debug)]
 pub(crate) struct Address {
@@ -56,35 +59,37 @@ impl<'a> Parts<'a> {
         match path {
             [] | [""] => Ok(0),
             [number] if number.parse::<u16>().is_ok() => Ok(number.parse().unwrap_or(0)),
-            odd => Err(LinkError::address(
-                "database",
-                &odd.join("/"),
-                "is no number",
-                "write /0 to /15, or nothing for 0",
-            )),
+            odd => refused("database", &odd.join("/"), "is no number", "write /0 to /15, or nothing for 0"),
         }
     }
 
-    fn info(&self, host: &str, database: i64, transport: &Transport) -> Result<ConnectionInfo, LinkError> {
-        let read = |host: &str| {
-            format!("{}://{}{host}/{database}", transport.scheme(), self.login).into_connection_info()
-        };
+    fn info(&self, host: &str, database: i64, tls: &Tls) -> Result<ConnectionInfo, LinkError> {
+        let scheme = if tls.is_some() { "rediss" } else { "redis" };
+        let read = |host: &str| format!("{scheme}://{}{host}/{database}", self.login).into_connection_info();
         if read("localhost").is_err() {
             let way_out = "write user:password@host, and what is no letter or digit in them as %XX";
-            return Err(LinkError::address("user or password", "...", "cannot be read", way_out));
+            return refused("user or password", "...", "cannot be read", way_out);
         }
-        if host.is_empty() {
-            return Err(LinkError::address("host", host, "is missing", HOST));
+        let reason = if host.is_empty() { "is missing" } else { "cannot be read" };
+        match read(host) {
+            Ok(info) if !host.is_empty() => Ok(info.set_tcp_settings(tcp())),
+            _ => refused("host", host, reason, HOST),
         }
-        let info = read(host).map_err(|_| LinkError::address("host", host, "cannot be read", HOST))?;
-        Ok(info.set_tcp_settings(tcp()))
     }
 
-    fn client(&self, host: &str, database: i64, transport: &Transport) -> Result<Client, LinkError> {
-        let info = self.info(host, database, transport)?;
-        let reason = if transport.is_tls() { "is not taken with these files" } else { "is not taken" };
+    fn not_together<T>(&self) -> Result<T, LinkError> {
+        refused("hosts", &self.hosts.join(","), "cannot be used together", FORMS)
+    }
+
+    fn client(&self, host: &str, database: i64, tls: &Tls) -> Result<Client, LinkError> {
+        let info = self.info(host, database, tls)?;
+        let reason = if tls.is_some() { "is not taken with these files" } else { "is not taken" };
         let way_out = "look whether each file of tls_ca, tls_cert and tls_key holds a certificate or key";
-        transport.client(info).map_err(|_| LinkError::address("host", host, reason, way_out))
+        let client = match tls {
+            None => Client::open(info),
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+        };
+        client.or_else(|_| refused("host", host, reason, way_out))
     }
 }
 
@@ -94,39 +99,35 @@ impl Address {
         let (kind, is_tls) = match (scheme.strip_prefix("rediss"), scheme.strip_prefix("redis")) {
             (Some(kind), _) => (kind, true),
             (None, Some(kind)) => (kind, false),
-            (None, None) => return Err(LinkError::address("scheme", scheme, "is none of Redis", FORMS)),
+            (None, None) => return refused("scheme", scheme, "is none of Redis", FORMS),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let transport = Transport::read(query, is_tls)?;
+        let tls = tls::read(query, is_tls)?;
         let parts = Parts::of(rest);
         match kind {
-            "" => one(&parts, &transport),
-            "+cluster" => cluster(&parts, &transport, limits),
-            "+sentinel" => sentinels(&parts, &transport),
-            _ => Err(LinkError::address("scheme", scheme, "is none of Redis", FORMS)),
+            "" => one(&parts, &tls),
+            "+cluster" => cluster(&parts, &tls, limits),
+            "+sentinel" => sentinels(&parts, &tls),
+            _ => refused("scheme", scheme, "is none of Redis", FORMS),
         }
     }
 }
 
-fn one(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
+fn one(parts: &Parts<'_>, tls: &Tls) -> Result<Address, LinkError> {
     let [host] = parts.hosts[..] else {
-        return Err(LinkError::address("host", &parts.hosts.join(","), "is more than one", FORMS));
+        return refused("host", &parts.hosts.join(","), "is more than one", FORMS);
     };
-    let client = parts.client(host, Parts::database(&parts.path)?, transport)?;
+    let client = parts.client(host, Parts::database(&parts.path)?, tls)?;
     Ok(Address { servers: vec![RedisServer::Fixed(client)], cluster: None })
 }
 
-fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Result<Address, LinkError> {
+fn cluster(parts: &Parts<'_>, tls: &Tls, limits: TimeLimits) -> Result<Address, LinkError> {
     if Parts::database(&parts.path)? != 0 {
-        return Err(LinkError::address(
-            "database",
-            &parts.path.join("/"),
-            "is none of a Cluster, which has only 0",
-            "leave it out",
-        ));
+        let reason = "is none of a Cluster, which has only 0";
+        return refused("database", &parts.path.join("/"), reason, "leave it out");
     }
     let clients: Vec<Client> =
-        parts.hosts.iter().map(|host| parts.client(host, 0, transport)).collect::<Result<_, _>>()?;
+        parts.hosts.iter().map(|host| parts.client(host, 0, tls)).collect::<Result<_, _>>()?;
     let infos = clients.iter().map(|client| client.get_connection_info().clone());
     let mut whole = ClusterClientBuilder::new(infos)
         .connection_timeout(limits.connect)
@@ -134,25 +135,19 @@ fn cluster(parts: &Parts<'_>, transport: &Transport, limits: TimeLimits) -> Resu
         .overall_response_timeout(Some(2 * limits.response))
         .tcp_settings(tcp())
         .retries(CLUSTER_RETRIES);
-    if let Some(certificates) = transport.certificates() {
+    if let Some(certificates) = tls.clone() {
         // For the nodes that these name, too.
         whole = whole.tls(TlsMode::Secure).certs(certificates);
     }
-    let whole = whole
-        .build()
-        .map_err(|_| LinkError::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
+    let whole = whole.build().or_else(|_| parts.not_together())?;
     Ok(Address { servers: clients.into_iter().map(RedisServer::Fixed).collect(), cluster: Some(whole) })
 }
 
-fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkError> {
+fn sentinels(parts: &Parts<'_>, tls: &Tls) -> Result<Address, LinkError> {
     let (name, path) = parts.path.split_first().map_or(("", &[][..]), |(name, path)| (*name, path));
     if name.is_empty() {
-        return Err(LinkError::address(
-            "name of the master",
-            name,
-            "is missing",
-            "write redis+sentinel://host,host/master",
-        ));
+        let way_out = "write redis+sentinel://host,host/master";
+        return refused("name of the master", name, "is missing", way_out);
     }
     let database = Parts::database(path)?;
     // Sentinels listen on another port than servers, and are asked without a login.
@@ -162,12 +157,11 @@ fn sentinels(parts: &Parts<'_>, transport: &Transport) -> Result<Address, LinkEr
         let has_port = host.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
         let host =
             if has_port || host.is_empty() { (*host).to_owned() } else { format!("{host}:{SENTINEL_PORT}") };
-        addresses.push(asked.client(&host, 0, transport)?.get_connection_info().addr().clone());
+        addresses.push(asked.client(&host, 0, tls)?.get_connection_info().addr().clone());
     }
-    let login = parts.info("localhost", database, transport)?;
-    let client = sentinel_client(addresses, name, &login, transport)
-        .map_err(|_| LinkError::address("hosts", &parts.hosts.join(","), "cannot be used together", FORMS))?;
-    let server = RedisServer::Sentinels(tokio::sync::Mutex::new(client), transport.is_tls());
+    let login = parts.info("localhost", database, tls)?;
+    let client = sentinel_client(addresses, name, &login, tls).or_else(|_| parts.not_together())?;
+    let server = RedisServer::Sentinels(tokio::sync::Mutex::new(client), tls.is_some());
     Ok(Address { servers: vec![server], cluster: None })
 }
 
@@ -176,7 +170,7 @@ fn sentinel_client(
     addresses: Vec<ConnectionAddr>,
     name: &str,
     login: &ConnectionInfo,
-    transport: &Transport,
+    tls: &Tls,
 ) -> redis::RedisResult<SentinelClient> {
     let login = login.redis_settings();
     let mut builder = SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
@@ -189,7 +183,7 @@ fn sentinel_client(
     if let Some(password) = login.password() {
         builder = builder.set_client_to_redis_password(password);
     }
-    if let Some(certificates) = transport.certificates() {
+    if let Some(certificates) = tls.clone() {
         builder = builder
             .set_client_to_redis_tls_mode(TlsMode::Secure)
             .set_client_to_redis_certificates(certificates);

@@ -2,16 +2,13 @@
 //! in the middle, and connected anew by the next.
 
 use crate::{
+    endpoints::RedisEndpoints,
     error::{Answer, Failure, LinkError},
-    place::RedisEndpoints,
-    server::{TimeLimits, within},
+    server::{TimeLimits, host_and_port, open, within},
     shared::{all_fail, answers},
 };
 use futures_util::FutureExt as _;
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, RedisResult,
-    aio::MultiplexedConnection,
-};
+use redis::{Client, ConnectionAddr, ConnectionInfo, Pipeline, aio::MultiplexedConnection};
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
@@ -31,7 +28,7 @@ pub struct BlockingConnection {
 struct OpenReader {
     connection: MultiplexedConnection,
     client_id: i64,
-    info: ConnectionInfo,
+    client: Client,
 }
 
 impl fmt::Debug for BlockingConnection {
@@ -69,29 +66,25 @@ impl BlockingConnection {
         };
         let open = match open {
             Ok(open) => open,
-            Err(problem) => return all_fail(pipeline, &Failure::before(problem)),
+            Err(problem) => return all_fail(pipeline, Failure::before(problem)),
         };
-        let (info, client_id, limits) = (open.info.clone(), open.client_id, self.place.limits);
         let mut connection = open.connection.clone();
         let reading = timeout(limit, pipeline.query_async(&mut connection));
         tokio::pin!(reading);
+        let unblocked = async {
+            given_up.await;
+            unblock(&open, self.place.limits).await;
+        };
         let done = tokio::select! {
             biased;
             done = &mut reading => done,
-            () = given_up => tokio::select! {
-                biased;
-                done = &mut reading => done,
-                () = unblock(info, client_id, limits) => reading.await,
-            },
+            () = unblocked => reading.await,
         };
         let Ok(answered) = done else {
-            return all_fail(pipeline, &Failure::silent("no answer in time"));
+            return all_fail(pipeline, Failure::silent("no answer in time"));
         };
         let answers = answers(pipeline, answered);
-        if answers
-            .iter()
-            .all(|answer| answer.as_ref().map_or_else(|failure| failure.code().is_some(), |_| true))
-        {
+        if answers.iter().all(|answer| answer.as_ref().err().is_none_or(|failure| failure.code().is_some())) {
             self.open = Some(open);
         }
         answers
@@ -100,11 +93,8 @@ impl BlockingConnection {
     /// The node that a redirection names (`host:port`); an omitted host is the connected one.
     #[must_use]
     pub fn named(&self, address: &str) -> Option<Node> {
-        let own = self.open.as_ref().and_then(|open| match open.info.addr() {
-            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => Some(host.as_str()),
-            _ => None,
-        });
-        node_of(address, own)
+        let own = self.open.as_ref().and_then(|open| host_and_port(open.client.get_connection_info()));
+        node_of(address, own.map(|(host, _)| host))
     }
 
     /// The next read uses this node. None: the address itself.
@@ -115,30 +105,25 @@ impl BlockingConnection {
     }
 }
 
-fn node_of(address: &str, own: Option<&str>) -> Option<Node> {
+fn node_of(address: &str, own: Option<String>) -> Option<Node> {
     let (host, port) = address.rsplit_once(':')?;
-    let host = if host.is_empty() { own? } else { host.trim_matches(['[', ']']) };
-    Some((host.to_owned(), port.parse().ok()?))
+    let host = if host.is_empty() { own? } else { host.trim_matches(['[', ']']).to_owned() };
+    Some((host, port.parse().ok()?))
 }
 
 /// To one server; to a Cluster, to the node that was named, or to any.
 async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<OpenReader, LinkError> {
-    let mut failed = None;
+    let mut opened = Err(LinkError::Unreachable("no server is named".to_owned()));
     if let (Some((host, port)), [server, ..]) = (node, place.servers()) {
-        let info = server.client(place.limits).await?.get_connection_info().clone();
-        match connect_to(beside(&info, host.clone(), *port), place.limits).await {
-            Ok(open) => return Ok(open),
-            Err(problem) => failed = Some(problem),
-        }
+        let info = beside(server.client(place.limits).await?.get_connection_info(), host.clone(), *port);
+        opened = connect_to(Client::open(info).map_err(LinkError::Command)?, place.limits).await;
     }
     for server in place.servers() {
-        let client = server.client(place.limits).await?;
-        match connect_to(client.get_connection_info().clone(), place.limits).await {
-            Ok(open) => return Ok(open),
-            Err(problem) => failed = Some(problem),
+        if opened.is_err() {
+            opened = connect_to(server.client(place.limits).await?, place.limits).await;
         }
     }
-    Err(failed.unwrap_or_else(|| LinkError::Unreachable("no server is named".to_owned())))
+    opened
 }
 
 /// Another server that is reached as this one.
@@ -152,31 +137,26 @@ fn beside(info: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
     info.clone().set_addr(addr)
 }
 
-async fn connect_to(info: ConnectionInfo, limits: TimeLimits) -> Result<OpenReader, LinkError> {
-    let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+async fn connect_to(client: Client, limits: TimeLimits) -> Result<OpenReader, LinkError> {
+    let is_tls = matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. });
     let opened = async {
-        let mut connection = open(&info, None).await?;
+        let mut connection = open(&client, None).await?;
         let client_id = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
         Ok((connection, client_id))
     };
     let (connection, client_id) = within(limits, is_tls, opened.boxed()).await?;
-    Ok(OpenReader { connection, client_id, info })
-}
-
-async fn open(info: &ConnectionInfo, response: Option<Duration>) -> RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(response);
-    Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await
+    Ok(OpenReader { connection, client_id, client })
 }
 
 /// If this fails, the reader unblocks by itself at the end of its time.
-async fn unblock(info: ConnectionInfo, client_id: i64, limits: TimeLimits) {
+async fn unblock(reader: &OpenReader, limits: TimeLimits) {
     let asked = async {
-        let mut connection = open(&info, Some(UNBLOCK_LIMIT)).await?;
+        let mut connection = open(&reader.client, Some(UNBLOCK_LIMIT)).await?;
+        let mut call = redis::cmd("CLIENT");
+        call.arg("UNBLOCK").arg(reader.client_id);
         // 0: it does not block, or not yet: the earlier command on the other connection may be read after
         // this one.
-        while redis::cmd("CLIENT").arg("UNBLOCK").arg(client_id).query_async::<i64>(&mut connection).await?
-            == 0
-        {
+        while call.query_async::<i64>(&mut connection).await? == 0 {
             sleep(Duration::from_millis(2)).await;
         }
         Ok(())
@@ -198,9 +178,9 @@ mod tests {
         let other = beside(&info, "n".to_owned(), 7);
         assert!(matches!(other.addr(), ConnectionAddr::TcpTls { host, port: 7, .. } if host == "n"));
         assert_eq!(other.redis_settings().password(), Some("p"));
-        assert_eq!(node_of("n:7", Some("h")), Some(("n".to_owned(), 7)));
-        assert_eq!(node_of(":7", Some("h")), Some(("h".to_owned(), 7)));
+        assert_eq!(node_of("n:7", Some("h".to_owned())), Some(("n".to_owned(), 7)));
+        assert_eq!(node_of(":7", Some("h".to_owned())), Some(("h".to_owned(), 7)));
         assert_eq!(node_of("[::1]:7", None), Some(("::1".to_owned(), 7)));
-        assert_eq!(node_of("n", Some("h")), None);
+        assert_eq!(node_of("n", Some("h".to_owned())), None);
     }
 }

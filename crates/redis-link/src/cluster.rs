@@ -2,16 +2,14 @@
 //! that was not answered: each can be repeated.
 
 use crate::{
-    error::{Answer, Failure, LinkError, checked, is_no_script},
-    script::Script,
-    server::{RedisServer, TimeLimits},
+    endpoints::RedisEndpoints,
+    error::{Answer, Failure, LinkError, checked, is_no_script, is_script},
     shared::{all_fail, answers},
 };
 use futures_util::{FutureExt as _, future::join_all};
 use redis::{
     Cmd, Pipeline, RedisResult, Value,
     aio::ConnectionLike as _,
-    cluster::ClusterClient,
     cluster_async::ClusterConnection,
     cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo},
 };
@@ -19,23 +17,21 @@ use std::sync::Arc;
 use tokio::{sync::OnceCell, time::timeout};
 
 pub(crate) struct RedisCluster {
-    pub(crate) client: ClusterClient,
-    /// As they are named.
-    pub(crate) nodes: Vec<Arc<RedisServer>>,
-    pub(crate) limits: TimeLimits,
-    pub(crate) scripts: Arc<[&'static Script]>,
-    pub(crate) connection: OnceCell<ClusterConnection>,
+    place: Arc<RedisEndpoints>,
+    connection: OnceCell<ClusterConnection>,
 }
 
 impl RedisCluster {
+    /// The first call connects.
+    pub(crate) fn new(place: Arc<RedisEndpoints>) -> Self {
+        Self { place, connection: OnceCell::new() }
+    }
+
     /// Concurrently: each call uses the node that has its keys.
     pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Answer> {
         let connection = match self.connection().await {
             Ok(connection) => connection,
-            Err(problem) => {
-                let failure = Failure::before(problem);
-                return calls.iter().map(|_| Err(failure.clone())).collect();
-            }
+            Err(problem) => return vec![Err(Failure::before(problem)); calls.len()],
         };
         let mut answers = join_all(calls.iter().map(|call| route(connection, call))).await;
         let is_unknown =
@@ -52,7 +48,7 @@ impl RedisCluster {
         pipeline.ignore_errors();
         match self.connection().await {
             Ok(connection) => answers(pipeline, pipeline.query_async(&mut connection.clone()).await),
-            Err(problem) => all_fail(pipeline, &Failure::before(problem)),
+            Err(problem) => all_fail(pipeline, Failure::before(problem)),
         }
     }
 
@@ -72,8 +68,9 @@ impl RedisCluster {
     }
 
     async fn connect(&self) -> Result<ClusterConnection, LinkError> {
-        let connecting = self.client.get_async_connection().boxed();
-        let connection = match timeout(2 * self.limits.connect, connecting).await {
+        let client = self.place.cluster.as_ref().expect("the address is of a Cluster");
+        let connecting = client.get_async_connection().boxed();
+        let connection = match timeout(2 * self.place.limits.connect, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(self.why_not(error.to_string()).await),
             Err(_) => return Err(self.why_not("the Cluster does not answer".to_owned()).await),
@@ -84,8 +81,8 @@ impl RedisCluster {
 
     /// An unusable Cluster reports little; an unreachable node of it may report the reason.
     async fn why_not(&self, said: String) -> LinkError {
-        for node in &self.nodes {
-            if let Err(problem) = node.connect(self.limits).await {
+        for node in self.place.servers() {
+            if let Err(problem) = node.connect(self.place.limits).await {
                 return problem;
             }
         }
@@ -93,14 +90,11 @@ impl RedisCluster {
     }
 
     async fn load_scripts(&self, connection: &ClusterConnection) -> RedisResult<()> {
-        for script in &*self.scripts {
+        for script in &self.place.scripts {
             let masters = MultipleNodeRoutingInfo::AllMasters;
             let everywhere = RoutingInfo::MultiNode((masters, Some(ResponsePolicy::AllSucceeded)));
-            connection
-                .clone()
-                .route_command(script.load(), everywhere)
-                .await
-                .and_then(Value::extract_error)?;
+            let loaded = connection.clone().route_command(script.load(), everywhere).await;
+            loaded.and_then(Value::extract_error)?;
         }
         Ok(())
     }
@@ -108,7 +102,5 @@ impl RedisCluster {
 
 async fn route(connection: &ClusterConnection, call: &Cmd) -> Answer {
     let answered = connection.clone().req_packed_command(call).await;
-    answered
-        .map_err(|error| Failure::of(error, crate::error::is_script(call)))
-        .and_then(|value| checked(call, value))
+    answered.map_err(|error| Failure::of(error, is_script(call))).and_then(|value| checked(call, value))
 }

@@ -26,16 +26,17 @@ pub enum LinkError {
 /// Answers of a server that will soon be available, or whose set has no master at the moment.
 const SOON: [&str; 6] = ["LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
 
-impl LinkError {
-    pub(crate) fn address(
-        field: &'static str,
-        value: &str,
-        reason: impl Into<String>,
-        way_out: &'static str,
-    ) -> Self {
-        Self::Address { field, value: format!("{value:?}"), reason: reason.into(), way_out }
-    }
+/// An address that cannot be used.
+pub(crate) fn refused<T>(
+    field: &'static str,
+    value: &str,
+    reason: impl Into<String>,
+    way_out: &'static str,
+) -> Result<T, LinkError> {
+    Err(LinkError::Address { field, value: format!("{value:?}"), reason: reason.into(), way_out })
+}
 
+impl LinkError {
     /// No server answers now, and one may later, without a changed setting.
     #[must_use]
     pub fn is_away(&self) -> bool {
@@ -112,11 +113,9 @@ impl Failure {
     /// The command was sent, and got this answer or none. A plain command that the server refuses has done
     /// nothing; a script may have done a part.
     pub(crate) fn of(error: RedisError, is_script: bool) -> Self {
-        let did_nothing = match (error.code(), error.kind()) {
-            (Some(code), _) => !is_script || REFUSALS.contains(&code),
-            (None, ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed) => true,
-            (None, _) => false,
-        };
+        let was_not_sent =
+            matches!(error.kind(), ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed);
+        let did_nothing = error.code().map_or(was_not_sent, |code| !is_script || REFUSALS.contains(&code));
         let happened = if did_nothing { Happened::No } else { Happened::Maybe };
         let problem = match error.code() {
             Some("OOM") => LinkError::OutOfMemory(error),

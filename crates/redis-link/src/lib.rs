@@ -3,8 +3,8 @@
 //! a key, a stream or the text of a script.
 //!
 //! In reading order: `error` (failures, and whether the call was sent), `address` and `tls` (parsing of a
-//! URL), `server` (connecting), `script`, `shared` (one connection for many callers), `cluster`, `place` (the
-//! right one of these for an address), `blocking` (a connection for one reader), `pool` (connections that are
+//! URL), `server` (connecting), `script`, `endpoints` (an address, for all its connections), `shared` (one connection
+//! for many callers), `cluster`, `router` (the right one of these for an address), `blocking` (a connection for one reader), `pool` (connections that are
 //! lent to one caller at a time).
 
 mod error;
@@ -17,7 +17,8 @@ mod script;
 mod server;
 
 mod cluster;
-mod place;
+mod endpoints;
+mod router;
 mod shared;
 
 mod blocking;
@@ -25,9 +26,10 @@ mod pool;
 
 pub use self::{
     blocking::{BlockingConnection, Node},
+    endpoints::RedisEndpoints,
     error::{Answer, Failure, LinkError},
-    place::{RedisEndpoints, Router},
-    pool::{ConnectionPool, Lendable, Lent},
+    pool::{ConnectionPool, Lent},
+    router::Router,
     script::Script,
     server::{RedisServer, TimeLimits},
 };

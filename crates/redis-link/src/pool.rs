@@ -4,15 +4,13 @@
 
 use crate::{
     blocking::BlockingConnection,
+    endpoints::RedisEndpoints,
     error::{Failure, LinkError},
-    place::{RedisEndpoints, Router},
+    router::Router,
 };
 use bb8::{ManageConnection, PooledConnection, QueueStrategy};
 use std::{
     convert::Infallible,
-    fmt,
-    marker::PhantomData,
-    ops::{Deref, DerefMut},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -20,36 +18,21 @@ use std::{
 /// A connection that is unused for this long is closed.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// What a pool lends: `Router` or `BlockingConnection`.
-pub trait Lendable: Send + Sync + fmt::Debug + 'static {
-    /// Not connected yet.
-    fn of(place: &Arc<RedisEndpoints>) -> Self;
-}
-
-impl Lendable for Router {
-    fn of(place: &Arc<RedisEndpoints>) -> Self {
-        place.router()
-    }
-}
-
-impl Lendable for BlockingConnection {
-    fn of(place: &Arc<RedisEndpoints>) -> Self {
-        Self::new(place)
-    }
-}
+/// Makes a connection, which is not connected yet.
+type Make<C> = fn(&Arc<RedisEndpoints>) -> C;
 
 #[derive(Debug)]
-struct Manager<C> {
+pub struct Manager<C> {
     place: Arc<RedisEndpoints>,
-    lends: PhantomData<fn() -> C>,
+    make: Make<C>,
 }
 
-impl<C: Lendable> ManageConnection for Manager<C> {
+impl<C: Send + 'static> ManageConnection for Manager<C> {
     type Connection = C;
     type Error = Infallible;
 
     async fn connect(&self) -> Result<C, Infallible> {
-        Ok(C::of(&self.place))
+        Ok((self.make)(&self.place))
     }
 
     async fn is_valid(&self, _: &mut C) -> Result<(), Infallible> {
@@ -61,23 +44,34 @@ impl<C: Lendable> ManageConnection for Manager<C> {
     }
 }
 
+/// Returned to the pool when it is dropped.
+pub type Lent<C> = PooledConnection<'static, Manager<C>>;
+
 /// Lends at most `most` at a time; no task runs before the first is lent.
-pub struct ConnectionPool<C: Lendable> {
-    place: Arc<RedisEndpoints>,
+#[derive(Debug)]
+pub struct ConnectionPool<C: Send + 'static> {
+    manager: Manager<C>,
     most: u32,
     lent: OnceLock<bb8::Pool<Manager<C>>>,
 }
 
-impl<C: Lendable> fmt::Debug for ConnectionPool<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionPool").field("most", &self.most).finish_non_exhaustive()
+impl ConnectionPool<Router> {
+    #[must_use]
+    pub fn of_routers(place: &Arc<RedisEndpoints>, most: u32) -> Self {
+        Self::new(place, most, RedisEndpoints::router)
     }
 }
 
-impl<C: Lendable> ConnectionPool<C> {
+impl ConnectionPool<BlockingConnection> {
     #[must_use]
-    pub fn new(place: &Arc<RedisEndpoints>, most: u32) -> Self {
-        Self { place: Arc::clone(place), most, lent: OnceLock::new() }
+    pub fn of_readers(place: &Arc<RedisEndpoints>, most: u32) -> Self {
+        Self::new(place, most, BlockingConnection::new)
+    }
+}
+
+impl<C: Send + 'static> ConnectionPool<C> {
+    fn new(place: &Arc<RedisEndpoints>, most: u32, make: Make<C>) -> Self {
+        Self { manager: Manager { place: Arc::clone(place), make }, most, lent: OnceLock::new() }
     }
 
     /// Waits for a connection as long as for connecting.
@@ -85,40 +79,19 @@ impl<C: Lendable> ConnectionPool<C> {
     /// # Errors
     /// All are in use: nothing was sent.
     pub async fn lend(&self) -> Result<Lent<C>, Failure> {
+        let (most, limit) = (self.most, self.manager.place.limits.connect);
         let pool = self.lent.get_or_init(|| {
-            let builder =
-                bb8::Pool::builder().max_size(self.most).connection_timeout(self.place.limits.connect);
+            let builder = bb8::Pool::builder().max_size(most).connection_timeout(limit);
             let builder = builder.test_on_check_out(false).max_lifetime(None).idle_timeout(IDLE_MAX);
             // The one that was used last is the likeliest to be good, and the others become idle.
-            let builder = builder.queue_strategy(QueueStrategy::Lifo);
-            builder.build_unchecked(Manager { place: Arc::clone(&self.place), lends: PhantomData })
+            let Manager { place, make } = &self.manager;
+            let manager = Manager { place: Arc::clone(place), make: *make };
+            builder.queue_strategy(QueueStrategy::Lifo).build_unchecked(manager)
         });
-        match pool.get_owned().await {
-            Ok(connection) => Ok(Lent(connection)),
-            Err(_) => {
-                let (most, limit) = (self.most, self.place.limits.connect);
-                let said = format!("all {most} connections of a pool were in use for {limit:?}");
-                Err(Failure::before(LinkError::Unreachable(said)))
-            }
-        }
-    }
-}
-
-/// Returned to the pool when it is dropped.
-#[derive(Debug)]
-pub struct Lent<C: Lendable>(PooledConnection<'static, Manager<C>>);
-
-impl<C: Lendable> Deref for Lent<C> {
-    type Target = C;
-
-    fn deref(&self) -> &C {
-        &self.0
-    }
-}
-
-impl<C: Lendable> DerefMut for Lent<C> {
-    fn deref_mut(&mut self) -> &mut C {
-        &mut self.0
+        pool.get_owned().await.map_err(|_| {
+            let said = format!("all {most} connections of a pool were in use for {limit:?}");
+            Failure::before(LinkError::Unreachable(said))
+        })
     }
 }
 
@@ -133,8 +106,8 @@ mod tests {
         let limit = Duration::from_millis(200);
         let limits = TimeLimits { connect: limit, response: limit, doubt: limit, rest: Duration::ZERO };
         // No server listens there.
-        let pool: ConnectionPool<Router> =
-            ConnectionPool::new(&RedisEndpoints::new("redis://127.0.0.1:1", limits, []).unwrap(), 1);
+        let place = RedisEndpoints::new("redis://127.0.0.1:1", limits, []).unwrap();
+        let pool = ConnectionPool::of_routers(&place, 1);
         let lent = pool.lend().await.unwrap();
         let refused = lent.run_one(redis::cmd("PING")).await.unwrap_err();
         assert_eq!(refused.happened, Happened::No);

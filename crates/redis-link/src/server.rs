@@ -7,7 +7,7 @@ use crate::{
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, RedisResult,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult,
     aio::{MultiplexedConnection, PubSub},
     sentinel::SentinelClient,
 };
@@ -44,12 +44,8 @@ impl fmt::Debug for RedisServer {
 
 impl RedisServer {
     pub(crate) async fn connect(&self, limits: TimeLimits) -> Result<MultiplexedConnection, LinkError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(limits.connect))
-            .set_response_timeout(Some(limits.response));
         let client = self.client(limits).await?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config).boxed();
-        within(limits, self.is_tls(), connecting).await
+        within(limits, self.is_tls(), open(&client, Some(limits.response)).boxed()).await
     }
 
     /// A connection that only listens.
@@ -75,12 +71,7 @@ impl RedisServer {
     /// # Errors
     /// The Sentinels do not answer.
     pub async fn host(&self, limits: TimeLimits) -> Result<Option<(String, u16)>, LinkError> {
-        Ok(match self.client(limits).await?.get_connection_info().addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                Some((host.clone(), *port))
-            }
-            _ => None,
-        })
+        Ok(host_and_port(self.client(limits).await?.get_connection_info()))
     }
 
     #[must_use]
@@ -94,6 +85,21 @@ impl RedisServer {
     }
 }
 
+pub(crate) fn host_and_port(info: &ConnectionInfo) -> Option<(String, u16)> {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Some((host.clone(), *port))
+        }
+        _ => None,
+    }
+}
+
+/// `response`: the time limit of each call. That of connecting is the caller's.
+pub(crate) async fn open(client: &Client, response: Option<Duration>) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(response);
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
 /// Boxed: the driver's futures are large and deep, and every call would carry them.
 pub(crate) async fn within<T>(
     limits: TimeLimits,
@@ -103,12 +109,9 @@ pub(crate) async fn within<T>(
     match timeout(limits.connect, connecting).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
-            let said = format!("{error}{}", way_in(&error, is_tls));
-            Err(if way_out(&error).is_empty() {
-                LinkError::Unreachable(said)
-            } else {
-                LinkError::TurnedAway(said)
-            })
+            let is_refusal = !way_out(&error).is_empty();
+            let kind = if is_refusal { LinkError::TurnedAway } else { LinkError::Unreachable };
+            Err(kind(format!("{error}{}", way_in(&error, is_tls))))
         }
         Err(_) => {
             let hint = if is_tls { IS_SILENT } else { "" };

@@ -10,40 +10,22 @@
 //! Never sends a command twice, unless the server has answered that it did not begin it.
 
 use crate::{
+    endpoints::RedisEndpoints,
     error::{Answer, Failure, LinkError, checked, is_script},
-    script::Script,
-    server::{RedisServer, TimeLimits},
 };
 use futures_util::FutureExt as _;
-use redis::{Cmd, Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
+use parking_lot::Mutex;
+use redis::{Pipeline, RedisError, RedisResult, Value, aio::MultiplexedConnection};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 use tokio::time::{Instant, sleep, timeout};
 
-/// How often a connection to one server has fallen silent, whichever it was.
-#[derive(Debug, Default)]
-pub(crate) struct Silences(AtomicU64);
-
-impl Silences {
-    /// A connection that was opened at this count is silent. Those of the same count are counted once: later
-    /// connections are not doubted for it.
-    fn of_one_made_at(&self, silences: u64) -> u64 {
-        match self.0.compare_exchange(silences, silences + 1, Relaxed, Relaxed) {
-            Ok(_) => silences + 1,
-            Err(now) => now,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct SharedConnection {
-    server: Arc<RedisServer>,
-    limits: TimeLimits,
-    scripts: Arc<[&'static Script]>,
-    silences: Arc<Silences>,
-    open: parking_lot::Mutex<Option<OpenConnection>>,
+    place: Arc<RedisEndpoints>,
+    open: Mutex<Option<OpenConnection>>,
     /// Held by the caller that connects; with the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, LinkError)>>,
     /// Made so far.
@@ -61,18 +43,10 @@ struct OpenConnection {
 
 impl SharedConnection {
     /// The first call connects.
-    pub(crate) fn new(
-        server: Arc<RedisServer>,
-        limits: TimeLimits,
-        scripts: Arc<[&'static Script]>,
-        silences: Arc<Silences>,
-    ) -> Self {
+    pub(crate) fn new(place: Arc<RedisEndpoints>) -> Self {
         Self {
-            server,
-            limits,
-            scripts,
-            silences,
-            open: parking_lot::Mutex::default(),
+            place,
+            open: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             connections: AtomicU64::new(0),
         }
@@ -83,24 +57,16 @@ impl SharedConnection {
     pub(crate) async fn run(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
         pipeline.ignore_errors();
         let mut answers = self.send(pipeline).await;
-        let is_unstarted = |answer: &Answer| answer.as_ref().is_err_and(Failure::is_unstarted);
-        let unstarted: Vec<usize> =
-            (0..).zip(&answers).filter(|(_, answer)| is_unstarted(answer)).map(|pair| pair.0).collect();
-        if unstarted.is_empty() || pipeline.is_transaction() {
-            return answers;
-        }
-        // The connection was abandoned: the next one has the scripts, on the present master.
-        let mut again = Pipeline::with_capacity(unstarted.len());
-        for (nth, command) in pipeline.cmd_iter().enumerate() {
-            if unstarted.contains(&nth) {
-                again.add_command(command.clone());
+        let (mut again, mut unstarted) = (Pipeline::new(), Vec::new());
+        for (command, answer) in pipeline.cmd_iter().zip(&mut answers) {
+            if answer.as_ref().is_err_and(Failure::is_unstarted) {
+                again.add_command(command.clone()).ignore_errors();
+                unstarted.push(answer);
             }
         }
-        again.ignore_errors();
-        for (nth, answer) in unstarted.into_iter().zip(self.send(&again).await) {
-            if let Some(place) = answers.get_mut(nth) {
-                *place = answer;
-            }
+        if !unstarted.is_empty() && !pipeline.is_transaction() {
+            // The connection was abandoned: the next one has the scripts, on the present master.
+            unstarted.into_iter().zip(self.send(&again).await).for_each(|(place, answer)| *place = answer);
         }
         answers
     }
@@ -108,7 +74,7 @@ impl SharedConnection {
     async fn send(&self, pipeline: &Pipeline) -> Vec<Answer> {
         let open = match self.open().await {
             Ok(open) => open,
-            Err(problem) => return all_fail(pipeline, &Failure::before(problem)),
+            Err(problem) => return all_fail(pipeline, Failure::before(problem)),
         };
         let answers = answers(pipeline, self.answered(&open, pipeline).await);
         let is_lost = |failure: &Failure| failure.is_unstarted() || failure.code().is_none();
@@ -121,7 +87,7 @@ impl SharedConnection {
     async fn answered(&self, open: &OpenConnection, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let mut connection = open.connection.clone();
         let mut sending = Box::pin(pipeline.query_async(&mut connection));
-        if let Ok(answered) = timeout(self.limits.doubt, &mut sending).await {
+        if let Ok(answered) = timeout(self.place.limits.doubt, &mut sending).await {
             return answered;
         }
         tokio::select! {
@@ -142,11 +108,11 @@ impl SharedConnection {
                 return;
             }
             if let Ok(connection) = self.connect().boxed().await {
-                self.keep(connection, self.silences.of_one_made_at(doubted.silences));
+                self.keep(connection, self.place.silences.of_one_made_at(doubted.silences));
                 return;
             }
             drop(opening);
-            sleep(self.limits.doubt).await;
+            sleep(self.place.limits.doubt).await;
         }
     }
 
@@ -160,10 +126,10 @@ impl SharedConnection {
         if let Some(open) = doubted.clone().filter(|open| !self.is_doubted(open)) {
             return Ok(open);
         }
-        let silences = self.silences.0.load(Relaxed);
+        let silences = self.place.silences.count();
         let problem = match &*opening {
             // Others waited too, or have just found out: one attempt suffices for all.
-            Some((failed_at, problem)) if *failed_at + self.limits.rest > asked_at => problem.clone(),
+            Some((failed_at, problem)) if *failed_at + self.place.limits.rest > asked_at => problem.clone(),
             _ => match self.connect().boxed().await {
                 Ok(connection) => return Ok(self.keep(connection, silences)),
                 Err(problem) => {
@@ -177,31 +143,31 @@ impl SharedConnection {
     }
 
     fn is_doubted(&self, open: &OpenConnection) -> bool {
-        open.silences != self.silences.0.load(Relaxed)
+        open.silences != self.place.silences.count()
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, LinkError> {
-        let mut connection = self.server.connect(self.limits).await?;
+        let server = self.place.servers().first().expect("an address names a server");
+        let mut connection = server.connect(self.place.limits).await?;
         let mut loading = redis::pipe();
-        for script in &*self.scripts {
+        for script in &self.place.scripts {
             loading.add_command(script.load()).ignore();
         }
-        if self.scripts.is_empty() {
+        if self.place.scripts.is_empty() {
             // Only a server that answers is worth the connection.
             loading.cmd("PING").ignore();
         }
         let loaded = async {
             match loading.exec_async(&mut connection).await {
-                Ok(()) => Ok(()),
+                Ok(()) => Ok(connection),
                 Err(all) => Err(LinkError::Command(one_of(all, &loading, &mut connection).await)),
             }
         };
         // The caller that connects blocks all others that need the connection: a slower server counts as
         // unavailable.
-        match timeout(self.limits.connect, loaded).await {
-            Ok(loaded) => loaded.map(|()| connection),
-            Err(_) => Err(LinkError::Unreachable(format!("no answer within {:?}", self.limits.connect))),
-        }
+        let limit = self.place.limits.connect;
+        let late = |_| Err(LinkError::Unreachable(format!("no answer within {limit:?}")));
+        timeout(limit, loaded).await.unwrap_or_else(late)
     }
 
     fn keep(&self, connection: MultiplexedConnection, silences: u64) -> OpenConnection {
@@ -228,11 +194,11 @@ pub(crate) fn answers(pipeline: &Pipeline, answered: RedisResult<Vec<Value>>) ->
         Ok(values) if values.len() == pipeline.cmd_iter().count() => {
             pipeline.cmd_iter().zip(values).map(|(command, value)| checked(command, value)).collect()
         }
-        Ok(_) => all_fail(pipeline, &Failure::silent("fewer answers than calls")),
-        Err(error) => all_fail(pipeline, &Failure::of(error, pipeline.cmd_iter().any(is_script))),
+        Ok(_) => all_fail(pipeline, Failure::silent("fewer answers than calls")),
+        Err(error) => all_fail(pipeline, Failure::of(error, pipeline.cmd_iter().any(is_script))),
     }
 }
 
-pub(crate) fn all_fail(pipeline: &Pipeline, failure: &Failure) -> Vec<Answer> {
-    pipeline.cmd_iter().map(|_: &Cmd| Err(failure.clone())).collect()
+pub(crate) fn all_fail(pipeline: &Pipeline, failure: Failure) -> Vec<Answer> {
+    vec![Err(failure); pipeline.cmd_iter().count()]
 }

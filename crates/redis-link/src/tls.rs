@@ -1,79 +1,38 @@
 //! TLS to Redis: the certificate options at the end of an address. Reads the files that an address names;
 //! opens no connection.
 
-use crate::error::LinkError;
-use redis::{Client, ClientTlsConfig, ConnectionInfo, RedisResult, TlsCertificates};
+use crate::error::{LinkError, refused};
+use redis::{ClientTlsConfig, TlsCertificates};
 use std::fs;
 
 const PARAMETERS: [&str; 3] = ["tls_ca", "tls_cert", "tls_key"];
 
-/// How connections are made, all of one address alike.
-#[derive(Clone, Debug)]
-pub(crate) enum Transport {
-    Plain,
-    /// Without an authority of its own: those that this machine trusts.
-    Tls(Box<TlsCertificates>),
-}
-
-impl Transport {
-    /// `query`: `tls_ca=FILE&tls_cert=FILE&tls_key=FILE`, each of them at most once.
-    pub(crate) fn read(query: &str, is_tls: bool) -> Result<Self, LinkError> {
-        let mut files = PARAMETERS.map(|parameter| (parameter, None));
-        for part in query.split('&').filter(|part| !part.is_empty()) {
-            let (name, path) = part.split_once('=').unwrap_or((part, ""));
-            let Some((parameter, file)) = files.iter_mut().find(|(parameter, _)| *parameter == name) else {
-                let way_out = "there are tls_ca, tls_cert and tls_key; a ? in a password is written %3F";
-                return Err(LinkError::address("parameter", shown(name, query), "does not exist", way_out));
-            };
-            if !is_tls {
-                let way_out = "use rediss instead of redis, or leave it out";
-                let reason = "is for TLS, and the address is a plain one";
-                return Err(LinkError::address("parameter", parameter, reason, way_out));
-            }
-            *file = Some(pem(parameter, path)?);
-        }
-        let [root_cert, cert, key] = files.map(|(_, file)| file);
-        let client_tls = match (cert, key) {
-            (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
-            (None, None) => None,
-            (cert, _) => {
-                let alone = if cert.is_some() { "tls_cert" } else { "tls_key" };
-                return Err(LinkError::address(
-                    "parameter",
-                    alone,
-                    "stands alone",
-                    "tls_cert and tls_key go together",
-                ));
-            }
+/// How connections are made, all of one address alike; None: without TLS. Without `tls_ca`, by the authorities that this machine
+/// trusts. `query`: `tls_ca=FILE&tls_cert=FILE&tls_key=FILE`, each of them at most once.
+pub(crate) fn read(query: &str, is_tls: bool) -> Result<Option<TlsCertificates>, LinkError> {
+    let mut files = PARAMETERS.map(|parameter| (parameter, None));
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let (name, path) = part.split_once('=').unwrap_or((part, ""));
+        let Some((parameter, file)) = files.iter_mut().find(|(parameter, _)| *parameter == name) else {
+            let way_out = "there are tls_ca, tls_cert and tls_key; a ? in a password is written %3F";
+            return refused("parameter", shown(name, query), "does not exist", way_out);
         };
-        let certificates = TlsCertificates { client_tls, root_cert };
-        Ok(if is_tls { Self::Tls(Box::new(certificates)) } else { Self::Plain })
-    }
-
-    pub(crate) const fn scheme(&self) -> &'static str {
-        match self {
-            Self::Plain => "redis",
-            Self::Tls(_) => "rediss",
+        if !is_tls {
+            let way_out = "use rediss instead of redis, or leave it out";
+            return refused("parameter", parameter, "is for TLS, and the address is a plain one", way_out);
         }
+        *file = Some(pem(parameter, path)?);
     }
-
-    pub(crate) const fn is_tls(&self) -> bool {
-        matches!(self, Self::Tls(_))
-    }
-
-    pub(crate) fn certificates(&self) -> Option<TlsCertificates> {
-        match self {
-            Self::Plain => None,
-            Self::Tls(certificates) => Some((**certificates).clone()),
+    let [root_cert, cert, key] = files.map(|(_, file)| file);
+    let client_tls = match (cert, key) {
+        (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
+        (None, None) => None,
+        (cert, _) => {
+            let alone = if cert.is_some() { "tls_cert" } else { "tls_key" };
+            return refused("parameter", alone, "stands alone", "tls_cert and tls_key go together");
         }
-    }
-
-    pub(crate) fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
-        match self {
-            Self::Plain => Client::open(info),
-            Self::Tls(certificates) => Client::build_with_tls(info, (**certificates).clone()),
-        }
-    }
+    };
+    Ok(is_tls.then_some(TlsCertificates { client_tls, root_cert }))
 }
 
 /// A name that cannot be the rest of a password with a question mark in it.
@@ -86,7 +45,7 @@ fn shown<'a>(name: &'a str, query: &str) -> &'a str {
 fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, LinkError> {
     if path.is_empty() {
         let way_out = "write the path of a file in PEM form after it: tls_ca=FILE";
-        return Err(LinkError::address("parameter", parameter, "names no file", way_out));
+        return refused("parameter", parameter, "names no file", way_out);
     }
     let way_out = "name a file in PEM form that this process may read";
     let said = match fs::read(path) {
@@ -94,7 +53,7 @@ fn pem(parameter: &'static str, path: &str) -> Result<Vec<u8>, LinkError> {
         Ok(_) => "cannot be used: it holds nothing in PEM form".to_owned(),
         Err(error) => format!("cannot be used: {error}"),
     };
-    Err(LinkError::address(parameter, path, said, way_out))
+    refused(parameter, path, said, way_out)
 }
 #[cfg(test)]
 mod tests {
@@ -109,11 +68,11 @@ mod tests {
             ("tls_verify=no", "\"tls_verify\" in the address of Redis does not exist; there are tls_ca, "),
             ("cret=7@h", "the parameter \"...\""),
         ] {
-            let refused = Transport::read(query, true).unwrap_err().to_string();
+            let refused = read(query, true).unwrap_err().to_string();
             assert!(refused.contains(said), "{refused}");
         }
-        assert!(Transport::read("tls_ca=/no/such/file", false).unwrap_err().to_string().contains("plain"));
-        assert!(Transport::read("", true).unwrap().is_tls() && !Transport::read("", false).unwrap().is_tls());
+        assert!(read("tls_ca=/no/such/file", false).unwrap_err().to_string().contains("plain"));
+        assert!(read("", true).unwrap().is_some() && read("", false).unwrap().is_none());
     }
 
     #[test]
@@ -122,7 +81,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("punctual-tls-{}.pem", std::process::id()));
         let refused = |text: &str, query: &str| {
             fs::write(&path, text).unwrap();
-            Transport::read(&format!("{query}={}", path.display()), true).unwrap_err().to_string()
+            read(&format!("{query}={}", path.display()), true).unwrap_err().to_string()
         };
         assert!(refused("no certificate", "tls_ca").contains("nothing in PEM form"));
         let alone = refused("-----BEGIN CERTIFICATE-----\n", "tls_cert");

@@ -170,7 +170,7 @@ impl Handlers {
         let handled = AssertUnwindSafe(next.run(task)).catch_unwind().await;
         match handled {
             Ok(Ok(result)) => outcome.result = result,
-            Ok(Err(error)) => tell(&mut outcome, error),
+            Ok(Err(error)) => set_error(&mut outcome, error),
             Err(panic) => {
                 say(&mut outcome, OutcomeKind::Failed, &format!("panicked: {}", panic_message(&*panic)))
             }
@@ -195,7 +195,7 @@ where
     })
 }
 
-fn tell(outcome: &mut Outcome, error: HandlerError) {
+fn set_error(outcome: &mut Outcome, error: HandlerError) {
     match error {
         HandlerError::Failed { message } => say(outcome, OutcomeKind::Failed, &message),
         HandlerError::Retry { after, message } => {

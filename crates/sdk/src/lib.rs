@@ -41,6 +41,8 @@
 mod backoff;
 mod client;
 mod error;
+#[cfg(feature = "sqlx")]
+pub mod inbox;
 mod job;
 mod new_task;
 pub mod retry;

@@ -3,7 +3,6 @@
 
 mod attempt;
 mod declared;
-#[cfg(feature = "redis")]
 mod guarding;
 mod heartbeat;
 mod held;
@@ -33,6 +32,7 @@ use crate::error::Error;
 use crate::handlers::{HandlerError, Handlers, Next};
 use crate::job::Job;
 use crate::task::Task;
+use guarding::ExecutionGuard;
 use held::HeldLeases;
 use report::{OutcomeTally, PendingOutcome};
 use slots::WorkerQueue;
@@ -68,8 +68,7 @@ pub struct Worker {
     shutdown: CancellationToken,
     #[cfg(feature = "redis")]
     source: Option<Arc<crate::bus::BusSource>>,
-    #[cfg(feature = "redis")]
-    guard: Option<crate::bus::Guard>,
+    guard: ExecutionGuard,
 }
 
 /// Settings, with their defaults in `Default`.
@@ -131,8 +130,7 @@ struct WorkerContext {
     #[cfg(feature = "redis")]
     source: Option<Arc<crate::bus::BusSource>>,
     /// For tasks from the server; the bus has its own.
-    #[cfg(feature = "redis")]
-    guard: Option<crate::bus::Guard>,
+    guard: ExecutionGuard,
 }
 
 impl WorkerContext {
@@ -159,8 +157,7 @@ impl Worker {
             shutdown: CancellationToken::new(),
             #[cfg(feature = "redis")]
             source: None,
-            #[cfg(feature = "redis")]
-            guard: None,
+            guard: ExecutionGuard::default(),
         }
     }
 
@@ -170,7 +167,16 @@ impl Worker {
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn guard(mut self, guard: crate::bus::Guard) -> Self {
-        self.guard = Some(guard);
+        self.guard = ExecutionGuard::Redis(guard);
+        self
+    }
+
+    /// Sends a heartbeat before each execution of a task from the server, and executes only the attempts that this
+    /// heartbeat began: an attempt that was delivered twice runs once, without Redis. One call more for each batch of
+    /// leases. Until the server answers, for a third of the lease at most, the tasks wait; without an answer they run.
+    #[must_use]
+    pub fn guard_by_server(mut self) -> Self {
+        self.guard = ExecutionGuard::Server;
         self
     }
 
@@ -432,7 +438,6 @@ impl Worker {
             abandon: CancellationToken::new(),
             #[cfg(feature = "redis")]
             source: self.source,
-            #[cfg(feature = "redis")]
             guard: self.guard,
         };
         Arc::new(shared)

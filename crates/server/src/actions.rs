@@ -27,16 +27,16 @@ use punctual_workflows::Expected;
 
 /// Change a task that has not fired, or that is dead.
 ///
-/// A dead task stays dead, with another payload, priority, number of attempts, retry policy or timeout, until it is redriven; its
-/// time and its queue are changed by the redrive.
+/// A dead task stays dead until it is redriven. Its payload, priority, number of attempts, retry policy and timeout can be
+/// changed; the redrive sets its time and its queue.
 #[utoipa::path(
     patch, path = "/v1/tasks/{ref}", operation_id = "patch_task", tag = "tasks",
     params(
-        ("ref" = String, Path, description = "The `ref` of the task; it stays the same."),
+        ("ref" = String, Path, description = "The `ref` of the task. It stays the same."),
         ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
     request_body(content = PatchTask, example = json!({"delay_ms": 60000, "priority": 1})),
-    responses((status = 200, description = "The task as it is now.", body = WireTask, headers(("ETag" = String)))),
+    responses((status = 200, description = "The task after the change.", body = WireTask, headers(("ETag" = String)))),
 )]
 pub(crate) async fn patch_task(
     State(app): State<Shared>,
@@ -151,7 +151,7 @@ impl Ending {
         Self { expected, workflow, place: task.place }
     }
 
-    fn has_come(self) {
+    fn report_end(self) {
         if let Some(expected) = self.expected {
             expected.ended([(self.workflow, self.place)]);
         }
@@ -160,12 +160,12 @@ impl Ending {
 
 /// Cancel a task.
 ///
-/// `cancelled` xor fired: one atomic step decides, up to the millisecond. The body may be left out.
+/// Either the task is cancelled or it fires: one atomic step decides, to the millisecond. The body is optional.
 #[utoipa::path(
     post, path = "/v1/tasks/{ref}/cancel", operation_id = "cancel_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
     request_body(content = Option<CancelRequest>, example = json!({"stop_if_fired": true})),
-    responses((status = 200, body = ActionAnswer, description = "`cancelled`: it will not run. `stop_requested`: an executor has it, and learns of the wish at its next heartbeat.")),
+    responses((status = 200, body = ActionAnswer, description = "`cancelled`: the task will not run. `stop_requested`: an executor has it, and learns of the request with its next heartbeat.")),
 )]
 pub(crate) async fn cancel_task(
     State(app): State<Shared>,
@@ -180,7 +180,7 @@ pub(crate) async fn cancel_task(
     let by = caller.who.by();
     match app.engine.cancel_noting(place, request.stop_if_fired, by, found.noting()).await? {
         Cancelled::Cancelled(task) => {
-            ending.has_come();
+            ending.report_end();
             Ok(done(ActionOutcome::Cancelled, *task, &found))
         }
         Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task, &found)),
@@ -192,7 +192,7 @@ pub(crate) async fn cancel_task(
 #[utoipa::path(
     post, path = "/v1/tasks/{ref}/run-now", operation_id = "run_task_now", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
-    responses((status = 200, description = "It is due now: `scheduled`.", body = ActionAnswer)),
+    responses((status = 200, description = "`scheduled`: the task is due now.", body = ActionAnswer)),
 )]
 pub(crate) async fn run_task_now(
     State(app): State<Shared>,
@@ -209,13 +209,13 @@ pub(crate) async fn run_task_now(
 
 /// Give a dead task new attempts.
 ///
-/// It is due now, unless the body says when. What else the body names is changed with it, in one step: a payload that could not be
-/// worked on is mended so. The body may be left out.
+/// The task is due now, unless the body names a time. The body may also change other fields in the same step, such as a
+/// payload that could not be processed. The body is optional.
 #[utoipa::path(
     post, path = "/v1/tasks/{ref}/redrive", operation_id = "redrive_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
     request_body(content = Option<PatchTask>, example = json!({"payload": {"to": "ada@example.org"}})),
-    responses((status = 200, description = "It is due again: `redriven`.", body = ActionAnswer)),
+    responses((status = 200, description = "`redriven`: the task is due again.", body = ActionAnswer)),
 )]
 pub(crate) async fn redrive_task(
     State(app): State<Shared>,
@@ -242,14 +242,14 @@ pub(crate) async fn redrive_task(
     }
 }
 
-/// Put a task that no executor has among the dead.
+/// Move a task that no executor has to the dead tasks.
 ///
-/// There it can be looked at and redriven, and it is kept as long as other dead tasks are.
+/// There it can be inspected and redriven. It is kept as long as other dead tasks.
 #[utoipa::path(
     post, path = "/v1/tasks/{ref}/bury", operation_id = "bury_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
     request_body(content = Option<BuryRequest>, example = json!({"reason": "its customer is gone"})),
-    responses((status = 200, description = "It is dead: `buried`.", body = ActionAnswer)),
+    responses((status = 200, description = "`buried`: the task is dead.", body = ActionAnswer)),
 )]
 pub(crate) async fn bury_task(
     State(app): State<Shared>,
@@ -263,18 +263,18 @@ pub(crate) async fn bury_task(
     let (reason, by) = (request.reason.as_deref(), caller.who.by());
     let buried = app.engine.bury_noting(place, reason, by, found.noting()).await?;
     if matches!(buried, Changed::Changed(_)) {
-        ending.has_come();
+        ending.report_end();
     }
     changed(buried, ActionOutcome::Buried, &found, |task| already_fired(&task, "it was not buried"))
 }
 
 /// Delete a finished task.
 ///
-/// With its history, its payload and its result; its id can be used again.
+/// Its history, payload and result are deleted too. Its id can be used again.
 #[utoipa::path(
     delete, path = "/v1/tasks/{ref}", operation_id = "delete_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
-    responses((status = 200, description = "It is gone: `deleted`, with the task as it was.", body = ActionAnswer)),
+    responses((status = 200, description = "`deleted`, with the task as it was.", body = ActionAnswer)),
 )]
 pub(crate) async fn delete_task(
     State(app): State<Shared>,

@@ -22,14 +22,14 @@ use punctual_engine::Alert as EngineAlert;
 use punctual_protocol::{Alert, At, ListAlerts, Page, Severity};
 use std::time::Duration;
 
-/// Active alerts.
+/// List active alerts.
 ///
-/// Of every queue that the token reaches, in all namespaces, and of the engines themselves: as the engine that answers sees them,
-/// and as the others reported theirs within the last ten seconds. What several engines report is one alert. Alerts that another
-/// one explains are its `consequences`.
+/// Alerts of all queues that the token reaches, in all namespaces, and of the engines themselves. The answering engine adds
+/// what the others reported within the last ten seconds. An alert that several engines report is listed once. Alerts that
+/// another one explains are its `consequences`.
 #[utoipa::path(
     get, path = "/v1/alerts", operation_id = "list_alerts", tag = "operation", params(ListAlerts),
-    responses((status = 200, description = "The gravest first: all of them, or a page.", body = Page<Alert>)),
+    responses((status = 200, description = "The most severe first: all alerts, or a page.", body = Page<Alert>)),
 )]
 pub(crate) async fn list_alerts(
     State(app): State<Shared>,

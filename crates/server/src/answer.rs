@@ -42,7 +42,8 @@ pub(crate) fn json_bytes(status: StatusCode, bytes: bytes::Bytes) -> Response {
 
 /// The whole task, history included.
 pub(crate) fn task(mut task: task::Task) -> Task {
-    let history = std::mem::take(&mut task.history);
+    let mut history = std::mem::take(&mut task.history);
+    history::name_executors(&mut history, task.lease.as_ref());
     let log = task.log.take().map_or_else(Vec::new, |text| punctual_domain::log::decode(&text));
     let log = log.into_iter().map(said).collect();
     let shown = of(task, &history);
@@ -80,6 +81,7 @@ fn of(mut task: task::Task, history: &[history::Entry]) -> Task {
         priority: task.ask.priority.level(),
         state: state(shown(&task)),
         phase: phase(shown(&task).phase()),
+        ended_as: task.state.ended_as().map(state),
         outcome: None,
         execute_at: at(task.ask.execute_at),
         execute_at_ms: task.ask.execute_at.0,
@@ -115,7 +117,7 @@ fn of(mut task: task::Task, history: &[history::Entry]) -> Task {
     }
 }
 
-/// What an engine has leased ahead of its instant is with nobody yet: to callers it is still on its way there.
+/// No executor has a preleased task yet: callers see it as scheduled.
 pub(crate) fn shown(task: &task::Task) -> DomainState {
     let is_ahead = task.lease.as_ref().is_some_and(task::Lease::is_ahead) && task.due_at > task.updated_at;
     if task.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { task.state }

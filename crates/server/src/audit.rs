@@ -27,12 +27,12 @@ const NDJSON: &str = "application/x-ndjson";
 /// Entries that are read at one time for an export.
 const EXPORT_PAGE: usize = 1_000;
 
-/// Who changed what.
+/// List who changed what.
 ///
-/// The newest first: every change by the interface or by an operator's command, with what came of it, and what was
-/// refused for want of a token. Inserts, leases, outcomes and heartbeats are in the histories of tasks. With `Accept:
-/// application/x-ndjson`, all that matches, one JSON document a line. Of a token that reaches only some namespaces,
-/// what is theirs.
+/// The newest first. The audit log has every change by the API or by a command, with its result, and every request that was
+/// refused for lack of permission. Inserts, leases, outcomes and heartbeats are in the histories of tasks instead. With
+/// `Accept: application/x-ndjson`, all matching entries are returned, one JSON document per line. A token that reaches only
+/// some namespaces sees only their entries.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "list_audit", tag = "access", params(SearchAudit),
     responses((status = 200, description = "A page of entries; it may be shorter than `limit` and still have a next one.",

@@ -129,8 +129,8 @@ fn changed(Change { before, after }: &Change, reason: Option<String>) -> Respons
 
 /// Preview a bulk operation.
 ///
-/// Counts the tasks that match and shows the first of them. Nothing else happens before it is confirmed. Only tasks are meant
-/// that are there now; those that are inserted later are not touched.
+/// Counts the matching tasks and shows the first ones. Nothing changes until the operation is confirmed. Tasks that are
+/// inserted later are not affected.
 #[utoipa::path(
     post, path = "/v1/bulk", operation_id = "create_bulk", tag = "bulk operations",
     request_body(content = CreateBulk, example = json!({
@@ -162,10 +162,10 @@ pub(crate) async fn create_bulk(
     Ok(reported(None, &previewed.stored, None, response))
 }
 
-/// The bulk operations of the namespace.
+/// List the bulk operations of the namespace.
 #[utoipa::path(
     get, path = "/v1/bulk", operation_id = "list_bulk", tag = "bulk operations", params(ListBulk),
-    responses((status = 200, description = "A page of them, the newest first.", body = Page<Shown>)),
+    responses((status = 200, description = "A page of the list, the newest first.", body = Page<Shown>)),
 )]
 pub(crate) async fn list_bulk(
     State(app): State<Shared>,
@@ -188,10 +188,10 @@ pub(crate) async fn list_bulk(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// One bulk operation, and how far it has come.
+/// Get a bulk operation and its progress.
 #[utoipa::path(
     get, path = "/v1/bulk/{bulk}", operation_id = "get_bulk", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id.")),
+    params(("bulk" = i64, Path, description = "The id.")),
     responses((status = 200, description = "The operation.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_bulk(
@@ -204,17 +204,17 @@ pub(crate) async fn get_bulk(
     Ok(one(StatusCode::OK, &Shown { set_aside, ..wire::shown(&stored) }))
 }
 
-/// Begin what was previewed.
+/// Start a previewed bulk operation.
 ///
-/// `If-Match` with the ETag of the preview makes sure that it is this one. A preview is good for an hour. Confirmed again, the
-/// operation stays as it is.
+/// `If-Match` with the ETag of the preview ensures that it is the same operation. A preview is valid for one hour.
+/// Confirming it again changes nothing.
 #[utoipa::path(
     post, path = "/v1/bulk/{bulk}/confirm", operation_id = "confirm_bulk", tag = "bulk operations",
     params(
-        ("bulk" = i64, Path, description = "Its id."),
-        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+        ("bulk" = i64, Path, description = "The id."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
-    responses((status = 200, description = "The operation as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The operation after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn confirm_bulk(
     State(app): State<Shared>,
@@ -236,12 +236,12 @@ pub(crate) async fn confirm_bulk(
 
 /// Pause a bulk operation.
 ///
-/// Nothing more of it begins; a batch that is under way (at most 200 tasks) is finished. The body may be left out.
+/// A running batch of at most 200 tasks is finished; no further one begins. The body is optional.
 #[utoipa::path(
     post, path = "/v1/bulk/{bulk}/pause", operation_id = "pause_bulk", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id.")),
+    params(("bulk" = i64, Path, description = "The id.")),
     request_body(content = Option<PauseRequest>, example = json!({"reason": "too fast"})),
-    responses((status = 200, description = "The operation as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The operation after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn pause_bulk(
     State(app): State<Shared>,
@@ -256,14 +256,14 @@ pub(crate) async fn pause_bulk(
     Ok(changed(&change, reason))
 }
 
-/// Let a paused bulk operation continue.
+/// Resume a paused bulk operation.
 ///
-/// The body may be left out.
+/// The body is optional.
 #[utoipa::path(
     post, path = "/v1/bulk/{bulk}/resume", operation_id = "resume_bulk", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id.")),
+    params(("bulk" = i64, Path, description = "The id.")),
     request_body(content = Option<PauseRequest>, example = json!({"by": "ann"})),
-    responses((status = 200, description = "The operation as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The operation after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn resume_bulk(
     State(app): State<Shared>,
@@ -277,14 +277,14 @@ pub(crate) async fn resume_bulk(
     Ok(changed(&change, reason))
 }
 
-/// End a bulk operation for good.
+/// Stop a bulk operation for good.
 ///
-/// What it has done stays done; a batch that is under way is finished. The body may be left out.
+/// Changes that were made remain, and a running batch is finished. The body is optional.
 #[utoipa::path(
     post, path = "/v1/bulk/{bulk}/stop", operation_id = "stop_bulk", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id.")),
+    params(("bulk" = i64, Path, description = "The id.")),
     request_body(content = Option<PauseRequest>, example = json!({"reason": "the wrong queue"})),
-    responses((status = 200, description = "The operation as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The operation after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn stop_bulk(
     State(app): State<Shared>,
@@ -299,13 +299,13 @@ pub(crate) async fn stop_bulk(
     Ok(changed(&change, reason))
 }
 
-/// Try again what failed.
+/// Try failed tasks of a bulk operation again.
 ///
-/// Of an operation that is done.
+/// Only if the operation is done.
 #[utoipa::path(
     post, path = "/v1/bulk/{bulk}/repeat", operation_id = "repeat_bulk", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id.")),
-    responses((status = 200, description = "The operation as it is now.", body = Shown, headers(("ETag" = String)))),
+    params(("bulk" = i64, Path, description = "The id.")),
+    responses((status = 200, description = "The operation after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn repeat_bulk(
     State(app): State<Shared>,
@@ -317,13 +317,13 @@ pub(crate) async fn repeat_bulk(
     Ok(changed(&change, None))
 }
 
-/// The tasks that a bulk operation is about.
+/// List the tasks of a bulk operation.
 ///
-/// Those that match now and were there when it was previewed, the newest first, without histories: of an export its result, of
-/// others what is left.
+/// The tasks that match now and existed at the preview, the newest first, without histories. For an export this is the
+/// result; for other actions, the remaining tasks.
 #[utoipa::path(
     get, path = "/v1/bulk/{bulk}/tasks", operation_id = "list_bulk_tasks", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id."), ListBulk),
+    params(("bulk" = i64, Path, description = "The id."), ListBulk),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
         body = FoundTasks)),
 )]
@@ -348,13 +348,13 @@ pub(crate) async fn list_bulk_tasks(
     ))
 }
 
-/// What failed of a bulk operation.
+/// List the failures of a bulk operation.
 ///
-/// The first 10,000 are kept; all are counted.
+/// The first 10,000 are kept. All are counted.
 #[utoipa::path(
     get, path = "/v1/bulk/{bulk}/failures", operation_id = "list_bulk_failures", tag = "bulk operations",
-    params(("bulk" = i64, Path, description = "Its id."), ListBulk),
-    responses((status = 200, description = "A page of them.", body = Page<BulkFailure>)),
+    params(("bulk" = i64, Path, description = "The id."), ListBulk),
+    responses((status = 200, description = "A page of the list.", body = Page<BulkFailure>)),
 )]
 pub(crate) async fn list_bulk_failures(
     State(app): State<Shared>,

@@ -42,10 +42,10 @@ pub(crate) fn as_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// What happened to the cluster.
+/// List events of the cluster.
 ///
-/// The newest first: engines that start, stop, die and come back, partitions that are taken over or moved, Redis and databases
-/// that are unavailable and back. Kept for `retention.events_ms`, and 10,000 at most.
+/// The newest first: engines that start, stop, crash and come back; partitions that are taken over or moved; Redis and
+/// databases that become unavailable and come back. Events are kept for `retention.events_ms`, and at most 10,000 of them.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "list_events", tag = "operation", params(SearchEvents),
     responses((status = 200, description = "A page of events.", body = Page<Event>)),
@@ -88,13 +88,13 @@ fn event(id: i64, event: Noticed) -> Event {
     }
 }
 
-/// The engines of the cluster.
+/// List the engines of the cluster.
 ///
-/// By name: those that live, and those that fell silent within the last ten minutes and did not come back. One that stopped
-/// in order is not shown.
+/// By name: live engines, and those that fell silent within the last ten minutes. Engines that were stopped regularly are
+/// not listed.
 #[utoipa::path(
     get, path = "/v1/engines", operation_id = "list_engines", tag = "operation",
-    responses((status = 200, description = "All of them.", body = Page<Engine>)),
+    responses((status = 200, description = "The whole list.", body = Page<Engine>)),
 )]
 pub(crate) async fn list_engines(State(app): State<Shared>) -> Result<Response, Refusal> {
     let items = watcher(&app)?.engines().await?.into_iter().map(engine).collect();
@@ -131,7 +131,7 @@ fn shown(rates: &CountedRates) -> Rates {
     }
 }
 
-/// The partitions of the store, and who works on each.
+/// List the partitions of the store and their owners.
 ///
 /// By number.
 #[utoipa::path(
@@ -168,12 +168,12 @@ fn partition(view: PartitionView) -> Partition {
     }
 }
 
-/// The databases of the store.
+/// List the databases of the store.
 ///
-/// By number. One that is unavailable is shown without its sizes.
+/// By number. An unavailable database is listed without its sizes.
 #[utoipa::path(
     get, path = "/v1/shards", operation_id = "list_shards", tag = "operation",
-    responses((status = 200, description = "All of them.", body = Page<Shard>)),
+    responses((status = 200, description = "The whole list.", body = Page<Shard>)),
 )]
 pub(crate) async fn list_shards(State(app): State<Shared>) -> Result<Response, Refusal> {
     let watcher = watcher(&app)?;
@@ -211,13 +211,13 @@ fn bucket(slice: Slice) -> Bucket {
     }
 }
 
-/// The whole cluster in numbers.
+/// Get the numbers of the whole cluster.
 ///
-/// Rates, lateness, what is in the store, and the last hour in steps of a minute. Engines tell what they have counted
-/// every ten seconds.
+/// Rates, lateness, the contents of the store, and the last hour in steps of one minute. Engines report their counts every
+/// ten seconds.
 #[utoipa::path(
     get, path = "/v1/stats", operation_id = "get_stats", tag = "operation",
-    responses((status = 200, description = "Of all engines together.", body = Stats)),
+    responses((status = 200, description = "The numbers of all engines together.", body = Stats)),
 )]
 pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
     let watcher = watcher(&app)?;
@@ -243,7 +243,7 @@ pub(crate) async fn queue_hour(app: &App, queue: &QueueKey) -> Result<QueueStats
     Ok(hour(watcher(app)?.queue_hour(queue).await?))
 }
 
-/// None: what engines tell cannot be read, which keeps nobody from the rest.
+/// None: the engines' reports cannot be read; the rest of the answer is complete.
 pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
     app.options.cluster.as_ref()?.queue_rates().await
 }
@@ -308,13 +308,13 @@ fn backlog(account: &Account, counted: i64) -> Backlog {
     }
 }
 
-/// What falls due in each minute of the next hour.
+/// Get the number of tasks that fall due in each minute of the next hour.
 ///
-/// Counted at most every 15 seconds, regardless of the caller. Where more falls due than may be looked at, some partitions are counted and
-/// stand for all: then it is an estimate.
+/// Counted at most every 15 seconds, regardless of the number of callers. If too many tasks fall due, only some partitions are counted, and the
+/// result is an estimate.
 #[utoipa::path(
     get, path = "/v1/stats/due", operation_id = "get_due", tag = "operation",
-    responses((status = 200, description = "Of all queues together.", body = Due)),
+    responses((status = 200, description = "The numbers of all queues together.", body = Due)),
 )]
 pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refusal> {
     let this_due = watcher(&app)?.due().await?;

@@ -22,10 +22,9 @@ use punctual_protocol::{At, Code, FoundTasks, RedriveAnswer, RedriveDead, Search
 
 const LIMIT_DEFAULT: u32 = 1_000;
 
-/// Tasks that are dead.
+/// List dead tasks.
 ///
-/// Newest first (by when they were inserted); `updated_at` is when they died and `last_error` of what. Histories are
-/// left out.
+/// The latest inserted first. `updated_at` is the time of death, and `last_error` the reason. Histories are omitted.
 #[utoipa::path(
     get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "dead letters", params(SearchDead),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
@@ -45,15 +44,16 @@ pub(crate) async fn list_dead(
 
 /// Give many dead tasks new attempts.
 ///
-/// Without a filter only with `all: true`. Each gets all its attempts again and an `execute_at` of its own, so that they come back at the wished rate. Safe to
-/// repeat: what is not dead any more is left alone, and under an `Idempotency-Key` the first answer is given again. To
-/// continue after `limit`, send `next_cursor` as `cursor` and `until_ms` as `start_at_ms`.
+/// Without a filter, `all: true` is required. Each task gets all of its attempts again and an `execute_at` of its own, so
+/// that tasks run at the given rate. The call is safe to repeat: tasks that are no longer dead are unchanged, and with an
+/// `Idempotency-Key` the first answer is returned again. To continue after `limit`, send `next_cursor` as `cursor` and
+/// `until_ms` as `start_at_ms`.
 #[utoipa::path(
     post, path = "/v1/dead-letters/redrive", operation_id = "redrive_dead_letters", tag = "dead letters",
     request_body(content = Option<RedriveDead>, example = json!({
         "queue": "mail", "error": "mailbox full", "limit": 1000, "rate_per_second": 20.0
     })),
-    responses((status = 200, description = "How many, and until when.", body = RedriveAnswer)),
+    responses((status = 200, description = "How many tasks were redriven, and until when they are due.", body = RedriveAnswer)),
 )]
 pub(crate) async fn redrive_dead(
     State(app): State<Shared>,

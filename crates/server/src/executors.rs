@@ -41,15 +41,15 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
+/// Who reports, in histories, if the request does not say: the executor's name is in the line of its lease.
 const BY: &str = "executor";
 const DRAIN_WAIT_MS: u64 = 1_000;
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
-/// Lease ready tasks, waiting for the first one.
+/// Lease ready tasks, and wait for the first one.
 ///
-/// Answers as soon as there is a task, at the latest after `wait_ms`; `tasks` is empty when none came. The body may be
-/// left out. A caller that hangs up loses nothing: what was leased for it is given back.
+/// Answers as soon as there is a task, and after `wait_ms` at the latest; then `tasks` is empty. The body is optional. If
+/// the caller hangs up, the leased tasks are given back.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/lease", operation_id = "lease_tasks", tag = "executors",
     params(("queue" = String, Path, description = "The queue, in the caller's namespace.")),
@@ -69,12 +69,11 @@ pub(crate) async fn lease_tasks(
     lease(&app, &who, vec![queue], LeaseRequest::from_json(&body)?).await
 }
 
-/// Lease ready tasks of whichever of several queues has some, waiting for the first one.
+/// Lease ready tasks from several queues, and wait for the first one.
 ///
-/// Answers as soon as one of the queues has a task, at the latest after `wait_ms`; `tasks` is empty when none came, and says of
-/// each task which queue it is of. Of several queues that have work each comes first as often as the others, whatever the others
-/// have. A caller that hangs up loses nothing: what was leased for it is given back, of all queues. Refused as a whole where one
-/// of the queues is.
+/// Answers as soon as one of the queues has a task, and after `wait_ms` at the latest; then `tasks` is empty. Each task
+/// names its queue. If several queues have tasks, each is served first equally often. If the caller hangs up, the leased
+/// tasks of all queues are given back. If one of the queues is refused, the whole call is refused.
 #[utoipa::path(
     post, path = "/v1/lease", operation_id = "lease_tasks_from_several", tag = "executors",
     request_body(content = LeaseRequest, example = json!({
@@ -118,7 +117,7 @@ async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -
         refusal = who.until_refused(app) => return Err(refusal),
         leased = lease => leased?,
         () = app.shutdown.cancelled() => Vec::new(),
-        () = roster::told_otherwise(&app.engine, executor.as_ref()) => Vec::new(),
+        () = roster::until_no_more_work(&app.engine, executor.as_ref()) => Vec::new(),
     };
     let task = |lease: Assignment| {
         // The places of a queue that is scanned are given up with the outcome.
@@ -161,7 +160,7 @@ async fn lease_at(
     }
 }
 
-/// Where traces are told of, the executor's spans go below the one of its attempt.
+/// Where traces are exported, the executor's spans go below the one of its attempt.
 fn traced(app: &App, mut assignment: Assignment) -> Assignment {
     if let Some(traces) = &app.options.traces {
         let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
@@ -190,14 +189,14 @@ async fn nothing_for(
     Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks: Vec::new(), wish }))
 }
 
-/// Report what became of up to 10,000 attempts.
+/// Report the outcomes of up to 10,000 attempts.
 ///
-/// Each is decided on its own. `stale`: the lease was not, or no longer, this executor's, or the attempt has an
-/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease continues. `accepted_for_later`: the
-/// task's database does not answer; the outcome is durable in this engine's journal and counts when the database is back, if the
-/// attempt holds its task then. `unavailable`: the database does not answer, and the outcome was not taken for later either;
-/// whether it counts is not known; report it again. Where no outcome can be answered the call is refused as a whole. To an
-/// executor that does not know a status the outcome is not settled: it reports again, until it is `accepted` or `stale`.
+/// Each outcome is decided by itself. `stale`: the executor does not hold the lease, or the attempt already has an outcome.
+/// `invalid`: the outcome is not valid; `error` says why, and the lease continues. `accepted_for_later`: the database of
+/// the task does not answer; the outcome is durable in the journal of this engine, and counts when the database is back, if
+/// the attempt still holds the task. `unavailable`: the database does not answer, and it is unknown whether the outcome
+/// counts; report it again. If no outcome can be answered, the whole call is refused. An executor that does not know a
+/// status reports the outcome again until it is `accepted` or `stale`.
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
     request_body(content = OutcomeBatch, example = json!({"executor": "mailer-1", "outcomes": [
@@ -250,7 +249,7 @@ pub(crate) async fn report_outcomes(
     // Whatever name an executor gives itself: whose token it was is beside it.
     let by = &*caller.who.by_as(Some(batch.executor.as_deref().unwrap_or(BY)));
     let asked = reports.len() + unknown.len();
-    let heard = hear(&app, said, &mut reports, &mut unknown).await?;
+    let heard = record_heartbeats(&app, said, &mut reports, &mut unknown).await?;
     reports.retain(|(nth, _)| unknown.iter().all(|pair| pair.0 != *nth));
     let (marked, plain) = reports.into_iter().partition(|report| of_workflows.contains_key(&report.0));
     // What is of no workflow does not wait for the marks of the others.
@@ -287,7 +286,7 @@ pub(crate) async fn report_outcomes(
 /// What executors say together with outcomes. Before these: after them the leases are gone. A crash between the two keeps the
 /// lines, and the executor reports again. Whose were asked for; of the unknown ones nothing was kept, or may have been. Where
 /// outcomes are taken for later, lines that the store did not hear are, too.
-async fn hear(
+async fn record_heartbeats(
     app: &App,
     mut said: Vec<(usize, Beat)>,
     reports: &mut [(usize, Submission)],
@@ -306,7 +305,7 @@ async fn hear(
         unknown.extend(places.iter().zip(heard).filter_map(|(nth, result)| Some((*nth, result.err()?))));
         return Ok(places.into_iter().collect());
     }
-    let heard = app.engine.hear_each(beats.clone()).await?;
+    let heard = app.engine.heartbeat_each(beats.clone()).await?;
     let unheard = places.iter().copied().zip(beats).zip(heard).filter(|(_, heard)| heard.is_err());
     go_with_reports(unheard.map(|(said, _)| said).collect(), reports);
     Ok(places.into_iter().collect())
@@ -422,17 +421,17 @@ async fn read_in_time(
     }
 }
 
-/// Heartbeats: extend leases, learn which were lost or should stop.
+/// Send a heartbeat: extend leases, and learn which were lost or should stop.
 ///
-/// Each lease is extended by as much as it was asked for. `unavailable`: one of several databases does not answer, and
-/// nothing is known of the lease. Where nothing is known of any the call is refused as a whole.
+/// Each lease is extended by its requested length. `unavailable`: the database of the task does not answer, and the state
+/// of the lease is unknown. If the state of all leases is unknown, the whole call is refused.
 #[utoipa::path(
     post, path = "/v1/heartbeats", operation_id = "send_heartbeats", tag = "executors",
     request_body(content = HeartbeatRequest, example = json!({
         "executor": "mailer-1", "capacity": 10,
         "leases": [{"ref": "t002m0spxptn000000000000001", "token": "1-30000", "progress": {"percent": 40}}]
     })),
-    responses((status = 200, description = "News of each lease, in order.", body = HeartbeatAnswer)),
+    responses((status = 200, description = "The state of each lease, in order.", body = HeartbeatAnswer)),
 )]
 pub(crate) async fn send_heartbeats(
     State(app): State<Shared>,
@@ -468,8 +467,10 @@ pub(crate) async fn send_heartbeats(
     for (nth, extended) in places.into_iter().zip(extended) {
         let Some(news) = news.get_mut(nth) else { continue };
         match extended {
-            Ok(Extended::Held { lease_until, cancel_requested }) => {
-                *news = LeaseNews::extended(std::mem::take(&mut news.r#ref), lease_until.0, cancel_requested);
+            Ok(Extended::Held { lease_until, cancel_requested, has_begun }) => {
+                let place = std::mem::take(&mut news.r#ref);
+                let extended = LeaseNews::extended(place, lease_until.0, cancel_requested);
+                *news = LeaseNews { has_begun: Some(has_begun), ..extended };
             }
             Ok(_) => {}
             Err(error) => {

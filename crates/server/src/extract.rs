@@ -48,7 +48,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// How old what is counted may be: `Cache-Control: max-age` of the request, as HTTP has it. Nobody who says nothing is given what
+/// How old what is counted may be: `Cache-Control: max-age` of the request, as HTTP has it. A request without it never gets what
 /// is older than the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MaxAge(pub(crate) Duration);
@@ -370,7 +370,7 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
 /// is cut off while it sends sees a broken connection, and never the reason.
 const HEARD_OUT: usize = 4;
 
-/// Reads a body within the limits of size and time. Whoever sends it so slowly that their token ends meanwhile is refused.
+/// Reads a body within the limits of size and time. A body that arrives so slowly that its token ends meanwhile is refused.
 pub(crate) async fn read_body(app: &Shared, parts: &Parts, body: HttpBody) -> Result<Bytes, Refusal> {
     let headers = &parts.headers;
     if let Some(encoding) = encoding(headers) {

@@ -44,17 +44,18 @@ pub(crate) struct Part {
     #[schema(example = "store")]
     name: &'static str,
     ok: bool,
-    /// A sentence for people. What is wrong with a server may name where it is: once there are tokens, it is told to those
+    /// A sentence for people. What is wrong with a server may name where it is: once there are tokens, it is shown to those
     /// that may read the metrics.
     #[schema(example = "answers")]
     detail: String,
 }
 
-const NOT_TOLD: &str = "not ready; the reason is in the log, and is shown to tokens that may read metrics";
+const REASON_HIDDEN: &str =
+    "not ready; the reason is in the log, and is shown to tokens that may read metrics";
 
 impl Part {
     fn without_detail(self) -> Self {
-        let detail = if self.ok { "ready" } else { NOT_TOLD };
+        let detail = if self.ok { "ready" } else { REASON_HIDDEN };
         Self { detail: detail.to_owned(), ..self }
     }
 }
@@ -69,23 +70,24 @@ pub(crate) struct NotReady {
     parts: Vec<Part>,
 }
 
-/// The process lives.
+/// Check that the process runs.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", tag = "operation",
-    responses((status = 200, description = "It answers.", body = Liveness)),
+    responses((status = 200, description = "The process runs.", body = Liveness)),
 )]
 pub(crate) async fn livez() -> Response {
     answer::json(StatusCode::OK, &Liveness { status: "alive" })
 }
 
-/// The server can serve: its store answers and can be written, all that makes tasks fire is at work, and it is not
-/// stopping. A hot set that is unavailable is no reason to send nobody
-/// here any more, because all engines share it: what is due fires from the store meanwhile. It needs no token; one that is not
-/// good is refused as everywhere.
+/// Check that the server can serve.
+///
+/// It can if its store answers and can be written, all services that make tasks fire run, and it is not stopping. An
+/// unavailable hot set does not make a server unready: all engines share it, and due tasks fire from the store meanwhile.
+/// No token is needed, but an invalid one is refused.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
     responses(
-        (status = 200, description = "It can serve; `parts` says whether all of it is ready.", body = Readiness),
+        (status = 200, description = "The server can serve. `parts` says whether all parts are ready.", body = Readiness),
         (status = 503, description = "The store does not answer or cannot be written, what fires tasks is not at work, or the server is stopping.", body = NotReady, content_type = "application/problem+json"),
     ),
 )]
@@ -112,7 +114,7 @@ pub(crate) async fn readyz(
     if !may_know {
         parts = parts.into_iter().map(Part::without_detail).collect();
     }
-    // All engines share them: who sends nobody here any more because one of them is unavailable stops what is well, too.
+    // All engines share them: a balancer that avoids this engine because one of them is unavailable stops what is healthy, too.
     let some_write = app.engine.can_write().is_ok() && app.engine.store().parts() > 1;
     let may_be_away = |name| name == HOT || (some_write && (name == STORE || name == WRITERS));
     if parts.iter().all(|part| part.ok || may_be_away(part.name)) {

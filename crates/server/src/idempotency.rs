@@ -1,5 +1,5 @@
 //! `Idempotency-Key`: the same POST again gets the first answer, not a second effect. The key is reserved in the store
-//! before the work begins, whichever engine is asked: who comes meanwhile is told so (409). The answer takes the place of
+//! before the work begins, whichever engine is asked: a request that comes meanwhile is refused (409). The answer takes the place of
 //! the reservation. A crash between the two is survived by the work itself (an insert derives its id from the key); the
 //! reservation ends by itself, and the next try does the work. Never keeps an answer that another try could better:
 //! failures of the server, and refusals of a request's form. Of a batch, items that were refused for now are worked on when
@@ -172,12 +172,12 @@ impl Earlier {
     }
 }
 
-/// Refused as long as there is no room, or the store is unavailable: it was told to come again.
+/// Refused as long as there is no room, or the store is unavailable: the caller tries again.
 fn is_for_now(item: &BatchItem) -> bool {
     matches!(item.status, 429 | 500..)
 }
 
-/// The items of a batch that was answered under this key, if one of them was told to come again.
+/// The items of a batch that was answered under this key, if one of them was refused for now.
 fn unfinished(reply: &Reply, hashes: &Hashes) -> Option<Earlier> {
     if !hashes.are_of(reply) || !hashes.is_batch || reply.status != 200 {
         return None;

@@ -2,7 +2,6 @@
 
 use crate::{
     answer,
-    app::App,
     app::Shared,
     ask::{self, Context},
     etag,
@@ -36,12 +35,12 @@ const VERSIONS_LOOKED_AT: usize = 1_000;
 /// As often as waiting tasks are counted.
 const FULL_RETRY_AFTER_MS: u64 = 1_000;
 
-/// Insert one task.
+/// Insert a task.
 ///
-/// Acknowledged means durable. The same `task_id` and `task_version` again: a task that has not begun, or has ended
-/// badly, is replaced; one that runs or has succeeded is the answer (`on_conflict` says it otherwise); so with the same
-/// `key`. With an `Idempotency-Key` and neither, a repetition finds the task even after a crash of the server. A
-/// payload above `payloads.inline_max_bytes` is kept outside of the store, and is left out of the answer.
+/// An acknowledged task is durable. If a task with the same `task_id` and `task_version`, or with the same `key`, exists:
+/// one that has not begun, or is dead or cancelled, is replaced; one that runs or has succeeded is the answer.
+/// `on_conflict` changes this. With an `Idempotency-Key` and no id, a repeated request finds its task even after a crash of
+/// the server. A payload above `payloads.inline_max_bytes` is stored outside the database, and is not in the answer.
 #[utoipa::path(
     post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
     request_body(content = InsertTask, example = json!({
@@ -50,7 +49,7 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
     responses(
         (status = 201, description = "Stored: `outcome` is `created` or `replaced`.", body = WireTask,
             headers(("ETag" = String), ("Location" = String))),
-        (status = 200, description = "It was there already and nothing changed: `outcome` is `existing`.",
+        (status = 200, description = "The task already existed, and nothing changed: `outcome` is `existing`.",
             body = WireTask, headers(("ETag" = String), ("Location" = String))),
     ),
 )]
@@ -59,10 +58,11 @@ pub(crate) async fn insert_task(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    not_too_many(&app, &caller)?;
-    let task = ask::new_task(InsertTask::from_json(&body)?, Context::of(&app, &caller))?;
+    let context = Context::of(&app, &caller);
+    not_too_many(context)?;
+    let task = ask::new_task(InsertTask::from_json(&body)?, context)?;
     let mut one = Numbered { nth: 0, task };
-    let known = give_ids_of_key(&app, &caller, std::slice::from_mut(&mut one)).await?.pop().flatten();
+    let known = give_ids_of_key(context, std::slice::from_mut(&mut one)).await?.pop().flatten();
     let new = one.task;
     if let Some(existing) = known {
         return Ok(answer_one(200, existing, InsertOutcome::Existing));
@@ -70,7 +70,7 @@ pub(crate) async fn insert_task(
     if let Some(Some(refused)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
         return Err(not_now(refused, &caller).into());
     }
-    if let Some(refusal) = of_others(&app, &caller, std::slice::from_ref(&new)).await?.pop().flatten() {
+    if let Some(refusal) = of_others(context, std::slice::from_ref(&new)).await?.pop().flatten() {
         return Err(refusal);
     }
     let inserted = app.engine.insert(vec![new], caller.who.by()).await?.pop();
@@ -82,8 +82,9 @@ pub(crate) async fn insert_task(
 
 /// Insert up to 10,000 tasks.
 ///
-/// Each is decided on its own: `results` has, in the order of `tasks`, what a single insert would have answered. Sent again
-/// under its `Idempotency-Key`, what was refused for now (429, 5xx) is tried again, and what became of the others stays.
+/// Each task is decided by itself. `results` has, in the order of `tasks`, the answers of single inserts. If the request is
+/// repeated with its `Idempotency-Key`, tasks that were refused for now (429, 5xx) are tried again, and the other results
+/// stay the same.
 #[utoipa::path(
     post, path = "/v1/tasks/batch", operation_id = "insert_batch", tag = "tasks",
     request_body(content = InsertBatch, example = json!({
@@ -97,16 +98,17 @@ pub(crate) async fn insert_batch(
     earlier: Option<Extension<Earlier>>,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    not_too_many(&app, &caller)?;
+    let context = Context::of(&app, &caller);
+    not_too_many(context)?;
     let batch = InsertBatch::from_json(&body)?;
     let earlier = earlier.map(|Extension(earlier)| earlier).unwrap_or_default();
     let (mut open, mut results) =
         (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
     let mut valid = 0;
     for (nth, item) in batch.items().enumerate() {
-        let converted = item.map_err(Refusal::from).and_then(|task| {
-            ask::new_task(task, Context::of(&app, &caller)).map_err(|refusal| under(refusal, nth))
-        });
+        let converted = item
+            .map_err(Refusal::from)
+            .and_then(|task| ask::new_task(task, context).map_err(|refusal| under(refusal, nth)));
         results.push(match converted {
             Err(refusal) => Some(BatchItem::refused(refusal.into_problem())),
             Ok(task) => {
@@ -119,14 +121,14 @@ pub(crate) async fn insert_batch(
             }
         });
     }
-    let mut inserted = insert_all(&app, &caller, open).await?.into_iter();
+    let mut inserted = insert_all(context, open).await?.into_iter();
     let results = results.into_iter().filter_map(|refused| refused.or_else(|| inserted.next())).collect();
     Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
 }
 
-/// Told at once that it would wait for long: a caller that waits holds a connection, a place and a body.
-fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
-    let Some(wait) = app.engine.insert_backlog(&caller.namespace) else { return Ok(()) };
+/// Refused at once if it would wait for long: a caller that waits holds a connection, a place and a body.
+pub(crate) fn not_too_many(context: Context<'_>) -> Result<(), Refusal> {
+    let Some(wait) = context.engine.insert_backlog(&context.caller.namespace) else { return Ok(()) };
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     let wait = Span::of(wait);
     let detail = format!("more is being inserted than the store takes: this would wait for {wait}");
@@ -134,14 +136,18 @@ fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
 }
 
 /// A task, and which of the valid ones of its request it is: the identity that it is given has its number in it.
-struct Numbered {
-    nth: usize,
-    task: NewTask,
+pub(crate) struct Numbered {
+    pub(crate) nth: usize,
+    pub(crate) task: NewTask,
 }
 
 /// One call of the engine for all that are not there already.
-async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Result<Vec<BatchItem>, Refusal> {
-    let known = give_ids_of_key(app, caller, &mut tasks).await?;
+pub(crate) async fn insert_all(
+    context: Context<'_>,
+    mut tasks: Vec<Numbered>,
+) -> Result<Vec<BatchItem>, Refusal> {
+    let Context { caller, engine, .. } = context;
+    let known = give_ids_of_key(context, &mut tasks).await?;
     let new: Vec<NewTask> = tasks
         .into_iter()
         .zip(&known)
@@ -149,8 +155,8 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Res
         .map(|(task, _)| task.task)
         .collect();
     let not_now = |refused: Option<Refused>| refused.map(|refused| not_now(refused, caller));
-    let not_now = app.engine.refused(&new).await?.into_iter().map(not_now);
-    let denied = of_others(app, caller, &new).await?.into_iter();
+    let not_now = engine.refused(&new).await?.into_iter().map(not_now);
+    let denied = of_others(context, &new).await?.into_iter();
     let refused: Vec<Option<Problem>> =
         not_now.zip(denied).map(|(not_now, denied)| denied.map(Refusal::into_problem).or(not_now)).collect();
     let with_room = new
@@ -159,7 +165,7 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Res
         .filter(|(_, problem)| problem.is_none())
         .map(|(task, _)| task)
         .collect();
-    let inserted = app.engine.insert_each(with_room, caller.who.by()).await?.into_iter();
+    let inserted = engine.insert_each(with_room, caller.who.by()).await?.into_iter();
     let refused_by_store = |error| BatchItem::refused(Refusal::from(error).into_problem());
     let one = |inserted: Inserted| match seen(caller, &inserted.task) {
         Ok(()) => item(inserted),
@@ -173,16 +179,17 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<Numbered>) -> Res
 }
 
 /// Which of the tasks have an id that is in a queue beyond the token, and may be neither shown nor replaced. Ids are
-/// of the whole namespace: whoever reaches all of its queues is asked nothing. Costs a look-up for each id that a caller
+/// of the whole namespace: a caller that reaches all of its queues is not checked. Costs a look-up for each id that a caller
 /// has chosen. Of two who give one id to two queues in the same instant, the store decides; what it answers is looked at
 /// again, so that nothing is shown.
-async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<Option<Refusal>>, Refusal> {
+async fn of_others(context: Context<'_>, tasks: &[NewTask]) -> Result<Vec<Option<Refusal>>, Refusal> {
+    let Context { caller, engine, .. } = context;
     let mut refused: Vec<Option<Refusal>> = tasks.iter().map(|_| None).collect();
     if caller.who.reaches_all_queues() {
         return Ok(refused);
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
-        let stored_task = app.engine.stored_task(task, VERSIONS_LOOKED_AT).await?;
+        let stored_task = engine.stored_task(task, VERSIONS_LOOKED_AT).await?;
         *refused = stored_task.iter().find_map(|task| seen(caller, task).err());
     }
     Ok(refused)
@@ -300,11 +307,8 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
 /// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
 /// when the first is there are the others looked for: without an earlier try this costs one read. What is stored all the
 /// same, by a try that stood still or a part of a batch, stays as it is.
-async fn give_ids_of_key(
-    app: &App,
-    caller: &Caller,
-    tasks: &mut [Numbered],
-) -> Result<Vec<Option<Task>>, Refusal> {
+async fn give_ids_of_key(context: Context<'_>, tasks: &mut [Numbered]) -> Result<Vec<Option<Task>>, Refusal> {
+    let Context { caller, engine, .. } = context;
     let mut known = vec![None; tasks.len()];
     let Some(key) = &caller.idempotency_key else { return Ok(known) };
     let mut tried_before = None;
@@ -317,12 +321,12 @@ async fn give_ids_of_key(
         task.on_conflict = OnConflict::Keep;
         if tried_before != Some(false) {
             let older = id_of_older_engines(caller, key, *nth);
-            *known = app.engine.latest_of(&caller.namespace, &own, older).await?;
+            *known = engine.latest_of(&caller.namespace, &own, older).await?;
             tried_before = tried_before.or_else(|| Some(known.is_some()));
         }
         task.key = Some(own);
         if let Some(this_task) = known
-            && !is_same_wish(&app.engine.whole(this_task.clone()).await?.ask, task)
+            && !is_same_task(&engine.whole(this_task.clone()).await?.ask, task)
         {
             let detail = "the task that was inserted under this key is another one";
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -331,7 +335,7 @@ async fn give_ids_of_key(
     Ok(known)
 }
 
-/// Of the request and the number in it: nobody else has it.
+/// Of the request and the number in it: no other task has it.
 fn key_of_request(caller: &Caller, key: &str, nth: usize) -> Key {
     let (nth, owner) = (nth.to_string(), caller.who.owner().unwrap_or_default());
     let half = |which: &[u8]| hash::of(&[which, key.as_bytes(), nth.as_bytes(), owner.as_bytes()]);
@@ -350,6 +354,6 @@ fn id_of_older_engines(caller: &Caller, key: &str, nth: usize) -> i64 {
     i64::try_from(hash >> 1).unwrap_or(i64::MAX)
 }
 
-fn is_same_wish(a: &NewTask, b: &NewTask) -> bool {
+fn is_same_task(a: &NewTask, b: &NewTask) -> bool {
     a.queue == b.queue && a.kind == b.kind && a.payload == b.payload
 }

@@ -33,6 +33,7 @@ mod audit;
 mod cluster;
 mod dead;
 mod executors;
+mod inboxes;
 mod insert;
 mod ledger;
 mod lookup;
@@ -58,6 +59,7 @@ mod openapi;
 
 pub use access::ClientAddress;
 pub use docs::errors_page;
+pub use inboxes::EngineIntake;
 pub use listener::{TlsError, TlsFiles};
 pub use log_filter::{Log, LogFilters};
 pub use options::{ListenerOptions, ServerOptions};

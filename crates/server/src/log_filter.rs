@@ -22,24 +22,25 @@ fn filters(app: &App) -> Result<&LogFilters, Refusal> {
     app.options.log.as_ref().ok_or_else(none)
 }
 
-/// What this engine logs.
+/// Get the log filter of this engine.
 ///
-/// Of the engine that is asked: each has its own.
+/// Each engine has its own filter.
 #[utoipa::path(
     get, path = "/v1/log-filter", operation_id = "get_log_filter", tag = "operation",
-    responses((status = 200, description = "What is logged, and until when.", body = LogFilter)),
+    responses((status = 200, description = "The filter, and until when it holds.", body = LogFilter)),
 )]
 pub(crate) async fn get_log_filter(State(app): State<Shared>) -> Result<Response, Refusal> {
     Ok(answer::json(StatusCode::OK, &filters(&app)?.current()))
 }
 
-/// Change what this engine logs.
+/// Change the log filter of this engine.
 ///
-/// Of the engine that is asked, until it is restarted, or for `for_ms`; without `filter`, what it was started with.
+/// Until the engine is restarted, or for `for_ms`. Without `filter`, the engine returns to the filter with which it was
+/// started.
 #[utoipa::path(
     put, path = "/v1/log-filter", operation_id = "put_log_filter", tag = "operation",
     request_body(content = PutLogFilter, example = json!({"filter": "info,punctual_engine=debug", "for_ms": 600_000})),
-    responses((status = 200, description = "What is logged from now on.", body = LogFilter)),
+    responses((status = 200, description = "The filter from now on.", body = LogFilter)),
 )]
 pub(crate) async fn put_log_filter(State(app): State<Shared>, Body(body): Body) -> Result<Response, Refusal> {
     let asked = PutLogFilter::from_json(&body)?;

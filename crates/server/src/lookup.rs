@@ -43,16 +43,16 @@ pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Resul
     Err(punctual_engine::Error::NotFound.into())
 }
 
-/// One task, with its history, its payload and its result.
+/// Get a task with its history, payload and result.
 #[utoipa::path(
     get, path = "/v1/tasks/{ref}", operation_id = "get_task", tag = "tasks",
     params(
         ("ref" = String, Path, description = "The `ref` of the task."),
-        ("If-None-Match" = Option<String>, Header, description = "ETags that the caller has already."),
+        ("If-None-Match" = Option<String>, Header, description = "ETags that the caller already has."),
     ),
     responses(
         (status = 200, description = "The task.", body = WireTask, headers(("ETag" = String))),
-        (status = 304, description = "It is as `If-None-Match` says.", headers(("ETag" = String))),
+        (status = 304, description = "The task has not changed since one of these ETags.", headers(("ETag" = String))),
     ),
 )]
 pub(crate) async fn get_task(
@@ -70,11 +70,11 @@ pub(crate) async fn get_task(
     Ok((tag, answer::json(StatusCode::OK, &answer::task(task))).into_response())
 }
 
-/// Why a task has not run.
+/// Explain why a task has not run.
 #[utoipa::path(
     get, path = "/v1/tasks/{ref}/why", operation_id = "why_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
-    responses((status = 200, description = "Where it stands and what moves it on.", body = Why)),
+    responses((status = 200, description = "The reason, and what happens next.", body = Why)),
 )]
 pub(crate) async fn why_task(
     State(app): State<Shared>,
@@ -86,12 +86,13 @@ pub(crate) async fn why_task(
     Ok(answer::json(StatusCode::OK, &answer::why(&app.engine.as_fired(task), why)))
 }
 
-/// Search, or the versions of one `task_id` or `key`.
+/// Search tasks, or list the versions of one `task_id` or `key`.
 ///
-/// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that, or as `sort` says; with
-/// `task_id` or `key`, the highest version first. What no key answers is looked through until the page is full, nothing more matches, or two seconds are over: then
-/// `search.is_complete` is false, `search` says how far it was looked, and `next_cursor` continues from there. Histories are left out of a search. Payloads and results that are kept outside of
-/// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
+/// Default order: the newest first; with `due_after` or `due_before`, the latest due first, if an index has that order;
+/// with `task_id` or `key`, the highest version first. `sort` sets another order. Conditions without an index are checked
+/// task by task, until the page is full, all tasks were read, or two seconds are over. In the last case
+/// `search.is_complete` is false, `search` shows the progress, and `next_cursor` continues. Histories are omitted. Payloads
+/// and results that are stored outside the database (`payloads.inline_max_bytes`) are always omitted: get the single task.
 #[utoipa::path(
     get, path = "/v1/tasks", operation_id = "search_tasks", tag = "tasks", params(SearchTasks),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",

@@ -5,9 +5,9 @@ use axum::{http::StatusCode, response::Response};
 use punctual_domain::access::{Grant, Permission, Role};
 use punctual_protocol::{At, Me};
 
-/// Who asks, and what they may do.
+/// Get the caller and its permissions.
 ///
-/// Of the token that is sent: its roles, what they permit, and the namespaces and queues in which they hold.
+/// The roles of the token, their permissions, and the namespaces and queues in which they hold.
 #[utoipa::path(
     get, path = "/v1/me", operation_id = "get_me", tag = "access",
     responses((status = 200, description = "The caller.", body = Me)),

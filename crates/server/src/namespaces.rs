@@ -48,9 +48,9 @@ fn not_found(namespace: &Name, why: &str) -> Refusal {
     Refusal::new(Code::NamespaceNotFound, format!("namespace {:?} {why}", namespace.as_str()))
 }
 
-/// The namespaces.
+/// List the namespaces.
 ///
-/// Those that have settings or hold tasks and that the token reaches, by name.
+/// By name: namespaces with settings or tasks that the token reaches.
 #[utoipa::path(
     get, path = "/v1/namespaces", operation_id = "list_namespaces", tag = "namespaces", params(ListNamespaces),
     responses((status = 200, description = "A page of namespaces.", body = Page<Namespace>)),
@@ -108,10 +108,10 @@ pub(crate) async fn list_namespaces(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// One namespace, with its limits and what it holds.
+/// Get a namespace with its limits and usage.
 #[utoipa::path(
     get, path = "/v1/namespaces/{namespace}", operation_id = "get_namespace", tag = "namespaces",
-    params(("namespace" = String, Path, description = "Its name.")),
+    params(("namespace" = String, Path, description = "The name.")),
     responses((status = 200, description = "The namespace; `state` is `absent` if it was never created or used.",
         body = Namespace, headers(("ETag" = String)))),
 )]
@@ -139,20 +139,20 @@ pub(crate) async fn get_namespace(
     Ok(reported(StatusCode::OK, &shown(&who, &name, known)?))
 }
 
-/// Make a namespace, or set its limits.
+/// Create a namespace, or set its limits.
 ///
-/// What is left out is without a limit from then on. A namespace need not be made before it is used, unless the servers are
-/// set so (`namespaces.explicit`). Every engine acts on a change within a second.
+/// Omitted limits are removed. A namespace need not be created before it is used, unless the servers require it
+/// (`namespaces.explicit`). Every engine applies a change within a second.
 #[utoipa::path(
     put, path = "/v1/namespaces/{namespace}", operation_id = "put_namespace", tag = "namespaces",
     params(
-        ("namespace" = String, Path, description = "Its name."),
+        ("namespace" = String, Path, description = "The name."),
         ("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag."),
     ),
     request_body(content = PutNamespace, example = json!({
         "description": "orders of the shop", "concurrency": 100, "max_waiting": 5000000
     })),
-    responses((status = 200, description = "The namespace as it is now.", body = Namespace,
+    responses((status = 200, description = "The namespace after the change.", body = Namespace,
         headers(("ETag" = String)))),
 )]
 pub(crate) async fn put_namespace(
@@ -179,17 +179,17 @@ pub(crate) async fn put_namespace(
     Ok(recorded(&app, &current.scope, Some(current.revision)).await.reported_with(response))
 }
 
-/// Delete a namespace with all that it holds.
+/// Delete a namespace and all of its contents.
 ///
-/// Tasks in every state, with their histories and payloads, idempotency keys, settings of queues, executors. When this is
-/// answered, the beginning is durable: within a second no engine takes tasks for it or gives any to executors, and those who
-/// are at some are asked to stop; after five seconds their tasks go too, and what they report is `stale`. The rest is done in
-/// the background, in small batches; `deletion` in the namespace says how far it has come. When nothing is left the
-/// namespace is gone, and its name can be used again. There is no way back. Asked again meanwhile, it changes nothing.
+/// This includes tasks in every state with their histories and payloads, idempotency keys, settings of queues, and
+/// executors. The answer means that the deletion has durably begun. Within a second, no engine inserts or leases tasks of
+/// the namespace, and executors are asked to stop. After five seconds the tasks that they hold are deleted too, and their
+/// outcomes are `stale`. The rest is deleted in the background, in small batches; `deletion` of the namespace shows the
+/// progress. At the end the name can be used again. A deletion cannot be undone. Repeating the call changes nothing.
 #[utoipa::path(
     delete, path = "/v1/namespaces/{namespace}", operation_id = "delete_namespace", tag = "namespaces",
-    params(("namespace" = String, Path, description = "Its name."), DeleteNamespace),
-    responses((status = 202, description = "It is being deleted.", body = Namespace, headers(("ETag" = String)))),
+    params(("namespace" = String, Path, description = "The name."), DeleteNamespace),
+    responses((status = 202, description = "The namespace is being deleted.", body = Namespace, headers(("ETag" = String)))),
 )]
 pub(crate) async fn delete_namespace(
     State(app): State<Shared>,

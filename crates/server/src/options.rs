@@ -3,6 +3,7 @@
 use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::state::LogFilters};
 use punctual_bulk::Runner;
 use punctual_cluster::Watcher;
+use punctual_inbox::Relay;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
 use punctual_traces::Traces;
@@ -35,6 +36,8 @@ pub struct ServerOptions {
     pub bulk: Option<Runner>,
     /// The same for what is asked of the whole cluster.
     pub cluster: Option<Watcher>,
+    /// Tables of users whose rows become tasks.
+    pub inboxes: Vec<Relay>,
     /// None: no collector is informed of traces.
     pub traces: Option<Traces>,
     /// None: what is logged cannot be changed.
@@ -93,6 +96,7 @@ impl Default for ServerOptions {
             workflows: None,
             bulk: None,
             cluster: None,
+            inboxes: Vec::new(),
             traces: None,
             log: None,
             listener: ListenerOptions::default(),

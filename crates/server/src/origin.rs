@@ -1,4 +1,4 @@
-//! Without tokens, whoever reaches the server may do everything, and it listens on loopback only. A browser on the same
+//! Without tokens, every caller may do everything, and the server listens on loopback only. A browser on the same
 //! machine reaches loopback for any page that it shows: requests that come from a page of elsewhere, or to a name of
 //! elsewhere that points here, are refused before anything is done.
 
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub(crate) async fn refuse_foreign(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    // Then callers are told apart: a foreign page has no token, and names are the operator's business.
+    // Then callers are distinguished: a foreign page has no token, and names are the operator's business.
     if app.engine.access_is_required() {
         return next.run(request).await;
     }

@@ -36,10 +36,10 @@ const PATCH_TRIES: usize = 16;
 /// Holders and lanes in an answer.
 const SHOWN_MAX: usize = 100;
 
-/// The queues of the namespace that have tasks or settings.
+/// List the queues of the namespace that have tasks or settings.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues", params(ListQueues),
-    responses((status = 200, description = "By name: all of them, or a page.", body = Page<Queue>)),
+    responses((status = 200, description = "By name: all queues, or a page.", body = Page<Queue>)),
 )]
 pub(crate) async fn list_queues(
     State(app): State<Shared>,
@@ -87,10 +87,10 @@ fn is_asked_for(asked: &ListQueues, queue: &QueueKey, current: Option<&StoredSet
         && asked.paused.is_none_or(|paused| paused == is_paused)
 }
 
-/// One queue, with its settings.
+/// Get a queue with its settings.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
-    params(("queue" = String, Path, description = "Its name.")),
+    params(("queue" = String, Path, description = "The name.")),
     responses((status = 200, description = "The queue.", body = Queue, headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_queue(
@@ -103,13 +103,13 @@ pub(crate) async fn get_queue(
     one(&app, &numbers, &queue, current.as_ref()).await
 }
 
-/// Rates and lateness of a queue: the last hour.
+/// Get rates and lateness of a queue for the last hour.
 ///
-/// In steps of a minute, of all engines together.
+/// In steps of one minute, over all engines.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/stats", operation_id = "get_queue_stats", tag = "queues",
-    params(("queue" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The hour.", body = QueueStats)),
+    params(("queue" = String, Path, description = "The name.")),
+    responses((status = 200, description = "The last hour.", body = QueueStats)),
 )]
 pub(crate) async fn get_queue_stats(
     State(app): State<Shared>,
@@ -171,19 +171,19 @@ fn put_aside((lane, tasks): (ParkReason, usize)) -> Parked {
     Parked { waits_for, name, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) }
 }
 
-/// Set all of a queue.
+/// Set all settings of a queue.
 ///
-/// What is left out has its default from then on; only a pause stays as it is. Every engine acts on it within a second.
+/// Omitted settings get their default; only a pause stays as it is. Every engine applies the settings within a second.
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "put_queue", tag = "queues",
     params(
-        ("queue" = String, Path, description = "Its name. It need not have tasks."),
+        ("queue" = String, Path, description = "The name of the queue. It need not have tasks."),
         ("If-Match" = Option<String>, Header, description = "Set it only if this is its ETag."),
     ),
     request_body(content = PutQueue, example = json!({
         "concurrency": 10, "rate": {"limit": 100, "period_ms": 1000, "burst": 20}, "max_waiting": 1000000
     })),
-    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+    responses((status = 200, description = "The queue after the change.", body = Queue, headers(("ETag" = String)))),
 )]
 pub(crate) async fn put_queue(
     State(app): State<Shared>,
@@ -202,16 +202,16 @@ pub(crate) async fn put_queue(
 
 /// Change some settings of a queue.
 ///
-/// What is not named stays as it is; a setting that is `null` has its default from then on. A setting of several fields (`rate`,
-/// `retry`, ...) is named as a whole.
+/// Omitted settings stay as they are; a setting that is `null` gets its default. A setting with several fields (`rate`,
+/// `retry`, ...) is replaced as a whole.
 #[utoipa::path(
     patch, path = "/v1/queues/{queue}", operation_id = "patch_queue", tag = "queues",
     params(
-        ("queue" = String, Path, description = "Its name. It need not have tasks."),
+        ("queue" = String, Path, description = "The name of the queue. It need not have tasks."),
         ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
     request_body(content = PutQueue, example = json!({"concurrency": 10, "max_waiting": null})),
-    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+    responses((status = 200, description = "The queue after the change.", body = Queue, headers(("ETag" = String)))),
 )]
 pub(crate) async fn patch_queue(
     State(app): State<Shared>,
@@ -222,7 +222,7 @@ pub(crate) async fn patch_queue(
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
-    // What cannot be read at all is said before what stands is asked for.
+    // What cannot be read at all is refused before the stored settings are read.
     let patch: serde_json::Map<String, serde_json::Value> = parse(&body)?;
     let PutQueue { .. } = parse_settings(&body)?;
     let condition = etag::condition(&headers);
@@ -261,16 +261,16 @@ fn reason_of(pause: &PauseChange) -> Option<String> {
     pause.iter().flatten().find_map(|pause| pause.reason.clone())
 }
 
-/// Forget what was set for a queue.
+/// Reset the settings of a queue to their defaults.
 ///
-/// Its tasks stay, and have the defaults. A pause stays until the queue is resumed.
+/// Its tasks stay. A pause stays until the queue is resumed.
 #[utoipa::path(
     delete, path = "/v1/queues/{queue}", operation_id = "reset_queue", tag = "queues",
     params(
-        ("queue" = String, Path, description = "Its name."),
-        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+        ("queue" = String, Path, description = "The name."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
-    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+    responses((status = 200, description = "The queue after the change.", body = Queue, headers(("ETag" = String)))),
 )]
 pub(crate) async fn reset_queue(
     State(app): State<Shared>,
@@ -310,11 +310,11 @@ async fn put(
     }
 }
 
-/// The changes of what is set for a queue, the newest first.
+/// List the changes of the settings of a queue, the newest first.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/changes", operation_id = "list_queue_changes", tag = "queues",
-    params(("queue" = String, Path, description = "Its name."), SearchChanges),
-    responses((status = 200, description = "A page of them.", body = Page<SettingChange>)),
+    params(("queue" = String, Path, description = "The name."), SearchChanges),
+    responses((status = 200, description = "A page of the list.", body = Page<SettingChange>)),
 )]
 pub(crate) async fn list_queue_changes(
     State(app): State<Shared>,
@@ -337,14 +337,13 @@ pub(crate) async fn list_queue_changes(
 
 /// Pause a queue.
 ///
-/// When this is answered, nothing of it starts any more, at any engine; what is with an executor, or on the bus already,
-/// continues. Inserts, cancels and changes continue too. A queue that is paused stays as it was paused first. The body may be
-/// left out.
+/// After the answer, no task of the queue starts at any engine. Tasks at executors or on the bus continue, and so do
+/// inserts, cancels and changes. Pausing a paused queue changes nothing. The body is optional.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
-    params(("queue" = String, Path, description = "Its name.")),
+    params(("queue" = String, Path, description = "The name.")),
     request_body(content = Option<PauseRequest>, example = json!({"reason": "mail provider is down"})),
-    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+    responses((status = 200, description = "The queue after the change.", body = Queue, headers(("ETag" = String)))),
 )]
 pub(crate) async fn pause_queue(
     State(app): State<Shared>,
@@ -361,12 +360,12 @@ pub(crate) async fn pause_queue(
 
 /// Resume a queue.
 ///
-/// What waits continues in its order. The body may be left out; a `reason` is not kept.
+/// Waiting tasks continue in their order. The body is optional; a `reason` is not stored.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
-    params(("queue" = String, Path, description = "Its name.")),
+    params(("queue" = String, Path, description = "The name.")),
     request_body(content = Option<PauseRequest>, example = json!({"by": "ann"})),
-    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+    responses((status = 200, description = "The queue after the change.", body = Queue, headers(("ETag" = String)))),
 )]
 pub(crate) async fn resume_queue(
     State(app): State<Shared>,
@@ -382,13 +381,13 @@ pub(crate) async fn resume_queue(
 
 /// Scan a queue now.
 ///
-/// Of a queue whose `source` is `store`: looks for its due tasks in all databases, in time order, makes each ready in a transaction of
-/// its own, and answers what it found. Executors then lease them, at most `scan_concurrency` at one time. Answers within 20 s, with
-/// `is_complete: false` where a database has not answered by then, and with an error where none has. The body is left out.
+/// Only for queues whose `source` is `store`. Finds due tasks of the queue in all databases, in time order, and makes each
+/// ready in a transaction of its own. Executors then lease them, at most `scan_concurrency` at one time. Answers within 20
+/// s: with `is_complete: false` if a database has not answered by then, and with an error if none has. There is no body.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/scan", operation_id = "scan_queue", tag = "queues",
-    params(("queue" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "What was found.", body = ScanReport)),
+    params(("queue" = String, Path, description = "The name.")),
+    responses((status = 200, description = "The result of the scan.", body = ScanReport)),
 )]
 pub(crate) async fn scan_queue(
     State(app): State<Shared>,
@@ -416,7 +415,7 @@ pub(crate) async fn scan_queue(
     Ok(answer::json(StatusCode::OK, &report))
 }
 
-/// After a change. What is in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
+/// After a change. What is in the queue belongs to the answer; where it cannot be read, the answer does not say that nothing
 /// was done.
 async fn changed(
     app: &App,
@@ -437,14 +436,14 @@ async fn one(
     current: Option<&StoredSetting>,
 ) -> Result<Response, Refusal> {
     let mut shown = numbers.shown(queue, current)?;
-    // While the limiter is unavailable nobody knows, and nothing of the queue starts.
+    // While the limiter is unavailable this is unknown, and nothing of the queue starts.
     if let Some((limit, holders)) = app.engine.holders(queue, SHOWN_MAX).await.ok().flatten() {
         let held = u64::try_from(holders.count).unwrap_or(u64::MAX);
         shown.slots = Some(Slots { limit, held, holders: holders.first.iter().map(holder).collect() });
     }
     let parked = app.engine.parked(queue, SHOWN_MAX).await.unwrap_or_default();
     shown.parked = parked.into_iter().map(put_aside).collect();
-    // A store that cannot say it keeps nobody from the rest.
+    // A store that does not answer leaves only this out.
     let indexing = app.engine.indexing(queue).await.unwrap_or_default();
     shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
     shown.counted = counted(app, queue);

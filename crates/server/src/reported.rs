@@ -1,4 +1,4 @@
-//! What the audit is told of the change of one task: as the change found it, and as it was read right after it. Never contents:
+//! What the audit holds of the change of one task: as the change found it, and as it was read right after it. Never contents:
 //! payloads, results and what handlers said stay where the task is.
 
 use crate::{access::Changed, answer};
@@ -42,7 +42,7 @@ fn brief(task: &Task, payload_replaced: bool) -> Option<String> {
     serde_json::to_string(&brief).ok()
 }
 
-/// A task as a change finds it: told at each try, so that in the end it is the one from which the change was made, whatever
+/// A task as a change finds it: noted at each try, so that in the end it is the one from which the change was made, whatever
 /// others did meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskBefore(Arc<Mutex<Option<String>>>);

@@ -44,7 +44,7 @@ pub(crate) fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) 
 
 /// Why what an executor says of a task does not count.
 pub(crate) enum Barred {
-    /// The token does not reach it: its lease is nobody's.
+    /// The token does not reach it: the lease counts as unknown.
     Beyond,
     /// Its database does not answer whether the token does.
     Unknown(BackendError),

@@ -84,7 +84,7 @@ fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Opti
 }
 
 /// Done when an executor that asks for work is to get none any more.
-pub(crate) async fn told_otherwise(engine: &Engine, who: Option<&Heartbeat>) {
+pub(crate) async fn until_no_more_work(engine: &Engine, who: Option<&Heartbeat>) {
     match who {
         Some(seen) => engine.until_executor(&seen.namespace, &seen.name, false).await,
         None => std::future::pending().await,
@@ -106,10 +106,10 @@ pub(crate) fn log(lines: Vec<NewLogLine>, now: Millis) -> Option<String> {
     log::encode(lines.into_iter().map(line))
 }
 
-/// The executors of the namespace.
+/// List the executors of the namespace.
 ///
-/// By name. One that fell silent is shown as `dead` for a day; one that ended in order is not shown. Executors without
-/// a name of their own (`anonymous`) are not known.
+/// By name. A silent executor is listed as `dead` for a day; one that ended regularly is not listed. Executors without a
+/// name of their own (`anonymous`) are not listed either.
 #[utoipa::path(
     get, path = "/v1/executors", operation_id = "list_executors", tag = "executors", params(ListExecutors),
     responses((status = 200, description = "A page of executors.", body = Page<Executor>)),
@@ -157,10 +157,10 @@ async fn seen_from(
     }
 }
 
-/// One executor, with the tasks in its hands.
+/// Get an executor with the tasks that it runs.
 #[utoipa::path(
     get, path = "/v1/executors/{executor}", operation_id = "get_executor", tag = "executors",
-    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
+    params(("executor" = String, Path, description = "The name of the executor, in the namespace of the caller.")),
     responses((status = 200, description = "The executor.", body = Executor)),
 )]
 pub(crate) async fn get_executor(
@@ -192,7 +192,7 @@ async fn known(
 }
 
 async fn find(engine: &Engine, caller: &Caller, name: &Name) -> Result<executor::Executor, Refusal> {
-    known(engine, caller, name).await?.ok_or_else(|| nobody(name))
+    known(engine, caller, name).await?.ok_or_else(|| no_executor(name))
 }
 
 async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, Refusal> {
@@ -206,18 +206,18 @@ async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, 
     Ok(answer::json(StatusCode::OK, &shown))
 }
 
-fn nobody(name: &Name) -> Refusal {
+fn no_executor(name: &Name) -> Refusal {
     Refusal::new(Code::ExecutorNotFound, format!("the namespace has no executor of the name {name}"))
 }
 
-/// Send an executor home.
+/// Drain an executor.
 ///
-/// It gets no new tasks: from before the answer on at this instance, within three seconds at every other. It learns of
-/// it with its next heartbeat or lease, finishes what it has, and ends. Takes back a `quiet`.
+/// It gets no new tasks: at this engine from the answer on, at the others within three seconds. It learns of this with its
+/// next heartbeat or lease, finishes its tasks and exits. Replaces a `quiet`.
 #[utoipa::path(
     post, path = "/v1/executors/{executor}/drain", operation_id = "drain_executor", tag = "executors",
-    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
-    responses((status = 200, description = "The executor as it is now.", body = Executor)),
+    params(("executor" = String, Path, description = "The name of the executor, in the namespace of the caller.")),
+    responses((status = 200, description = "The executor after the change.", body = Executor)),
 )]
 pub(crate) async fn drain_executor(
     State(app): State<Shared>,
@@ -230,8 +230,8 @@ pub(crate) async fn drain_executor(
 /// Give an executor no new tasks until it is resumed.
 #[utoipa::path(
     post, path = "/v1/executors/{executor}/quiet", operation_id = "quiet_executor", tag = "executors",
-    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
-    responses((status = 200, description = "The executor as it is now.", body = Executor)),
+    params(("executor" = String, Path, description = "The name of the executor, in the namespace of the caller.")),
+    responses((status = 200, description = "The executor after the change.", body = Executor)),
 )]
 pub(crate) async fn quiet_executor(
     State(app): State<Shared>,
@@ -244,8 +244,8 @@ pub(crate) async fn quiet_executor(
 /// Give an executor new tasks again.
 #[utoipa::path(
     post, path = "/v1/executors/{executor}/resume", operation_id = "resume_executor", tag = "executors",
-    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
-    responses((status = 200, description = "The executor as it is now.", body = Executor)),
+    params(("executor" = String, Path, description = "The name of the executor, in the namespace of the caller.")),
+    responses((status = 200, description = "The executor after the change.", body = Executor)),
 )]
 pub(crate) async fn resume_executor(
     State(app): State<Shared>,
@@ -261,13 +261,13 @@ async fn set(
     ExecutorName(name): ExecutorName,
     wish: DesiredState,
 ) -> Result<Response, Refusal> {
-    // One that has called only just now is written down with the wish.
+    // One that has called only just now is written down with the desired state.
     let sees_all = caller.who.reaches_namespace(&caller.namespace) && caller.who.reaches_all_queues();
     if !sees_all && known(engine, caller, &name).await?.is_none() {
-        return Err(nobody(&name));
+        return Err(no_executor(&name));
     }
     let Some(stood) = engine.desired_state_of_executor(&caller.namespace, &name, wish).await? else {
-        return Err(nobody(&name));
+        return Err(no_executor(&name));
     };
     let found = known(engine, caller, &name).await.map_err(|error| Refusal::from(error).after_a_change())?;
     let now = engine.now();

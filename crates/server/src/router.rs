@@ -5,7 +5,7 @@ use crate::{
     access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, insert, ledger, log_filter,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, ledger, log_filter,
     lookup, me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
@@ -200,6 +200,7 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Own, routes!(queues::get_queue_stats))
         .needing(Read, Everything, routes!(cluster::list_events))
         .needing(Read, Everything, routes!(cluster::list_engines))
+        .needing(Read, Everything, routes!(inboxes::list_inboxes))
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
         .needing(Read, Everything, routes!(ledger::get_ledger))
@@ -235,7 +236,7 @@ fn pages() -> [(&'static str, MethodRouter<Shared>); 6] {
     ]
 }
 
-/// This document.
+/// Get this document.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "get_openapi", tag = "operation",
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),

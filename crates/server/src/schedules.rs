@@ -108,10 +108,10 @@ async fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result
     Ok(audited.reported_with(one(status, &after)))
 }
 
-/// The schedules of the namespace.
+/// List the schedules of the namespace.
 #[utoipa::path(
     get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules", params(ListSchedules),
-    responses((status = 200, description = "A page of them, by name.", body = Page<Shown>)),
+    responses((status = 200, description = "A page of the list, by name.", body = Page<Shown>)),
 )]
 pub(crate) async fn list_schedules(
     State(app): State<Shared>,
@@ -147,10 +147,10 @@ pub(crate) async fn list_schedules(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// One schedule.
+/// Get a schedule.
 #[utoipa::path(
     get, path = "/v1/schedules/{schedule}", operation_id = "get_schedule", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name.")),
+    params(("schedule" = String, Path, description = "The name.")),
     responses((status = 200, description = "The schedule.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_schedule(
@@ -162,23 +162,23 @@ pub(crate) async fn get_schedule(
     Ok(one(StatusCode::OK, &shown(&app, &stored).await?))
 }
 
-/// Store a schedule, in the place of what is stored under its name.
+/// Create or replace a schedule.
 ///
-/// What is left out has its default from then on; only a pause stays. Runs that were made ahead by what stood before and
-/// have not fired are revoked: `taken_back` counts them. `If-Match: "0"` stores only a new one.
+/// Omitted fields get their default; only a pause stays. Runs that the replaced schedule made in advance and that have not
+/// fired are cancelled: `taken_back` counts them. `If-Match: "0"` only creates.
 #[utoipa::path(
     put, path = "/v1/schedules/{schedule}", operation_id = "put_schedule", tag = "schedules",
     params(
-        ("schedule" = String, Path, description = "Its name."),
-        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+        ("schedule" = String, Path, description = "The name."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
     request_body(content = PutSchedule, example = json!({
         "cron": "0 9 * * MON-FRI", "time_zone": "Europe/Berlin", "overlap": "skip",
         "task": {"queue": "mail", "kind": "digest", "payload": {"list": "all"}}
     })),
     responses(
-        (status = 200, description = "It took the place of what stood.", body = Shown, headers(("ETag" = String))),
-        (status = 201, description = "It is new.", body = Shown, headers(("ETag" = String))),
+        (status = 200, description = "The schedule was replaced.", body = Shown, headers(("ETag" = String))),
+        (status = 201, description = "The schedule was created.", body = Shown, headers(("ETag" = String))),
     ),
 )]
 pub(crate) async fn put_schedule(
@@ -195,7 +195,7 @@ pub(crate) async fn put_schedule(
     let is_meant =
         |revision: i64| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
     for _ in 0..RACES_MAX {
-        // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
+        // A caller that may not see the stored schedule does not replace it, even if it was stored meanwhile.
         let stood = stored_schedule(&app, &who, &key).await?.map_or(0, |schedule| schedule.revision);
         let fits = |revision: i64| revision == stood && is_meant(revision);
         match planner(&app)?.put(&key, schedule.clone(), who.by(), fits).await {
@@ -218,18 +218,18 @@ async fn stored_schedule(app: &App, who: &Who, key: &ScheduleKey) -> Result<Opti
     }
 }
 
-/// Change what is named, and nothing else.
+/// Change some fields of a schedule.
 ///
-/// A JSON merge patch (RFC 7396) of the schedule; `payload` is replaced as a whole. As with `PUT`, what was made ahead is
-/// revoked.
+/// A JSON merge patch (RFC 7396); `payload` is replaced as a whole. As with `PUT`, runs that were made in advance are
+/// cancelled.
 #[utoipa::path(
     patch, path = "/v1/schedules/{schedule}", operation_id = "patch_schedule", tag = "schedules",
     params(
-        ("schedule" = String, Path, description = "Its name."),
-        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+        ("schedule" = String, Path, description = "The name."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
     request_body(content = Object, example = json!({"cron": "0 10 * * *", "task": {"priority": 1}})),
-    responses((status = 200, description = "The schedule as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The schedule after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn patch_schedule(
     State(app): State<Shared>,
@@ -303,14 +303,15 @@ fn merge(into: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// Forget a schedule.
+/// Delete a schedule.
 ///
-/// Runs that were made ahead and have not fired are revoked first. Its history is kept for a while, and shown no more.
+/// Runs that were made in advance and have not fired are cancelled first. Its history is kept for some time, but is not
+/// shown any more.
 #[utoipa::path(
     delete, path = "/v1/schedules/{schedule}", operation_id = "delete_schedule", tag = "schedules",
     params(
-        ("schedule" = String, Path, description = "Its name."),
-        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+        ("schedule" = String, Path, description = "The name."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
     ),
     responses((status = 200, description = "The schedule as it was at its end.", body = Shown)),
 )]
@@ -328,10 +329,10 @@ pub(crate) async fn delete_schedule(
     changed(&app, &taken, None).await
 }
 
-/// The runs that come next.
+/// List the next runs of a schedule.
 #[utoipa::path(
     get, path = "/v1/schedules/{schedule}/next", operation_id = "next_of_schedule", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name."), HowMany),
+    params(("schedule" = String, Path, description = "The name."), HowMany),
     responses((status = 200, description = "Up to `n` of them; none, while it is paused or not enabled.",
         body = Page<UpcomingRun>)),
 )]
@@ -348,7 +349,7 @@ pub(crate) async fn next_of_schedule(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
 }
 
-/// Which runs a schedule would have, that is not stored.
+/// List the runs that a schedule would have, without storing it.
 #[utoipa::path(
     post, path = "/v1/schedules/preview", operation_id = "preview_schedule", tag = "schedules", params(HowMany),
     request_body(content = PutSchedule, example = json!({
@@ -374,13 +375,13 @@ pub(crate) async fn preview_schedule(
 
 /// Pause a schedule.
 ///
-/// When this is answered, nothing of it fires that had not fired. One that is paused stays as it was paused first, unless
-/// `until` is given. The body may be left out.
+/// After the answer, no run of the schedule fires. Pausing a paused schedule changes nothing, unless `until` is given. The
+/// body is optional.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/pause", operation_id = "pause_schedule", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name.")),
+    params(("schedule" = String, Path, description = "The name.")),
     request_body(content = Option<PauseSchedule>, example = json!({"reason": "the printer burns"})),
-    responses((status = 200, description = "The schedule as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The schedule after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn pause_schedule(
     State(app): State<Shared>,
@@ -397,12 +398,12 @@ pub(crate) async fn pause_schedule(
 
 /// Resume a schedule.
 ///
-/// What it has missed is treated as its `missed` says. The body may be left out.
+/// Missed runs are handled according to `missed`. The body is optional.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/resume", operation_id = "resume_schedule", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name.")),
+    params(("schedule" = String, Path, description = "The name.")),
     request_body(content = Option<PauseRequest>, example = json!({"by": "ann"})),
-    responses((status = 200, description = "The schedule as it is now.", body = Shown, headers(("ETag" = String)))),
+    responses((status = 200, description = "The schedule after the change.", body = Shown, headers(("ETag" = String)))),
 )]
 pub(crate) async fn resume_schedule(
     State(app): State<Shared>,
@@ -415,12 +416,12 @@ pub(crate) async fn resume_schedule(
     changed(&app, &taken, reason).await
 }
 
-/// Run a schedule's task now.
+/// Run the task of a schedule now.
 ///
-/// Beside its own runs, whatever its policies say, and also while it is paused.
+/// In addition to its own runs, regardless of its policies, and also while it is paused.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/run", operation_id = "run_schedule", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name.")),
+    params(("schedule" = String, Path, description = "The name.")),
     responses((status = 200, description = "The run, with its task.", body = ScheduleRun)),
 )]
 pub(crate) async fn run_schedule(
@@ -435,16 +436,17 @@ pub(crate) async fn run_schedule(
     Ok(made(serde_json::to_value(&run), answer::json(StatusCode::OK, &run)))
 }
 
-/// Make the runs of a range that has gone by.
+/// Make the runs of a past range of time.
 ///
-/// Up to 10,000, `rate` of them a second. Asked for again while the schedule has not changed, none is made twice.
+/// Up to 10,000 runs, `rate` of them per second. If the call is repeated while the schedule has not changed, no run is made
+/// twice.
 #[utoipa::path(
     post, path = "/v1/schedules/{schedule}/backfill", operation_id = "backfill_schedule", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name.")),
+    params(("schedule" = String, Path, description = "The name.")),
     request_body(content = BackfillSchedule, example = json!({
         "from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "rate": 10
     })),
-    responses((status = 200, description = "What was made.", body = BackfillAnswer)),
+    responses((status = 200, description = "The runs that were made.", body = BackfillAnswer)),
 )]
 pub(crate) async fn backfill_schedule(
     State(app): State<Shared>,
@@ -474,10 +476,10 @@ fn made(what: serde_json::Result<Value>, response: Response) -> Response {
     Changed { after: what.ok().map(|value| value.to_string()), ..Changed::default() }.reported_with(response)
 }
 
-/// What became of the instants of a schedule.
+/// List the past runs of a schedule and their results.
 #[utoipa::path(
     get, path = "/v1/schedules/{schedule}/runs", operation_id = "list_schedule_runs", tag = "schedules",
-    params(("schedule" = String, Path, description = "Its name."), ListSchedules),
+    params(("schedule" = String, Path, description = "The name."), ListSchedules),
     responses((status = 200, description = "A page of them, the latest instant first.", body = Page<ScheduleRun>)),
 )]
 pub(crate) async fn list_schedule_runs(

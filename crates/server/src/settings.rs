@@ -117,10 +117,10 @@ pub(crate) fn has_changed(revision: i64) -> Refusal {
     )
 }
 
-/// The limits of everything.
+/// Get the limits of the whole installation.
 #[utoipa::path(
     get, path = "/v1/limits", operation_id = "get_limits", tag = "queues",
-    responses((status = 200, description = "They hold for all namespaces together.", body = Limits,
+    responses((status = 200, description = "The limits of all namespaces together.", body = Limits,
         headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Refusal> {
@@ -128,12 +128,12 @@ pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Re
     reported(current.map(|stored| (stored.setting, stored.revision)))
 }
 
-/// Set the limits of everything.
+/// Set the limits of the whole installation.
 #[utoipa::path(
     put, path = "/v1/limits", operation_id = "put_limits", tag = "queues",
-    params(("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag.")),
+    params(("If-Match" = Option<String>, Header, description = "Set them only if this is the current ETag.")),
     request_body(content = PutLimits, example = json!({"concurrency": 1000})),
-    responses((status = 200, description = "As they are now.", body = Limits, headers(("ETag" = String)))),
+    responses((status = 200, description = "The limits after the change.", body = Limits, headers(("ETag" = String)))),
 )]
 pub(crate) async fn put_limits(
     State(app): State<Shared>,

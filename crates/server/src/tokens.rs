@@ -1,4 +1,4 @@
-//! Tokens: made, listed, rotated, revoked. A secret is in the answer that made it and nowhere else. Nobody gives away, sees
+//! Tokens: made, listed, rotated, revoked. A secret is in the answer that made it and nowhere else. No token gives away, sees
 //! or changes more than they have.
 
 use crate::{
@@ -21,11 +21,10 @@ use punctual_protocol::{
     RotateToken, TokenState, limits::PAGE_DEFAULT, pattern_fault,
 };
 
-/// Make a token.
+/// Create a token.
 ///
-/// `token` is in this answer and nowhere again: what is kept is its hash. Nobody gives more than they have: roles,
-/// namespaces and queues must all be within those of the token that asks. An `Idempotency-Key` is refused, because its
-/// answer would have to be kept.
+/// `token` is only in this answer: the server stores its hash. The roles, namespaces and queues of the new token must be
+/// within those of the caller. An `Idempotency-Key` is refused, because the answer would have to be stored.
 #[utoipa::path(
     post, path = "/v1/tokens", operation_id = "create_token", tag = "access",
     request_body(content = CreateToken, example = json!({
@@ -62,13 +61,13 @@ pub(crate) async fn create_token(
     Ok(Changed { after, ..Changed::default() }.reported_with(response))
 }
 
-/// The tokens.
+/// List the tokens.
 ///
-/// Those that reach no further than the token that asks, the newest first. Revoked and expired ones too, as long as the audit is
-/// kept.
+/// Tokens that reach no further than that of the caller, the newest first. Revoked and expired tokens are listed as long as
+/// the audit log is kept.
 #[utoipa::path(
     get, path = "/v1/tokens", operation_id = "list_tokens", tag = "access", params(ListTokens),
-    responses((status = 200, description = "A page of them.", body = Page<AccessToken>)),
+    responses((status = 200, description = "A page of the list.", body = Page<AccessToken>)),
 )]
 pub(crate) async fn list_tokens(
     State(app): State<Shared>,
@@ -106,14 +105,14 @@ fn place_of(cursor: &str) -> Result<(i64, String), Refusal> {
     Ok((at.parse().map_err(|_| cursor::refused())?, id.to_owned()))
 }
 
-/// Revoke a token.
+/// Revoke a token for good.
 ///
-/// For good: at this server from before the answer on, at every other within a second; calls that wait
-/// end too. It stays in the list as long as the audit is kept.
+/// At this server it is refused from the answer on, at the others within a second. Waiting calls end too. The token stays
+/// in the list as long as the audit log is kept.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", operation_id = "revoke_token", tag = "access",
     params(("id" = String, Path, description = "Its id: the part between the first two underscores.")),
-    responses((status = 200, description = "The token as it is now.", body = AccessToken)),
+    responses((status = 200, description = "The token after the change.", body = AccessToken)),
 )]
 pub(crate) async fn revoke_token(
     State(app): State<Shared>,
@@ -132,11 +131,11 @@ pub(crate) async fn revoke_token(
 
 /// Give a token a new secret.
 ///
-/// `token` is in this answer and nowhere again. The secret before stays good for `overlap_ms`, an hour unless given, so
-/// that its holders can be changed one after the other. The body may be left out.
+/// `token` is only in this answer. The previous secret stays valid for `overlap_ms`, by default one hour, so that clients
+/// can be changed one after the other. The body is optional.
 #[utoipa::path(
     post, path = "/v1/tokens/{id}/rotate", operation_id = "rotate_token", tag = "access",
-    params(("id" = String, Path, description = "Its id.")),
+    params(("id" = String, Path, description = "The id.")),
     request_body(content = Option<RotateToken>, example = json!({"overlap_ms": 3_600_000})),
     responses((status = 200, description = "The token, with its new secret.", body = AccessToken)),
 )]
@@ -178,7 +177,7 @@ fn json_of(token: &AccessToken) -> Option<String> {
     serde_json::to_string(token).ok()
 }
 
-/// Tokens from and to the wire, for whoever works on a store itself.
+/// Tokens from and to the wire, for commands that work on a store itself.
 pub mod access_tokens {
     pub use super::{grant, revealed, shown};
 }

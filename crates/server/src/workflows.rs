@@ -109,10 +109,10 @@ async fn changed(
     Ok(audited.reported_with(answer::json(StatusCode::OK, &after)))
 }
 
-/// Begin a workflow.
+/// Start a workflow.
 ///
-/// The whole document is checked first; a mistake is reported with the path to it. With an `Idempotency-Key` it is begun once,
-/// whoever dies meanwhile.
+/// The whole document is checked first. A mistake is reported with its path. With an `Idempotency-Key` the workflow is
+/// started once, even if this engine crashes meanwhile.
 #[utoipa::path(
     post, path = "/v1/workflows", operation_id = "create_workflow", tag = "workflows",
     request_body(content = CreateWorkflow, example = json!({
@@ -123,8 +123,8 @@ async fn changed(
         }
     })),
     responses(
-        (status = 201, description = "It has begun.", body = Shown),
-        (status = 200, description = "It had begun already, by a request with the same key.", body = Shown),
+        (status = 201, description = "The workflow was started.", body = Shown),
+        (status = 200, description = "A request with the same key had already started it.", body = Shown),
     ),
 )]
 pub(crate) async fn create_workflow(
@@ -189,7 +189,7 @@ async fn begin(
     Ok(Changed { after, ..Changed::default() }.reported_with(answer::json(status, &shown)))
 }
 
-/// The workflows of the namespace, newest first.
+/// List the workflows of the namespace, the newest first.
 #[utoipa::path(
     get, path = "/v1/workflows", operation_id = "list_workflows", tag = "workflows", params(ListWorkflows),
     responses((status = 200, description = "A page of them, without their nodes.", body = Page<Shown>)),
@@ -224,10 +224,10 @@ pub(crate) async fn list_workflows(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// One workflow with its nodes.
+/// Get a workflow with its nodes.
 #[utoipa::path(
     get, path = "/v1/workflows/{workflow}", operation_id = "get_workflow", tag = "workflows",
-    params(("workflow" = String, Path, description = "Its `ref`.")),
+    params(("workflow" = String, Path, description = "The `ref` of the workflow.")),
     responses((status = 200, description = "The workflow.", body = Shown)),
 )]
 pub(crate) async fn get_workflow(
@@ -241,11 +241,11 @@ pub(crate) async fn get_workflow(
 
 /// Cancel a workflow.
 ///
-/// Nothing of it begins any more. What has not begun is cancelled, executors are asked to stop, and then what was done is
-/// undone, the last first. The body may be left out.
+/// No further node begins. Tasks that have not begun are cancelled, executors are asked to stop, and then completed work is
+/// compensated, the last first. The body is optional.
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/cancel", operation_id = "cancel_workflow", tag = "workflows",
-    params(("workflow" = String, Path, description = "Its `ref`.")),
+    params(("workflow" = String, Path, description = "The `ref` of the workflow.")),
     request_body(content = Option<CancelWorkflow>, example = json!({"reason": "ordered twice"})),
     responses((status = 200, description = "The workflow after the change.", body = Shown)),
 )]
@@ -263,13 +263,13 @@ pub(crate) async fn cancel_workflow(
     changed(&app, &caller.namespace, id, moved, asked.reason).await
 }
 
-/// Go on with a workflow from what has failed.
+/// Continue a workflow from its failed nodes.
 ///
-/// Nodes that have failed or were cancelled run again, with a new attempt; what has succeeded stays. Not, if what was done has
-/// been undone.
+/// Nodes that failed or were cancelled run again with a new attempt; succeeded ones stay. Refused if completed work was
+/// compensated.
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/retry", operation_id = "retry_workflow", tag = "workflows",
-    params(("workflow" = String, Path, description = "Its `ref`.")),
+    params(("workflow" = String, Path, description = "The `ref` of the workflow.")),
     responses((status = 200, description = "The workflow after the change.", body = Shown)),
 )]
 pub(crate) async fn retry_workflow(
@@ -285,12 +285,12 @@ pub(crate) async fn retry_workflow(
 
 /// Skip a node of a workflow.
 ///
-/// It is taken for done, without a result: what comes after it continues. What runs of it is stopped first. Of a workflow that has
-/// failed, the nodes that failed can be skipped before it is retried.
+/// It counts as done, without a result, and the following nodes continue. Its running tasks are stopped first. In a failed
+/// workflow, failed nodes can be skipped before it is retried.
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/nodes/{node}/skip", operation_id = "skip_node", tag = "workflows",
     params(
-        ("workflow" = String, Path, description = "Its `ref`."),
+        ("workflow" = String, Path, description = "The `ref` of the workflow."),
         ("node" = String, Path, description = "The name of the node."),
     ),
     responses((status = 200, description = "The workflow after the change.", body = Shown)),
@@ -305,16 +305,16 @@ pub(crate) async fn skip_node(
     changed(&app, &caller.namespace, id, moved, Some(format!("node {}", node.as_str()))).await
 }
 
-/// Begin a copy of a workflow.
+/// Start a copy of a workflow.
 ///
-/// With the same document, and the same input unless another is given. The body may be left out.
+/// With the same document, and with the same input unless another is given. The body is optional.
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/rerun", operation_id = "rerun_workflow", tag = "workflows",
-    params(("workflow" = String, Path, description = "Its `ref`.")),
+    params(("workflow" = String, Path, description = "The `ref` of the workflow.")),
     request_body(content = Option<RerunWorkflow>, example = json!({"input": {"items": [4]}})),
     responses(
         (status = 201, description = "The copy.", body = Shown),
-        (status = 200, description = "It had begun already, by a request with the same key.", body = Shown),
+        (status = 200, description = "A request with the same key had already started it.", body = Shown),
     ),
 )]
 pub(crate) async fn rerun_workflow(
@@ -329,13 +329,13 @@ pub(crate) async fn rerun_workflow(
     begin(&app, &caller, Arc::clone(&plan.definition), input).await
 }
 
-/// A workflow as a picture.
+/// Draw a workflow.
 ///
-/// `mermaid` and `dot` are answered as text, `json` has nodes and edges.
+/// `mermaid` and `dot` are answered as text; `json` has nodes and edges.
 #[utoipa::path(
     get, path = "/v1/workflows/{workflow}/graph", operation_id = "draw_workflow", tag = "workflows",
-    params(("workflow" = String, Path, description = "Its `ref`."), DrawWorkflow),
-    responses((status = 200, description = "The picture.", body = punctual_protocol::WorkflowGraph)),
+    params(("workflow" = String, Path, description = "The `ref` of the workflow."), DrawWorkflow),
+    responses((status = 200, description = "The drawing.", body = punctual_protocol::WorkflowGraph)),
 )]
 pub(crate) async fn draw_workflow(
     State(app): State<Shared>,

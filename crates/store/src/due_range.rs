@@ -1,8 +1,17 @@
 //! A range of due times that a search reads from one of its ends, and the position it has reached. Knows no store.
 
-use punctual_contract::store::{DuePosition, Query};
+use punctual_contract::store::{Along, DuePosition, Page, Query};
 use punctual_domain::{task::Task, time::Millis};
 use std::cmp::Reverse;
+
+/// Tasks that one look passes over, in all partitions together, and in one at least.
+const TASKS_MAX: usize = 20_000;
+const OF_ONE_MIN: usize = 50;
+
+/// Tasks that one look passes over in one partition.
+pub(crate) fn tasks_of_one(partitions: u16) -> usize {
+    (TASKS_MAX / usize::from(partitions.max(1))).max(OF_ONE_MIN)
+}
 
 /// Between its ends, without the upper one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +44,19 @@ impl DueRange {
         }
     }
 
+    /// Of the tasks that all partitions have in the range, which is a part of `whole`.
+    pub(crate) fn page(self, whole: Self, mut tasks: Vec<Task>, limit: usize) -> Page {
+        self.sort(&mut tasks);
+        // A partition that moves may be met in two databases.
+        tasks.dedup_by_key(|task| task.place.id);
+        tasks.truncate(limit);
+        let full = tasks.last().filter(|_| tasks.len() >= limit).map(DuePosition::of);
+        let next_behind_due = full.or_else(|| self.looked_to(whole));
+        Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() }
+    }
+
     /// The task behind which there may be more; None: the whole range was looked through.
-    pub(crate) fn looked_to(self, whole: Self) -> Option<DuePosition> {
+    fn looked_to(self, whole: Self) -> Option<DuePosition> {
         if self.is_rising {
             (self.before < whole.before).then(|| DuePosition { id: self.before.id - 1, ..self.before })
         } else {
@@ -44,7 +64,7 @@ impl DueRange {
         }
     }
 
-    pub(crate) fn sort(self, tasks: &mut [Task]) {
+    fn sort(self, tasks: &mut [Task]) {
         if self.is_rising {
             tasks.sort_by_key(DuePosition::of);
         } else {

@@ -93,6 +93,18 @@ pub enum Error {
         match .found { Some(other) => format!("it has those of store {other}"), None => "it is empty".to_owned() }
     )]
     OtherPayloads { at: String, store: i64, found: Option<i64> },
+    #[error(
+        "{at}: there is no table punctual_inbox; make it with `punctual inbox install --url mysql://…`, as a user who may \
+         create tables"
+    )]
+    NoInbox { at: String },
+    #[error("{at}: punctual_inbox is not a table of this program ({found:?}); it was left as it is")]
+    OtherInbox { at: String, found: String },
+    #[error(
+        "{at}: {rows} rows are in punctual_inbox, waiting or refused; wait until they are moved, repair or delete them, or \
+         say --force to lose them"
+    )]
+    InboxNotEmpty { at: String, rows: u64 },
     #[error(transparent)]
     Cold(#[from] crate::ArchiveError),
     #[error(transparent)]

@@ -3,7 +3,7 @@
 use punctual_contract::evaluations::{EvaluationPass, Subject, SubjectMarks};
 use std::collections::{BTreeMap, HashMap};
 
-/// A mark that stands.
+/// A stored mark.
 pub(crate) struct Mark {
     pub(crate) id: i64,
     pub(crate) engine: String,

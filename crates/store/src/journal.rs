@@ -3,9 +3,9 @@
 //!
 //! Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. Calls that came meanwhile are written as frames behind each other. Crash: a torn end, which the next start cuts off; nobody
-//!    was told that it is kept. What of it is whole is kept.
-//! 2. The file is synced once for all of them. Crash: kept, and not acknowledged; the executor reports again, to be told the same.
+//! 1. Calls that came meanwhile are written as frames behind each other. Crash: a torn end, which the next start cuts off; no caller
+//!    was answered that it is kept. What of it is whole is kept.
+//! 2. The file is synced once for all of them. Crash: kept, and not acknowledged; the executor reports again, and gets the same answer.
 //! 3. They are acknowledged. Crash: the next start finds them.
 //! 4. The engine has applied them, and says that they are done; noted in memory only. Crash: they are found and applied again,
 //!    which their fences refuse.

@@ -5,9 +5,11 @@ mod archive_storage;
 mod archived;
 mod audit;
 mod blobs;
+mod change_log;
 mod chunks;
 mod columns;
 mod counting;
+mod created;
 mod due_range;
 mod error;
 mod evaluations;
@@ -33,9 +35,9 @@ pub use blobs::ObjectBlobs;
 pub use error::Error;
 pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, Owner as JournalOwner};
 pub use mysql::{
-    BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, MoveProgress, MoveStep,
-    Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls,
-    Schema, ShardRepair, ShardStats, Weakness,
+    BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, InboxStatus,
+    MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership, MysqlRights,
+    MysqlSettings, MysqlStore, MysqlTls, Schema, ShardRepair, ShardStats, ShownRefusal, Weakness,
 };
 pub use shard_check::ShardCheck;
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

@@ -22,6 +22,7 @@ mod executors;
 mod floor;
 mod hosted;
 mod ids;
+mod inbox;
 mod insert;
 mod job;
 mod labels;
@@ -67,13 +68,17 @@ mod walk;
 mod workflows;
 mod writer;
 
-use crate::{Error, archived};
+use crate::{
+    Error, archived,
+    change_log::{self, ChangeLog},
+};
 use async_trait::async_trait;
 use background::to_its_end;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use calls::{answered, insert, polled_once, push, spread};
 pub use doctor::{BucketsAhead, ClockReading, MysqlDoctor, MysqlRights, MysqlSettings, MysqlTls};
 pub use durability::Weakness;
+pub use inbox::{InboxStatus, MysqlInbox, ShownRefusal};
 use job::{Caller, Job, JobKind, Keeping, RefusedJob, Retire};
 use line::WriterKind;
 pub use migrate::Schema;
@@ -175,55 +180,55 @@ impl Store for MysqlStore {
         by: &str,
         now: Millis,
     ) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let mut work = Box::pin(insert(Arc::clone(&self.inner), tasks, by.into(), now));
         // Its turn is that of its caller; from then on it runs to its end whether a caller waits for it or not.
-        if let Poll::Ready(done) = polled_once(work.as_mut()).await {
-            return done;
-        }
-        let panicked = |error: JoinError| {
-            CallError::may_have_happened("insert tasks", Error::Panicked(error.to_string()))
-        };
-        to_its_end(work).await.map_err(panicked)?
+        let done = match polled_once(work.as_mut()).await {
+            Poll::Ready(done) => done,
+            Poll::Pending => {
+                let panicked = |error: JoinError| {
+                    CallError::may_have_happened("insert tasks", Error::Panicked(error.to_string()))
+                };
+                to_its_end(work).await.map_err(panicked)?
+            }
+        }?;
+        change_log::inserted(&done, by);
+        Ok(done)
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let work = |part, caller| JobKind::Apply(part, now, caller);
         // Leases that are given back have to be before they end: they do not wait for outcomes.
+        let log = ChangeLog::of_steps(&steps);
         let is_urgent = steps.iter().all(|step| matches!(step.change, Change::Release));
         let lane = if is_urgent { WriterKind::Urgent } else { WriterKind::Moves };
-        spread(&self.inner, ("move tasks", lane, usize::MAX), steps, |step| step.place.partition, work)
-            .await
-            .all()
+        let place = |step: &Step| step.place.partition;
+        let done = spread(&self.inner, ("move tasks", lane, usize::MAX), steps, place, work).await.all()?;
+        log.stepped(&done);
+        Ok(done)
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let work = |part, caller| JobKind::Dispatch(part, now, caller);
-        spread(
-            &self.inner,
-            ("dispatch tasks", WriterKind::Urgent, usize::MAX),
-            grants,
-            |grant| grant.place.partition,
-            work,
-        )
-        .await
-        .all()
+        let log = ChangeLog::of_grants(&grants);
+        let place = |grant: &Grant| grant.place.partition;
+        let lane = ("dispatch tasks", WriterKind::Urgent, usize::MAX);
+        let done = spread(&self.inner, lane, grants, place, work).await.all()?;
+        log.dispatched(&done);
+        Ok(done)
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
-        self.inner.floors.hear(now);
+        self.inner.floors.observe_time(now);
         let work = |part, caller| JobKind::Extend(part, now, caller);
-        spread(
-            &self.inner,
-            ("extend leases", WriterKind::Urgent, usize::MAX),
-            beats,
-            |beat| beat.place.partition,
-            work,
-        )
-        .await
-        .all()
+        let log = ChangeLog::of_beats(&beats);
+        let place = |beat: &Beat| beat.place.partition;
+        let lane = ("extend leases", WriterKind::Urgent, usize::MAX);
+        let done = spread(&self.inner, lane, beats, place, work).await.all()?;
+        log.extended(&done);
+        Ok(done)
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
@@ -392,7 +397,8 @@ impl Store for MysqlStore {
         name: &Name,
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, CallError> {
-        executors::set_wish(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired).await
+        executors::set_desired_state(self.inner.catalog.clone(), namespace.clone(), name.clone(), desired)
+            .await
     }
 
     async fn sweep_silent(

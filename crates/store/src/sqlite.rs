@@ -12,6 +12,7 @@ mod due;
 mod evaluations;
 mod executors;
 mod insert;
+mod jobs;
 mod labels;
 mod lanes;
 mod lease;
@@ -40,14 +41,18 @@ mod wal;
 mod walk;
 mod workflows;
 
-use crate::{Error, archived, turns::Tenant};
+use crate::{
+    Error, archived,
+    change_log::{self, ChangeLog},
+    turns::Tenant,
+};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
 use insert::InsertContext;
+use jobs::{chunks, inline};
 use lanes::Lane;
 use ledger::Ledger;
-use options::CHUNK_ROWS;
 pub use options::{Activity, Options};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -55,7 +60,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped, all_of,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -153,106 +158,10 @@ impl SqliteStore {
             threads.close();
         }
     }
-
-    async fn writing<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        rows: usize,
-        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallError> {
-        match &self.runs {
-            Runs::Inline(session) => inline(&mut session.lock(), doing, work),
-            Runs::OnThreads(threads) => {
-                threads::answer(doing, threads.write(doing, Lane::Urgent, rows, work)).await
-            }
-        }
-    }
-
-    /// What no caller waits for at an instant.
-    async fn maintaining<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        rows: usize,
-        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallError> {
-        match &self.runs {
-            Runs::Inline(session) => inline(&mut session.lock(), doing, work),
-            Runs::OnThreads(threads) => {
-                threads::answer(doing, threads.write(doing, Lane::Moves, rows, work)).await
-            }
-        }
-    }
-
-    /// Many rows at once let urgent work get between them. An error: it did not happen only if nothing of it did.
-    async fn in_chunks<I: Send + 'static, T: Send + 'static>(
-        &self,
-        (doing, tenant): (&'static str, Tenant),
-        items: Vec<I>,
-        work: impl Fn(&Connection, &mut Ledger, &[I]) -> rusqlite::Result<Vec<T>> + Clone + Send + 'static,
-    ) -> Result<Vec<T>, CallError> {
-        let rows = items.len();
-        let threads = match &self.runs {
-            Runs::Inline(session) => {
-                return inline(&mut session.lock(), doing, |conn, ledger| work(conn, ledger, &items));
-            }
-            Runs::OnThreads(threads) if rows <= CHUNK_ROWS => {
-                let job = move |conn: &Connection, ledger: &mut Ledger| work(conn, ledger, &items);
-                return threads::answer(doing, threads.write_of(tenant, (doing, Lane::Urgent, rows), job))
-                    .await;
-            }
-            Runs::OnThreads(threads) => threads,
-        };
-        let begun = |chunk: Vec<I>| {
-            let (work, rows) = (work.clone(), chunk.len());
-            let job = move |conn: &Connection, ledger: &mut Ledger| work(conn, ledger, &chunk);
-            threads.write(doing, Lane::Moves, rows, job)
-        };
-        let begun: Vec<_> = chunks(items).into_iter().map(begun).collect();
-        let mut answers = Vec::with_capacity(begun.len());
-        for answer in begun {
-            answers.push(threads::answer(doing, answer).await);
-        }
-        Ok(all_of(answers)?.into_iter().flatten().collect())
-    }
-
-    async fn reading<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        lane: Lane,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallError> {
-        match &self.runs {
-            Runs::Inline(session) => {
-                work(session.lock().conn()).map_err(|error| CallError::did_not_happen(doing, error))
-            }
-            Runs::OnThreads(threads) => threads::answer(doing, threads.read(doing, lane, work)).await,
-        }
-    }
 }
 
 fn check(options: &Options) -> Result<(), Error> {
     if options.partitions == 0 { Err(Error::Partitions { found: 0 }) } else { Ok(()) }
-}
-
-fn inline<T>(
-    session: &mut Session,
-    doing: &'static str,
-    work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
-) -> Result<T, CallError> {
-    match session.alone(work) {
-        Ok(done) => done.map_err(|failed| CallError::did_not_happen(doing, failed)),
-        Err(unfinished) => Err(unfinished.reported(doing)),
-    }
-}
-
-/// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
-fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
-    let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
-    let mut rest = items.into_iter();
-    while rest.len() > 0 {
-        chunks.push(rest.by_ref().take(CHUNK_ROWS).collect());
-    }
-    chunks
 }
 
 #[async_trait]
@@ -274,7 +183,9 @@ impl Store for SqliteStore {
         let threads = match &self.runs {
             Runs::Inline(session) => {
                 let inserted = inline(&mut session.lock(), DOING, job(tasks))?;
-                return Ok(inserted.into_iter().map(Ok).collect());
+                let answers: Vec<_> = inserted.into_iter().map(Ok).collect();
+                change_log::inserted(&answers, by);
+                return Ok(answers);
             }
             Runs::OnThreads(threads) => threads,
         };
@@ -291,6 +202,7 @@ impl Store for SqliteStore {
                 Err(error) => answers.extend((0..count).map(|_| Err(error.clone()))),
             }
         }
+        change_log::inserted(&answers, by);
         Ok(answers)
     }
 
@@ -298,7 +210,10 @@ impl Store for SqliteStore {
         let work = move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| {
             moves::apply(conn, ledger, steps, now)
         };
-        self.in_chunks(("move tasks", Tenant::NONE), steps, work).await
+        let log = ChangeLog::of_steps(&steps);
+        let done = self.in_chunks(("move tasks", Tenant::NONE), steps, work).await?;
+        log.stepped(&done);
+        Ok(done)
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
@@ -306,14 +221,20 @@ impl Store for SqliteStore {
         let work = move |conn: &Connection, ledger: &mut Ledger, grants: &[Grant]| {
             lease::dispatch(conn, ledger, grants, now)
         };
-        self.in_chunks(("dispatch tasks", tenant), grants, work).await
+        let log = ChangeLog::of_grants(&grants);
+        let done = self.in_chunks(("dispatch tasks", tenant), grants, work).await?;
+        log.dispatched(&done);
+        Ok(done)
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         let work = move |conn: &Connection, ledger: &mut Ledger, beats: &[Beat]| {
             lease::extend(conn, ledger, beats, now)
         };
-        self.in_chunks(("extend leases", Tenant::NONE), beats, work).await
+        let log = ChangeLog::of_beats(&beats);
+        let done = self.in_chunks(("extend leases", Tenant::NONE), beats, work).await?;
+        log.extended(&done);
+        Ok(done)
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
@@ -491,8 +412,9 @@ impl Store for SqliteStore {
         desired: DesiredState,
     ) -> Result<Option<DesiredState>, CallError> {
         let (namespace, name) = (namespace.clone(), name.clone());
-        let work =
-            move |conn: &Connection, _: &mut Ledger| executors::set_wish(conn, &namespace, &name, desired);
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            executors::set_desired_state(conn, &namespace, &name, desired)
+        };
         self.writing("say what is wished of an executor", 1, work).await
     }
 

@@ -1,4 +1,4 @@
-//! The queue of jobs for a writer. Jobs of one tenant are in order of arrival. The next job is of the tenant with the fewest
+//! The queue of jobs for a writer. Jobs of one tenant are in the order in which they came. The next job is of the tenant with the fewest
 //! rows written since it began to wait. A flood of one tenant delays only that tenant: a job of another waits for the running
 //! batch, and not for the backlog.
 
@@ -22,7 +22,7 @@ impl Tenant {
         Self(hasher.finish())
     }
 
-    /// Grants of several tenants are nobody's.
+    /// Grants of several tenants belong to none.
     pub(crate) fn of_grants(grants: &[Grant]) -> Self {
         let Some(first) = grants.first() else { return Self::NONE };
         let is_of_first = |grant: &Grant| grant.namespace == first.namespace;
@@ -118,14 +118,14 @@ impl<J> Turns<J> {
         Some((tenant, job))
     }
 
-    /// Rows of the tenant with the fewest, if there are several. What is nobody's is no tenant.
+    /// Rows of the tenant with the fewest, if there are several. Jobs without a tenant count for none.
     pub(crate) fn least_of_several(&self) -> Option<usize> {
         let known = self.lines.iter().filter(|line| line.tenant != Tenant::NONE);
         let rows = |line: &TenantJobs<J>| line.jobs.iter().map(|job| job.0).sum::<usize>();
         if known.clone().count() < 2 { None } else { known.map(rows).min() }
     }
 
-    /// Of each tenant its first job, and more up to so many rows. Nothing of what is nobody's.
+    /// Of each tenant its first job, and more up to so many rows. No jobs without a tenant.
     pub(crate) fn pop_of_each(&mut self, most: usize) -> Vec<J> {
         let (mut taken, mut popped) = (Vec::<(Tenant, usize)>::new(), Vec::new());
         loop {

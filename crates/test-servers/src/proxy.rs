@@ -132,13 +132,13 @@ impl Proxy {
         self.set_open(way);
     }
 
-    /// The host vanishes without closing anything, until `come_back`.
+    /// The host vanishes without closing anything, until `reopen`.
     pub fn vanish(&self) {
         self.set(Way::Silent);
     }
 
     /// The address answers again; connections of before stay silent for ever.
-    pub fn come_back(&self) {
+    pub fn reopen(&self) {
         self.set_new(Way::Open);
     }
 }

@@ -207,7 +207,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     }
 
     /// From now on calls pass a wall, which several back ends may share.
-    pub fn stand_behind(&self, wall: &Arc<Wall>) {
+    pub fn set_wall(&self, wall: &Arc<Wall>) {
         self.inner.lock().wall = Some(Arc::clone(wall));
     }
 

@@ -151,13 +151,13 @@ impl Traces {
                 if batch.is_empty() {
                     break;
                 }
-                reported += self.tell(batch).await;
+                reported += self.export(batch).await;
             }
             reported
         })
     }
 
-    async fn tell(&self, batch: Vec<TaskRef>) -> usize {
+    async fn export(&self, batch: Vec<TaskRef>) -> usize {
         let asked = batch.len();
         let Ok(read) = self.0.engine.read_each(batch).await else {
             self.drop_tasks(asked, "the store does not answer");

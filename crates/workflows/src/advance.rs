@@ -428,12 +428,12 @@ impl StepContext<'_> {
         let mark = inner.marks.awaits(above, now);
         let applied = inner.store.advance_workflow(AdvanceWorkflow { mark, ..advance }, now).await;
         if !matches!(applied, Ok(Applied::Moved)) {
-            inner.marks.settled(above, 1);
+            inner.marks.ends_handled(above, 1);
             return applied;
         }
         mark.into_iter().for_each(|mark| inner.marks.made(mark, now));
         inner.adrift.lock().remove(&id);
-        inner.hear_of_child(id, parent);
+        inner.child_ended(id, parent);
         applied
     }
 

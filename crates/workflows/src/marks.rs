@@ -89,7 +89,7 @@ impl Marks {
     }
 
     /// This many expected ends were handled, or did not occur.
-    pub(crate) fn settled(&self, workflow: WorkflowId, count: usize) {
+    pub(crate) fn ends_handled(&self, workflow: WorkflowId, count: usize) {
         if let Some(known) = self.known.lock().get_mut(&workflow) {
             known.awaited = known.awaited.saturating_sub(count);
         }
@@ -164,14 +164,14 @@ pub struct Expected {
 impl Expected {
     /// These were recorded. None: the workflow of the task is unknown.
     pub fn ended(self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
-        self.runner.inner.hear_tasks(tasks);
+        self.runner.inner.tasks_ended(tasks);
     }
 }
 
 impl Drop for Expected {
     fn drop(&mut self) {
         for workflow in &self.workflows {
-            self.runner.inner.marks.settled(*workflow, 1);
+            self.runner.inner.marks.ends_handled(*workflow, 1);
         }
     }
 }
@@ -179,7 +179,7 @@ impl Drop for Expected {
 impl Runner {
     /// A task of a workflow has ended, of whichever.
     pub fn task_has_ended(&self, task: TaskRef) {
-        self.inner.hear_tasks([(None, task)]);
+        self.inner.tasks_ended([(None, task)]);
     }
 
     /// Announces that tasks of these workflows may end now. To be called before their outcomes are written,

@@ -87,7 +87,7 @@ impl TaskEnds {
     }
 
     /// Moves due retries back into the queue. A clock that was set back delays none of them.
-    fn come_back(&self, now: Millis) {
+    fn requeue_due(&self, now: Millis) {
         let mut queue = self.queue.lock();
         let is_due = |pair: &mut (Millis, Heard)| pair.0 <= now || pair.0.since(now) > AGAIN_AFTER_MS;
         let due: Vec<_> = queue.later.extract_if(.., is_due).collect();
@@ -100,17 +100,17 @@ impl TaskEnds {
 }
 
 impl WorkflowsState {
-    pub(crate) fn hear_tasks(&self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
-        self.hear(tasks.into_iter().map(|(of, place)| What::Task { place, of }));
+    pub(crate) fn tasks_ended(&self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
+        self.enqueue(tasks.into_iter().map(|(of, place)| What::Task { place, of }));
     }
 
     /// A workflow has ended; that its parent must continue was already announced
     /// ([`crate::marks::Marks::awaits`]).
-    pub(crate) fn hear_of_child(&self, id: WorkflowId, parent: ParentNode) {
+    pub(crate) fn child_ended(&self, id: WorkflowId, parent: ParentNode) {
         self.push(vec![Heard { what: What::Workflow { id, parent }, tries: 0 }]);
     }
 
-    fn hear(&self, all: impl Iterator<Item = What>) {
+    fn enqueue(&self, all: impl Iterator<Item = What>) {
         let now = self.engine.now();
         let all: Vec<Heard> = all.map(|what| Heard { what, tries: 0 }).collect();
         for of in all.iter().filter_map(|heard| heard.what.of()) {
@@ -127,7 +127,7 @@ impl WorkflowsState {
     }
 
     fn gone_on(&self, with: &Heard) {
-        with.what.of().into_iter().for_each(|of| self.marks.settled(of, 1));
+        with.what.of().into_iter().for_each(|of| self.marks.ends_handled(of, 1));
     }
 }
 
@@ -149,7 +149,7 @@ impl EndsPass {
 impl Runner {
     /// Tasks of workflows may have ended.
     pub fn ended(&self, tasks: impl IntoIterator<Item = TaskRef>) {
-        self.inner.hear_tasks(tasks.into_iter().map(|task| (None, task)));
+        self.inner.tasks_ended(tasks.into_iter().map(|task| (None, task)));
     }
 
     /// Waits until something may have ended.
@@ -168,7 +168,7 @@ impl Runner {
     pub fn go_on(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move {
             let now = self.inner.engine.now();
-            self.inner.task_ends.come_back(now);
+            self.inner.task_ends.requeue_due(now);
             let (mut moved, mut failed) = (0, None);
             loop {
                 let some = self.inner.task_ends.take();

@@ -3,14 +3,14 @@
 //! a question could be what it learns by.
 
 use super::{
-    BarsSite,
     figure::{Figure, Unit},
     rows::TWO,
+    site::BarsSite,
 };
 use crate::{
     clock::{now_ms, now_us, seconds},
+    command::LoadCommand,
     http::{Connection, Target},
-    options::LoadCommand,
     run::prepare_as,
     server::Server,
 };

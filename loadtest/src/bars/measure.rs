@@ -2,90 +2,25 @@
 //! servers of their own. A run that breaks a promise is no figure.
 
 use super::{
-    BarsSite,
     figure::{Figure, Unit},
-    rows::{BarRow, EMBEDDED, ONE},
+    rows::{BarRow, EMBEDDED, Measure, ONE},
+    site::BarsSite,
 };
 use crate::{
     chaos::chaos,
     clock::{now_ms, now_us},
+    command::{LoadCommand, Options},
     fill::fill,
-    flood::flood,
-    idle::idle,
-    options::{LoadCommand, Options},
-    outage::Cause,
+    flood::FloodScenario,
+    outage::cause::Cause,
     progress::note,
     report::{ProcessReport, RunReport},
     run::{prepare, run},
+    scenario::perform,
     wire::Shape,
 };
 use anyhow::Context as _;
 use clap::Parser as _;
-
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Measure {
-    Wheel,
-    Sustained {
-        server: &'static str,
-        share: f64,
-    },
-    Burst {
-        server: &'static str,
-        share: f64,
-    },
-    /// p50, p99 and p99.9.
-    Lateness {
-        server: &'static str,
-        rate: u64,
-        bars_ms: [Option<f64>; 3],
-    },
-    TwoOverOne {
-        rate: u64,
-        bar: f64,
-    },
-    Inserts {
-        is_single: bool,
-        share: f64,
-    },
-    EngineMemory,
-    RedisMemory,
-    Idle,
-    Trickle,
-    Flat {
-        servers: [[&'static str; 2]; 2],
-    },
-    Pending,
-    EmbeddedSustained,
-    EmbeddedBurst,
-    /// A burst in a queue with a limit and priorities, over one in a plain queue.
-    LimitedBurst {
-        server: &'static str,
-    },
-    Cost {
-        server: &'static str,
-        ahead: &'static str,
-        bar: f64,
-    },
-    Overload {
-        server: &'static str,
-    },
-    Push,
-    Takeover,
-    EngineStopped,
-    ResumedElsewhere,
-    RevokedElsewhere,
-    Outage {
-        what: Cause,
-        lasts: &'static str,
-        bar_s: f64,
-    },
-    Flood {
-        server: &'static str,
-    },
-    Chaos {
-        words: &'static str,
-    },
-}
 
 /// A rate is held when so much of it is done.
 const HELD: f64 = 0.95;
@@ -240,8 +175,7 @@ impl BarsSite {
     async fn idle(&self, what: &str) -> anyhow::Result<Figure> {
         let words = format!("idle --tasks 300000 --in 7d --measure 10s {ONE}");
         let LoadCommand::Idle(options) = self.parsed(&words)? else { anyhow::bail!("the words say idle") };
-        let report = Box::pin(idle(&options)).await?;
-        anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
+        let report = Box::pin(perform(&options)).await?.kept()?;
         Ok(Figure::at_most(what, Unit::CorePercent, report.idle_cpu_percent.context(NO_PROC)?, 1.0))
     }
 
@@ -419,8 +353,7 @@ impl BarsSite {
         let LoadCommand::Run(mut options) = self.parsed(&words)? else { anyhow::bail!("the words say run") };
         // Whether it is too much is said by the bar below.
         options.flood.within_percent = u32::MAX;
-        let report = Box::pin(flood(&options)).await?;
-        anyhow::ensure!(report.ok, "{}", report.broken.join("; "));
+        let report = Box::pin(perform(&FloodScenario(&options))).await?.kept()?;
         let (flooded, peace) =
             (report.flooded.other.start_delay.p99_ms, report.peace.other.start_delay.p99_ms);
         let figure = Figure::at_most(what, Unit::Times, report.p99_ratio, 1.2);

@@ -1,8 +1,7 @@
 //! The rows: a name, what is measured, and the bar. The bars are those of docs/figures.md; what timed tests once
 //! asserted follows them.
 
-use super::measure::Measure;
-use crate::outage::Cause;
+use crate::outage::cause::Cause;
 
 pub(super) struct BarRow {
     /// The bar's name, and after a hyphen which of its rows it is.
@@ -16,6 +15,71 @@ impl BarRow {
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name || self.name.split_once('-').is_some_and(|(bar, _)| bar == name)
     }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Measure {
+    Wheel,
+    Sustained {
+        server: &'static str,
+        share: f64,
+    },
+    Burst {
+        server: &'static str,
+        share: f64,
+    },
+    /// p50, p99 and p99.9.
+    Lateness {
+        server: &'static str,
+        rate: u64,
+        bars_ms: [Option<f64>; 3],
+    },
+    TwoOverOne {
+        rate: u64,
+        bar: f64,
+    },
+    Inserts {
+        is_single: bool,
+        share: f64,
+    },
+    EngineMemory,
+    RedisMemory,
+    Idle,
+    Trickle,
+    Flat {
+        servers: [[&'static str; 2]; 2],
+    },
+    Pending,
+    EmbeddedSustained,
+    EmbeddedBurst,
+    /// A burst in a queue with a limit and priorities, over one in a plain queue.
+    LimitedBurst {
+        server: &'static str,
+    },
+    Cost {
+        server: &'static str,
+        ahead: &'static str,
+        bar: f64,
+    },
+    Overload {
+        server: &'static str,
+    },
+    Push,
+    Takeover,
+    EngineStopped,
+    ResumedElsewhere,
+    RevokedElsewhere,
+    Outage {
+        what: Cause,
+        lasts: &'static str,
+        bar_s: f64,
+    },
+    Flood {
+        server: &'static str,
+    },
+    Chaos {
+        words: &'static str,
+    },
 }
 
 /// Servers, in the words of the command line.

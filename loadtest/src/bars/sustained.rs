@@ -1,10 +1,10 @@
 //! The rows that look for the highest rate that is held. Must not decide what holds: `is_held` does.
 
 use super::{
-    BarsSite,
     figure::{Figure, Unit},
     measure::{is_held, whole},
     rows::{EMBEDDED, ONE},
+    site::BarsSite,
 };
 
 const P99_MAX_MS: f64 = 100.0;

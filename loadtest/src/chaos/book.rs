@@ -1,7 +1,7 @@
 //! What is known from outside of every task: what was sent and answered at insert and change, and what executors wrote
 //! down of each attempt, all by the true clock. Decides nothing about promises; must never believe an engine's clock.
 
-use super::tasks::{RETRY_MS, Spec, TaskDue, Wish};
+use super::tasks::{RETRY_MS, Spec, TaskChange, TaskDue};
 use crate::{measure::Spans, wire::OutcomeStatus};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ pub(crate) struct Track {
     pub(crate) unknown_sends: u32,
     pub(crate) change: Option<ChangeCall>,
     pub(crate) receipts: Vec<Receipt>,
-    /// When it should come next; None: in somebody's hands, or over.
+    /// When it should come next; None: an executor has it, or it is over.
     pub(crate) expected_ms: Option<i64>,
 }
 
@@ -83,7 +83,7 @@ fn debugged<S: serde::Serializer>(spec: &Spec, out: S) -> Result<S::Ok, S::Error
     out.collect_str(&format_args!("{spec:?}"))
 }
 
-/// A call for work without an answer: whatever it leased is with nobody.
+/// A call for work without an answer: no executor has what it leased.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LostCall {
     pub(crate) queue: &'static str,
@@ -247,7 +247,7 @@ impl Book {
     }
 
     /// Those whose change is due; each is given once.
-    pub(crate) fn changes_due(&mut self, now_us: i64) -> Vec<(usize, Wish, String)> {
+    pub(crate) fn changes_due(&mut self, now_us: i64) -> Vec<(usize, TaskChange, String)> {
         let mut due = Vec::new();
         while let Some(first) = self.changes.first().copied().filter(|(at_us, _)| *at_us <= now_us) {
             self.changes.remove(&first);

@@ -4,7 +4,7 @@
 use super::{
     book::{CallerAnswer, ChangeCall},
     field::{Field, No, attempt, code, no, text, value},
-    tasks::Wish,
+    tasks::TaskChange,
 };
 use crate::{
     clock::now_us,
@@ -29,15 +29,15 @@ pub(crate) async fn change_all(field: Arc<Field>) -> anyhow::Result<()> {
     }
 }
 
-async fn change(field: Arc<Field>, n: usize, wish: Wish, reference: String) {
+async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String) {
     let mut connection = Connection::new(field.target.beginning_at(fastrand::usize(..field.engines)));
     let sent_us = now_us();
     let (to_ms, answer) = match wish {
-        Wish::Cancel => {
+        TaskChange::Cancel => {
             let path = format!("/v1/tasks/{reference}/cancel");
             (None, connection.post(&path, b"{}", ANSWER_LIMIT).await)
         }
-        Wish::Move { by_ms } => {
+        TaskChange::Move { by_ms } => {
             let to_ms = sent_us / 1_000 + by_ms;
             let body = format!(r#"{{"execute_at_ms":{to_ms}}}"#);
             let path = format!("/v1/tasks/{reference}");
@@ -50,11 +50,13 @@ async fn change(field: Arc<Field>, n: usize, wish: Wish, reference: String) {
         Ok(answer) if answer.is_success() => {
             let body = value(&answer);
             match wish {
-                Wish::Cancel if text(&body, "outcome") != "cancelled" => {
+                TaskChange::Cancel if text(&body, "outcome") != "cancelled" => {
                     CallerAnswer::Unknown(body.to_string())
                 }
-                Wish::Cancel => CallerAnswer::Confirmed { attempt: body.get("task").map_or(0, attempt) },
-                Wish::Move { .. } => CallerAnswer::Confirmed { attempt: attempt(&body) },
+                TaskChange::Cancel => {
+                    CallerAnswer::Confirmed { attempt: body.get("task").map_or(0, attempt) }
+                }
+                TaskChange::Move { .. } => CallerAnswer::Confirmed { attempt: attempt(&body) },
             }
         }
         Ok(answer) => match no(answer.status, code(&value(&answer))) {

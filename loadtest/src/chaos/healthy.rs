@@ -22,7 +22,7 @@ pub(crate) struct Away {
     pub(crate) to_us: i64,
 }
 
-/// First receipt − due time, or − acknowledgement where that was later, of tasks with a due time that nobody changed and no
+/// First receipt − due time, or − acknowledgement where that was later, of tasks with an unchanged due time and no
 /// limit held back.
 #[derive(Debug, Serialize)]
 pub(crate) struct Healthy {

@@ -153,7 +153,7 @@ fn break_way(way: &Proxy, fault: &PlannedFault) {
 
 fn mend_way(way: &Proxy, fault: &PlannedFault) {
     match fault.what {
-        What::MysqlVanish | What::RedisVanish => way.come_back(),
+        What::MysqlVanish | What::RedisVanish => way.reopen(),
         // A firewall that forgot a connection does not remember it.
         What::MysqlOneSilent | What::RedisOneSilent => {}
         // What was swallowed never comes: what follows would be taken for it.

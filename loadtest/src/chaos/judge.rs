@@ -8,7 +8,7 @@ use super::{
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// How a task stands when all is quiet, as an engine says.
+/// The state of a task when all is quiet, as an engine says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct TaskEnd {
     pub(crate) state: String,
@@ -65,7 +65,7 @@ pub(crate) fn judge(book: &Book, ends: &HashMap<usize, TaskEnd>, around: &Circum
         judge.keeps_its_changes(n, track);
         match ends.get(&n) {
             Some(end) => judge.ends_rightly(n, track, end),
-            None if track.acked_us.is_some() => judge.tell("lost", n, "acknowledged, and not there".into()),
+            None if track.acked_us.is_some() => judge.breach("lost", n, "acknowledged, and not there".into()),
             None => {}
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn judge(book: &Book, ends: &HashMap<usize, TaskEnd>, around: &Circum
 }
 
 impl Judge<'_> {
-    fn tell(&mut self, promise: &'static str, n: usize, text: String) {
+    fn breach(&mut self, promise: &'static str, n: usize, text: String) {
         self.broken.push(Broken { promise, task: Some(n), text });
     }
 
@@ -96,7 +96,7 @@ impl Judge<'_> {
             let slack_us = self.around.slack_us(track.first_sent_us, receipt.at_us);
             let early_us = earliest_ms * 1_000 - slack_us - receipt.at_us;
             if early_us > 0 {
-                self.tell("early", n, format!("attempt {} came {early_us} us early", receipt.attempt));
+                self.breach("early", n, format!("attempt {} came {early_us} us early", receipt.attempt));
             }
             if let Some((attempt, from_us)) = retry_from_us.filter(|(attempt, _)| receipt.attempt > *attempt)
             {
@@ -104,7 +104,7 @@ impl Judge<'_> {
                 if early_us > 0 && moved.is_none() {
                     let text =
                         format!("attempt {} came {early_us} us early after {attempt}", receipt.attempt);
-                    self.tell("early", n, text);
+                    self.breach("early", n, text);
                 }
             }
             if let Some(report) = receipt.report.filter(|report| report.is_accepted() && !report.is_success) {
@@ -119,7 +119,7 @@ impl Judge<'_> {
         let mut accepted: Vec<(u32, bool)> = Vec::new();
         for receipt in &track.receipts {
             if receipt.attempt > track.spec.max_attempts {
-                self.tell(
+                self.breach(
                     "attempts",
                     n,
                     format!("attempt {} of {}", receipt.attempt, track.spec.max_attempts),
@@ -127,7 +127,7 @@ impl Judge<'_> {
             }
             let success = accepted.iter().find(|(_, is_success)| *is_success);
             if let Some((attempt, _)) = success.filter(|(attempt, _)| receipt.attempt > *attempt) {
-                self.tell(
+                self.breach(
                     "run after success",
                     n,
                     format!("attempt {} after {attempt} had succeeded", receipt.attempt),
@@ -140,7 +140,7 @@ impl Judge<'_> {
                 (is_clean && *attempt == receipt.attempt) || (*is_success && report.is_success)
             });
             if is_double {
-                self.tell(
+                self.breach(
                     "accepted twice",
                     n,
                     format!("attempt {}: a second outcome was accepted", receipt.attempt),
@@ -159,7 +159,7 @@ impl Judge<'_> {
                 receipt.attempt,
                 (receipt.at_us - change.answered_us) / 1_000
             );
-            self.tell("run after cancel", n, text);
+            self.breach("run after cancel", n, text);
         }
     }
 
@@ -169,7 +169,7 @@ impl Judge<'_> {
         let cancel =
             track.change.as_ref().filter(|change| change.to_ms.is_none()).map(|change| &change.answer);
         if has_success && end.state != "succeeded" {
-            self.tell(
+            self.breach(
                 "lost success",
                 n,
                 format!("an outcome `succeeded` was accepted, and it is {}", end.state),
@@ -178,32 +178,32 @@ impl Judge<'_> {
         match end.state.as_str() {
             "succeeded" => {
                 if !reports().any(|report| report.is_success && report.may_count()) {
-                    self.tell("made up", n, "it succeeded, and no executor said so".into());
+                    self.breach("made up", n, "it succeeded, and no executor said so".into());
                 }
             }
             "cancelled" => match cancel {
                 Some(CallerAnswer::Confirmed { .. } | CallerAnswer::Unknown(_)) => {}
                 Some(CallerAnswer::Refused(code)) => {
-                    self.tell("answer", n, format!("it is cancelled, and the cancel was answered {code}"));
+                    self.breach("answer", n, format!("it is cancelled, and the cancel was answered {code}"));
                 }
-                None => self.tell("made up", n, "it is cancelled, and nobody cancelled it".into()),
+                None => self.breach("made up", n, "it is cancelled, and nobody cancelled it".into()),
             },
             "dead" => self.died_rightly(n, track, end),
             state => {
                 let text =
                     format!("acknowledged, and at the end it is {state} after {} attempts", end.attempt);
-                self.tell("unfinished", n, text);
+                self.breach("unfinished", n, text);
             }
         }
         if matches!(cancel, Some(CallerAnswer::Confirmed { .. })) && end.state != "cancelled" {
-            self.tell("answer", n, format!("its cancel was confirmed, and it is {}", end.state));
+            self.breach("answer", n, format!("its cancel was confirmed, and it is {}", end.state));
         }
     }
 
     /// Each of its attempts was with an executor, or went to one whose call ended without an answer.
     fn died_rightly(&mut self, n: usize, track: &Track, end: &TaskEnd) {
         if end.attempt < track.spec.max_attempts {
-            self.tell(
+            self.breach(
                 "dead",
                 n,
                 format!("dead after {} of {} attempts", end.attempt, track.spec.max_attempts),
@@ -217,7 +217,7 @@ impl Judge<'_> {
                 end.leases.iter().find(|(lease, _)| *lease == attempt).map(|(_, at_ms)| at_ms * 1_000);
             if !leased.is_some_and(|at_us| self.was_lost_on_its_way(track, at_us)) {
                 let text = format!("dead, and attempt {attempt} was never with an executor");
-                self.tell("dead unseen", n, text);
+                self.breach("dead unseen", n, text);
             }
         }
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::{collections::HashMap, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// They tell what the run does on purpose, and stay for a minute; that an engine was killed for ten, whoever came instead.
+/// They tell what the run does on purpose, and stay for a minute; that an engine was killed for ten, even if another replaced it.
 const EXPECTED_ALERTS: [&str; 5] =
     ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost"];
 
@@ -113,7 +113,7 @@ async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
     Some(single.filter_map(|(name, number)| Some((name.to_owned(), number.parse().ok()?))).collect())
 }
 
-/// Whether the task with this reference is over; None: nobody knows.
+/// Whether the task with this reference is over; None: unknown.
 pub(crate) async fn is_task_over(connection: &mut Connection, reference: &str) -> Option<bool> {
     Some(is_over(text(&get(connection, &format!("/v1/tasks/{reference}")).await?, "state")))
 }
@@ -128,7 +128,7 @@ pub(crate) async fn databases(field: &Field) -> anyhow::Result<HashMap<u16, u64>
     Ok(items.filter_map(of).collect())
 }
 
-/// How every task of the run stands that an engine tells of.
+/// The state of every task of the run that an engine lists.
 pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, TaskEnd>> {
     let mut connection = Connection::new(field.target.clone());
     let mut ends = HashMap::new();
@@ -192,7 +192,7 @@ pub(crate) async fn one(
     Ok(Some((end, task)))
 }
 
-/// A few times, in case somebody is busy.
+/// A few times, in case the engine is busy.
 async fn asked(connection: &mut Connection, path: &str) -> anyhow::Result<Value> {
     let mut last = String::new();
     for _ in 0..10 {

@@ -167,7 +167,7 @@ pub(crate) struct PlanStep {
     pub(crate) pause_ms: i64,
 }
 
-/// Every fault comes once before one comes again.
+/// Every fault happens once before one is repeated.
 #[derive(Debug)]
 pub(crate) struct FaultPlan {
     random: fastrand::Rng,
@@ -200,7 +200,7 @@ impl FaultPlan {
         if self.random.u8(..100) < 20 {
             let second = self.fault();
             if faults.iter().all(|fault| fault.what.victim() != second.what.victim())
-                && self.goes_with_others(&second)
+                && self.may_be_paired(&second)
             {
                 faults.push(second);
             } else {
@@ -211,7 +211,7 @@ impl FaultPlan {
     }
 
     /// A log is broken while its engine runs; one engine alone has one fault at a time.
-    fn goes_with_others(&self, second: &PlannedFault) -> bool {
+    fn may_be_paired(&self, second: &PlannedFault) -> bool {
         self.engines > 1 && second.what.victim() != Victim::Log
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct ChaosReport {
     pub(crate) promises: BTreeMap<&'static str, usize>,
     pub(crate) faults: Vec<FaultLine>,
     pub(crate) counts: ChaosCounts,
-    /// First receipt at an executor − due time, of tasks that nobody changed; what faults held up is in it.
+    /// First receipt at an executor − due time, of unchanged tasks; what faults held up is in it.
     pub(crate) lateness: Percentiles,
     /// Of the databases that were well, while the way to another was broken and nothing else was; first of all in peace.
     pub(crate) healthy: Vec<Healthy>,
@@ -89,7 +89,7 @@ impl FaultLine {
     }
 }
 
-/// Of each promise only the first few are told in words.
+/// Of each promise only the first few are written in words.
 const REPORTED_MAX: usize = 8;
 
 pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec<String>) {
@@ -106,7 +106,7 @@ pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec
 }
 
 impl ChaosReport {
-    fn tell_lateness(&self, text: &mut String) {
+    fn write_lateness(&self, text: &mut String) {
         if self.databases > 1 {
             let heads = [
                 "databases that were well, while the way to another was broken:",
@@ -157,7 +157,7 @@ impl ChaosReport {
             self.lateness.max_ms,
             self.quiet_after_s,
         );
-        self.tell_lateness(&mut text);
+        self.write_lateness(&mut text);
         for word in &self.broken {
             let _ = writeln!(text, "  {word}");
         }

@@ -53,7 +53,7 @@ const PARTITIONS: u64 = 16;
 /// So many tasks are asked for one by one.
 const REPORTED_MAX: usize = 400;
 
-/// Also when it is told to end, no process is left behind.
+/// Also when it is stopped, no process is left behind.
 pub(crate) async fn chaos(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
     let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
@@ -169,7 +169,7 @@ impl<'a> ChaosRun<'a> {
         (at_us - self.begun_us) as f64 / 1e6
     }
 
-    /// At once, for whoever watches.
+    /// At once, to be watched.
     fn say(&self, line: &str) -> anyhow::Result<()> {
         if !self.options.json {
             let mut out = std::io::stdout().lock();
@@ -215,7 +215,7 @@ impl<'a> ChaosRun<'a> {
             match inflict::begin(&mut self.stack, fault).await? {
                 Effect::Impossible(why) => {
                     line.impossible = Some(why);
-                    self.tell(line)?;
+                    self.print_line(line)?;
                 }
                 done => {
                     self.took(done, fault);
@@ -269,7 +269,7 @@ impl<'a> ChaosRun<'a> {
                 format!("{} {} is not recovered from: {} tasks overdue", line.what, line.whom, overdue.len());
             self.broken.push(Broken { promise: "recovery", task: overdue.first().copied(), text });
         }
-        self.tell(line)
+        self.print_line(line)
     }
 
     fn took(&mut self, done: Effect, fault: &PlannedFault) {
@@ -279,7 +279,7 @@ impl<'a> ChaosRun<'a> {
         }
     }
 
-    fn tell(&mut self, line: FaultLine) -> anyhow::Result<()> {
+    fn print_line(&mut self, line: FaultLine) -> anyhow::Result<()> {
         let text = line.line();
         self.lines.push(line);
         self.say(&text)

@@ -40,14 +40,14 @@ pub(crate) struct Member {
     pub(crate) redis: Option<Proxy>,
     pub(crate) clock: Option<ChaosWallClock>,
     pub(crate) log: LogPipe,
-    /// What its data lies on; only where it is the embedded one.
+    /// The disk of its data; only for the embedded engine.
     pub(crate) disk: Option<Disk>,
     /// Where its log goes while it shares the disk with the data.
     pub(crate) log_on_disk: PathBuf,
     pub(crate) is_logging_to_disk: bool,
 }
 
-/// What every engine of the installation is told.
+/// The settings of every engine of the installation.
 struct Common {
     program: PathBuf,
     /// Names of the databases.

@@ -1,4 +1,4 @@
-//! What is inserted: tasks of five queues, each with what its handler will do and whether somebody will cancel or move
+//! What is inserted: tasks of five queues, each with what its handler will do and whether a caller will cancel or move
 //! it, decided by the seed as it is made. Must not know what became of any.
 
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub(crate) enum TaskDue {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum TaskChange {
     Cancel,
     /// To so long after the change.
     Move {
@@ -56,7 +56,7 @@ pub(crate) enum Wish {
 /// What is to be done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedChange {
-    pub(crate) wish: Wish,
+    pub(crate) wish: TaskChange,
     /// Where between its insert and its time, in thousandths; beyond 1000 in milliseconds after its time.
     pub(crate) at: i64,
 }
@@ -111,8 +111,8 @@ impl Maker {
         let due = if random.bool() { TaskDue::AtMs(now_ms + delay_ms) } else { TaskDue::AfterMs(delay_ms) };
         let is_doomed = lane == Lane::Failing && random.u8(..100) < 5;
         let wish = match random.u8(..100) {
-            0..5 => Some(Wish::Cancel),
-            5..10 => Some(Wish::Move { by_ms: random.i64(0..5_000) }),
+            0..5 => Some(TaskChange::Cancel),
+            5..10 => Some(TaskChange::Move { by_ms: random.i64(0..5_000) }),
             _ => None,
         };
         // Half of them as close to its time as one can come.
@@ -178,7 +178,9 @@ mod tests {
             };
             assert!((50_000..=100_000).contains(&due_ms), "{spec:?}");
         }
-        for wish in [|wish: &Wish| *wish == Wish::Cancel, |wish: &Wish| *wish != Wish::Cancel] {
+        for wish in
+            [|wish: &TaskChange| *wish == TaskChange::Cancel, |wish: &TaskChange| *wish != TaskChange::Cancel]
+        {
             assert!(all.iter().any(|spec| spec.change.is_some_and(|change| wish(&change.wish))));
         }
         assert!(all.iter().any(|spec| spec.fails == u32::MAX));

@@ -132,7 +132,7 @@ impl ChaosExecutor {
             let (done, outcome) = (self.done.clone(), DoneTask { n, nth, is_success, item });
             self.handlers.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(spec.work_ms)).await;
-                // Nobody takes it any more at the end of a run.
+                // No receiver is left at the end of a run.
                 let _ = done.send(outcome).await;
             });
         }

@@ -2,8 +2,8 @@
 //! how often slowly, and whatever is no look.
 
 use super::{
-    ConsoleOptions,
-    stand::{Stood, queue},
+    fill::{Filled, queue},
+    options::ConsoleOptions,
     visit::Visitors,
 };
 use crate::{clock::now_us, http::Target};
@@ -69,11 +69,11 @@ impl Sent {
 }
 
 /// Different ones: of what most look at, and of single queues.
-fn page(nth: usize, stood: &Stood) -> String {
+fn page(nth: usize, filled: &Filled) -> String {
     let fixed = ["", "/queues", "/engines", "/lateness", "/executors", "/workflows", "/schedules", "/bulk"];
     match nth % 4 {
         0 => format!("/console/queues/{}", queue(nth)),
-        1 => format!("/console/tasks/{}", if nth % 8 == 1 { &stood.task } else { &stood.dead }),
+        1 => format!("/console/tasks/{}", if nth % 8 == 1 { &filled.task } else { &filled.dead }),
         _ => format!("/console{}", fixed.get(nth / 2 % fixed.len()).unwrap_or(&"")),
     }
 }
@@ -82,12 +82,12 @@ fn page(nth: usize, stood: &Stood) -> String {
 pub(super) async fn open(
     options: &ConsoleOptions,
     visitors: &Visitors,
-    stood: &Stood,
+    filled: &Filled,
     counted: &Arc<Counted>,
 ) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
     let mut watchers = JoinSet::new();
     for (nth, viewer) in visitors.viewers.iter().cycle().take(options.open).enumerate() {
-        watchers.spawn(watch(viewer.clone(), page(nth, stood), Arc::clone(counted)));
+        watchers.spawn(watch(viewer.clone(), page(nth, filled), Arc::clone(counted)));
     }
     let until_us = now_us() + i64::try_from(OPENING.as_micros()).unwrap_or(i64::MAX);
     while counted.begun.load(Relaxed) < options.open {
@@ -110,7 +110,7 @@ pub(super) fn check(watchers: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Resul
     }
 }
 
-/// Those that are ended after a while come again, as a page does.
+/// Streams that are ended after some time are opened again, as a page does.
 async fn watch(viewer: Target, page: String, counted: Arc<Counted>) -> anyhow::Result<()> {
     let mut has_begun = false;
     loop {

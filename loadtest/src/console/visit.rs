@@ -1,9 +1,10 @@
 //! Those who look: logins, each with a token of its own, and what pages take that they ask for. Pages are asked for in rounds, so that
-//! each is asked for when what it is on was kept long enough; the first time is told apart.
+//! each is asked for when what it is on was kept long enough; the first time is reported by itself.
 
 use super::{
-    ANSWER_LIMIT, ConsoleOptions, PageReport,
-    stand::{Stood, post, queue},
+    fill::{Filled, post, queue},
+    options::ConsoleOptions,
+    page::{ANSWER_LIMIT, PageReport},
 };
 use crate::{
     clock::{now_us, seconds},
@@ -69,10 +70,10 @@ async fn cookie(target: &Target, token: &str) -> anyhow::Result<String> {
 /// A page of each kind; `true`: an admin's.
 pub(super) async fn addresses(
     visitors: &Visitors,
-    stood: &Stood,
+    filled: &Filled,
     base: i64,
 ) -> anyhow::Result<Vec<(String, bool)>> {
-    let (task, dead, workflow, one) = (&stood.task, &stood.dead, &stood.workflow, queue(0));
+    let (task, dead, workflow, one) = (&filled.task, &filled.dead, &filled.workflow, queue(0));
     let mut all: Vec<(String, bool)> = [
         String::new(),
         "/queues".to_owned(),

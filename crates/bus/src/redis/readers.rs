@@ -31,7 +31,7 @@ impl Readers {
             self.by_node
                 .lock()
                 .entry(home.clone())
-                .or_insert_with(|| Arc::new(ConnectionPool::new(&self.place, READERS_MAX))),
+                .or_insert_with(|| Arc::new(ConnectionPool::of_readers(&self.place, READERS_MAX))),
         );
         let mut connection = pool.lend().await?;
         connection.go_to(home);

@@ -18,7 +18,7 @@ const TIMES: &str = "t";
 pub(super) const READ_MAX: usize = 1_000;
 /// Entries of one call of `requeue.lua`.
 pub(super) const REQUEUE_MAX: usize = 500;
-/// Pending entries of one look.
+/// The page size of XPENDING.
 pub(super) const PENDING_MAX: usize = 1_000;
 
 /// One stream of a queue. Each has a hash tag of its own, so that a Cluster spreads them.
@@ -72,7 +72,7 @@ impl Stream {
         command
     }
 
-    /// Both or neither: an entry that is acknowledged and still there would never leave the memory.
+    /// Both or neither: an entry that is acknowledged and still there would stay in Redis forever.
     pub(super) fn acknowledge(&self, ids: &[EntryId]) -> Pipeline {
         let (mut forget, mut delete) = (redis::cmd("XACK"), redis::cmd("XDEL"));
         forget.arg(&self.key).arg(GROUP);
@@ -97,7 +97,7 @@ impl Stream {
         all
     }
 
-    /// `EVAL` with the text: it is seldom called, and never meets a server that does not know it.
+    /// `EVAL` with the text: it is seldom called, and with the source in each call NOSCRIPT cannot occur.
     pub(super) fn requeue(&self, ids: &[(EntryId, u32)]) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(include_str!("requeue.lua")).arg(1).arg(&self.key).arg(GROUP);
@@ -120,7 +120,7 @@ impl Stream {
         let made = entries.into_iter().map(|entry| (entry.id, self.delivery(queue, entry)));
         made.filter_map(|(id, result)| {
             result.inspect_err(|error| {
-                tracing::error!(queue = %queue.queue, namespace = %queue.namespace, entry = %id, error = %error, "a message was left lying");
+                tracing::error!(queue = %queue.queue, namespace = %queue.namespace, entry = %id, error = %error, "an unreadable message stays pending");
             })
             .ok()
         })
@@ -158,7 +158,7 @@ pub(super) fn entries(answer: Answer) -> Result<Vec<Entry>, Error> {
             streams.into_iter().next().map(list).transpose()?.and_then(|mut list| list.pop())
         }
         Value::Map(streams) => streams.into_iter().next().map(|(_, stream)| stream),
-        _ => return Err(Error::Reply("to a read, no list")),
+        _ => return Err(Error::Reply("XREADGROUP did not answer a list")),
     };
     list(stream.ok_or(Error::Reply("to a read, an empty list"))?)?.into_iter().map(entry).collect()
 }
@@ -172,7 +172,8 @@ fn entry(value: Value) -> Result<Entry, Error> {
         match text(Some(name))?.as_str() {
             BODY => body = bytes(value)?,
             TIMES => {
-                times_before = text(Some(value))?.parse().map_err(|_| Error::Reply("a count that is none"))?
+                times_before =
+                    text(Some(value))?.parse().map_err(|_| Error::Reply("a count that is not a number"))?
             }
             _ => {}
         }
@@ -197,7 +198,8 @@ fn one_pending(value: Value) -> Result<Pending, Error> {
 /// Seconds and microseconds.
 pub(super) fn time(answer: Answer) -> Result<Millis, Error> {
     let mut parts = list(answer?)?.into_iter();
-    let mut number = || text(parts.next())?.parse::<i64>().map_err(|_| Error::Reply("a time that is none"));
+    let mut number =
+        || text(parts.next())?.parse::<i64>().map_err(|_| Error::Reply("a time that is not a number"));
     Ok(Millis(number()?.saturating_mul(1_000).saturating_add(number()? / 1_000)))
 }
 
@@ -210,7 +212,7 @@ pub(super) fn count(answer: Answer) -> Result<usize, Error> {
 
 /// Exactly as many answers as commands.
 pub(super) fn exactly<const N: usize>(answers: Vec<Answer>) -> Result<[Answer; N], Error> {
-    answers.try_into().map_err(|_| Error::Reply("another number of answers"))
+    answers.try_into().map_err(|_| Error::Reply("an unexpected number of answers"))
 }
 
 fn list(value: Value) -> Result<Vec<Value>, Error> {

@@ -80,8 +80,8 @@ fn of_page(page: &str, text: &str) -> Vec<PageCommand> {
     found
 }
 
-/// What stands for something of the reader's own.
-fn stands_for_another(word: &str) -> bool {
+/// A placeholder for something of the reader's own.
+fn is_placeholder(word: &str) -> bool {
     let is_name = |text: &str| {
         text.len() > 1 && text.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
     };
@@ -92,7 +92,7 @@ fn stands_for_another(word: &str) -> bool {
 fn refusal(found: &PageCommand) -> Option<String> {
     let given = found.words.iter().filter(|word| !matches!(word.as_str(), "..." | "…" | "\\"));
     let error = Cli::try_parse_from(given).err()?;
-    let is_open = found.words.iter().any(|word| stands_for_another(word));
+    let is_open = found.words.iter().any(|word| is_placeholder(word));
     let is_good = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
         // The page says that it is in the environment.

@@ -1,15 +1,19 @@
-//! What runs beside an engine's own services: workflows, bulk operations, traces, and what the store needs after an upgrade. Holds
+//! What runs beside an engine's own services: workflows, bulk operations, traces, and inboxes, what the store needs after an upgrade. Holds
 //! no step of theirs, only how often each runs and what wakes it.
 
+use crate::config::{InboxPlace, Settings};
+use anyhow::{Context as _, Result};
 use punctual_bulk::Runner as Bulk;
 use punctual_cluster::Watcher;
-use punctual_engine::Running;
-use punctual_store::MysqlStore;
+use punctual_engine::{Engine, Running};
+use punctual_inbox::{Intake, Relay};
+use punctual_server::{EngineIntake, ServerOptions};
+use punctual_store::{MysqlInbox, MysqlStore};
 use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 
-/// Between two looks which workflows are to be looked at; what was told of goes on at once.
+/// Between two looks which workflows are to be looked at; reported ones continue at once.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What could not be gone on with, because the store was away, is tried again then.
 const GO_ON_EVERY: Duration = Duration::from_secs(1);
@@ -41,6 +45,28 @@ pub(super) fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
     running.supervise("payload_bytes", COUNT_EVERY, move |_| {
         let store = Arc::clone(&store);
         async move { store.count_old_payloads().await }
+    });
+}
+
+/// The relays of the inboxes that are set. None is asked yet: the users' databases may be away.
+pub(super) fn inboxes(settings: &Settings, engine: &Engine) -> Result<Vec<Relay>> {
+    let options = ServerOptions {
+        payload_max_bytes: settings.payloads.payload_max_bytes,
+        payload_advice: settings.payloads.advice(),
+        ..ServerOptions::default()
+    };
+    let intake = Arc::new(EngineIntake::new(engine.clone(), options));
+    let relay = |place: &InboxPlace| {
+        let table = MysqlInbox::new(&place.url).with_context(|| format!("inbox.url: {}", place.name))?;
+        Ok(Relay::new(&place.name, Arc::new(table), Arc::clone(&intake) as Arc<dyn Intake>))
+    };
+    settings.inboxes.iter().map(relay).collect()
+}
+
+pub(super) fn supervise_inbox(running: &Running, relay: Relay) {
+    running.supervise("inbox", punctual_inbox::PERIOD, move |now| {
+        let relay = relay.clone();
+        async move { relay.run_once(now).await }
     });
 }
 

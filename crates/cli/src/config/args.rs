@@ -23,6 +23,9 @@ pub(crate) struct SettingArgs {
     /// PUNCTUAL_HOT_URL]
     #[arg(long, value_name = "URL")]
     hot_url: Option<String>,
+    /// User's own database with an inbox, NAME=mysql://user:password@host/database; may be repeated [env: PUNCTUAL_INBOX_URL]
+    #[arg(long, value_name = "URL")]
+    inbox: Vec<String>,
     /// Log filter, such as info,punctual_engine=debug [default: info] [env: PUNCTUAL_LOG_FILTER]
     #[arg(long, value_name = "FILTER")]
     log_filter: Option<String>,
@@ -55,6 +58,9 @@ impl SettingArgs {
             if let Some(value) = value {
                 layers.flag(flag, key, value.clone())?;
             }
+        }
+        if !self.inbox.is_empty() {
+            layers.flag("--inbox", keys::INBOX_URL, self.inbox.join(","))?;
         }
         Ok(layers)
     }

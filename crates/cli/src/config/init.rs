@@ -7,7 +7,7 @@ use super::{
 };
 use std::fmt::Write as _;
 
-/// The part of a key before its last dot; empty: it stands before all tables.
+/// The part of a key before its last dot; empty: it is before all tables.
 fn table(key: &SettingKey) -> &'static str {
     key.name.rsplit_once('.').map_or("", |parts| parts.0)
 }

@@ -57,6 +57,7 @@ pub(crate) const TRACES_PROTOCOL: &str = "traces.protocol";
 pub(crate) const TRACES_TIMEOUT_MS: &str = "traces.timeout_ms";
 pub(crate) const TRACES_SERVICE_NAME: &str = "traces.service_name";
 pub(crate) const TRACES_RESOURCE: &str = "traces.resource";
+pub(crate) const INBOX_URL: &str = "inbox.url";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -74,11 +75,11 @@ pub(crate) const HOT_TLS_CA: &str = "hot.tls_ca";
 pub(crate) const HOT_TLS_CERT: &str = "hot.tls_cert";
 pub(crate) const HOT_TLS_KEY: &str = "hot.tls_key";
 
-/// Settings that nobody may see: shown without their secret, and each may stand in a file of its own (`…_file`, and
+/// Secret settings: shown without their secret, and each may be in a file of its own (`…_file`, and
 /// `…_FILE` in the environment).
-const SECRET: &[&str] = &[STORE_URL, HOT_URL, AUTH_ADMIN_TOKEN, TRACES_HEADERS];
+const SECRET: &[&str] = &[STORE_URL, HOT_URL, INBOX_URL, AUTH_ADMIN_TOKEN, TRACES_HEADERS];
 
-/// What stands behind the name of a secret setting, in the file and as a flag, to name the file that it is read from.
+/// The suffix of the name of a secret setting, in the file and as a flag, to name the file that it is read from.
 pub(crate) const FILE_SUFFIX: &str = "_file";
 pub(crate) const FILE_SUFFIX_OF_VARIABLES: &str = "_FILE";
 
@@ -307,7 +308,7 @@ pub(crate) static KEYS: &[SettingKey] = &[
         default: || punctual_cluster::Options::default().keep_events_ms.to_string(),
         about: "how long events of the cluster are kept; 10,000 of them at most",
     },
-    // Empty: nothing is told of traces.
+    // Empty: no traces are exported.
     SettingKey {
         name: TRACES_URL,
         variable: "PUNCTUAL_TRACES_OTLP_URL",
@@ -349,6 +350,13 @@ pub(crate) static KEYS: &[SettingKey] = &[
         variable: "PUNCTUAL_TRACES_RESOURCE",
         default: String::new,
         about: "more attributes of the resource in traces, as OTEL_RESOURCE_ATTRIBUTES has them",
+    },
+    // Empty: none.
+    SettingKey {
+        name: INBOX_URL,
+        variable: "PUNCTUAL_INBOX_URL",
+        default: String::new,
+        about: "users' own databases with a table punctual_inbox, whose rows become tasks: NAME=mysql://user:password@host/database, several with commas; the same for all engines",
     },
     // Empty: no archives; what is over is deleted.
     SettingKey {

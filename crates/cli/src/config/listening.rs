@@ -63,7 +63,7 @@ impl Listening {
         if self.listener.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Asked before a server starts. Whoever reaches it without tokens may do everything, and a token that goes over a
+    /// Asked before a server starts. Without tokens every caller may do everything, and a token that goes over a
     /// network in clear text is everybody's.
     pub(crate) fn may_listen(&self, access_is_required: bool) -> Result<(), Error> {
         if self.address.ip().is_loopback() {
@@ -99,12 +99,12 @@ impl Listening {
         key.into_iter().chain(self.hidden_callers())
     }
 
-    /// Whether plain HTTP is served on a network, to whoever comes.
+    /// Whether plain HTTP is served on a network, to every caller.
     pub(crate) fn is_plain_on_a_network(&self) -> bool {
         !self.address.ip().is_loopback() && self.plain && self.listener.tls.is_none()
     }
 
-    /// Why its callers cannot be told apart; None: they can.
+    /// Why its callers cannot be distinguished; None: they can.
     pub(crate) fn hidden_callers(&self) -> Option<String> {
         let hides_callers = self.is_plain_on_a_network() && self.listener.trusted_proxies.is_empty();
         hides_callers.then(|| {

@@ -7,7 +7,7 @@ use super::keys::{
 /// Its value is the whole address, with the path.
 pub(super) const WHOLE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
-/// Below our own variables; a later one overrides an earlier one.
+/// They override the configuration file; `PUNCTUAL_…` variables and flags override them. A later one overrides an earlier one.
 pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("OTEL_EXPORTER_OTLP_ENDPOINT", TRACES_URL),
     (WHOLE_ENDPOINT, TRACES_URL),
@@ -21,7 +21,7 @@ pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("OTEL_RESOURCE_ATTRIBUTES", TRACES_RESOURCE),
 ];
 
-/// These turn all of it off, where no setting of ours turns it on.
+/// These turn the export off, even if the configuration file has an address. A `PUNCTUAL_…` variable or a flag turns it on again.
 pub(super) fn turns_off(variable: &str, value: &str) -> bool {
     match variable {
         "OTEL_SDK_DISABLED" => value.eq_ignore_ascii_case("true"),

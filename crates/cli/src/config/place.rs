@@ -119,7 +119,7 @@ const REDIS_SCHEMES: [&str; 6] = [
     "rediss+sentinel://",
 ];
 
-/// The address with the files that settings name, at its end; what stands there already wins.
+/// The address with the files that settings name, at its end; what is there already wins.
 fn over_tls(layers: &Layers, mut url: String) -> Result<String, Error> {
     for (key, parameter) in [(HOT_TLS_CA, "tls_ca"), (HOT_TLS_CERT, "tls_cert"), (HOT_TLS_KEY, "tls_key")] {
         let path = layers.get(key).text;

@@ -50,7 +50,7 @@ pub(crate) fn shown(key: &str, text: &str) -> String {
     if is_secret && !text.is_empty() { "(secret)".to_owned() } else { text.to_owned() }
 }
 
-/// Whether a value would show a secret to whoever sees it.
+/// Whether a value would show a secret.
 pub(super) fn has_secret(key: &str, text: &str) -> bool {
     shown(key, text) != text
 }
@@ -70,7 +70,7 @@ fn urls(text: &str) -> impl Iterator<Item = String> {
     urls.into_iter()
 }
 
-/// A URL without what stands between the user's name and the host.
+/// A URL without what is between the user's name and the host.
 fn without_password(url: String) -> String {
     let Some((scheme, rest)) = url.trim().split_once("://") else { return url };
     let Some((who, host)) = rest.rsplit_once('@') else { return url };

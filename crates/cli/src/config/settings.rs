@@ -1,7 +1,8 @@
 //! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
 
 use super::{
-    Error, JournalPlace, Layers, Listening, Payloads,
+    Error, InboxPlace, JournalPlace, Layers, Listening, Payloads,
+    inboxes::inboxes,
     journal::journal,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BUCKETS_AHEAD_HOURS,
@@ -42,15 +43,17 @@ pub(crate) struct Settings {
     /// None: off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
+    /// Tables of users whose rows become tasks.
+    pub(crate) inboxes: Vec<InboxPlace>,
     /// None: off.
     pub(crate) journal: Option<JournalPlace>,
-    /// Between two looks which schedules have something to do.
+    /// How often due schedules are looked for.
     pub(crate) trigger_interval: Duration,
     /// Of an embedded hot set. None: what follows from the machine's memory.
     pub(crate) memory_max_bytes: Option<u64>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
-    /// What should be done better, for the log.
+    /// Configuration warnings, for the log.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -99,6 +102,7 @@ impl Settings {
             bulk: bulk(layers)?,
             cluster: cluster(layers)?,
             traces: telemetry::traces(layers)?,
+            inboxes: inboxes(layers)?,
             journal: journal(layers, &place)?,
             place,
             payloads,
@@ -140,7 +144,7 @@ pub(super) fn object_url(
     Ok(Some(url).filter(|url| !url.is_empty()))
 }
 
-/// Why an address of objects is not taken.
+/// Why the URL of an object store is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Mistake {
     /// Another build would take it.
@@ -167,7 +171,7 @@ fn object_url_mistake(url: &str, folder: &str, without: &str, has_object_stores:
     })
 }
 
-/// What `store.url` is when nobody set it.
+/// The default of `store.url`.
 pub(super) fn store_url(layers: &Layers) -> Result<String, Error> {
     Ok(format!("sqlite://{}", sqlite_path(layers)?.display()))
 }
@@ -205,7 +209,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         overdue_look_interval_ms: layers.number(OVERDUE_LOOK_INTERVAL_MS, 1_000..=3_600_000)?,
         retire_interval_ms: layers.number(RETIRE_INTERVAL_MS, 100..=3_600_000)?,
         insert_wait_max_ms: layers.number(INSERT_WAIT_MAX_MS, 50..=600_000)?,
-        // Below the look-ahead, a task would be drained from where it has not been loaded yet.
+        // Below the look-ahead, a task would be drained before it is preloaded.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,
         keep_stopped_ms: layers.number(STOPPED_MS, 0..=TEN_YEARS_MS)?,
@@ -220,7 +224,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
     })
 }
 
-/// Long enough that nobody guesses it. None: empty.
+/// Too long to be guessed. None: empty.
 fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     const CHARS_MIN: usize = 24;
     let text = layers.get(AUTH_ADMIN_TOKEN).text;

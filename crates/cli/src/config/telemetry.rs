@@ -91,6 +91,23 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_opentelemetry_override_the_file_and_ours_override_them() {
+        let endpoint = |variables: &[(&str, &str)]| {
+            let mut layers = Layers::defaults();
+            layers.file(std::path::Path::new("p.toml"), "[traces]\notlp_url = 'http://file'\n").unwrap();
+            let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            layers.environment(variables).unwrap();
+            traces(&layers).unwrap().map(|options| options.endpoint)
+        };
+        assert_eq!(endpoint(&[]).as_deref(), Some("http://file/v1/traces"));
+        assert_eq!(endpoint(&[BASE]).as_deref(), Some("http://collector:4318/v1/traces"));
+        let off = ("OTEL_SDK_DISABLED", "true");
+        assert_eq!(endpoint(&[off]), None);
+        let ours = ("PUNCTUAL_TRACES_OTLP_URL", "http://ours");
+        assert_eq!(endpoint(&[BASE, off, ours]).as_deref(), Some("http://ours/v1/traces"));
+    }
+
+    #[test]
     fn what_turns_it_off_does_and_what_is_not_spoken_is_refused_with_the_variable() {
         for off in [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")] {
             assert!(with(&[BASE, off]).unwrap().is_none(), "{off:?}");

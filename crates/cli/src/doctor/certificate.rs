@@ -55,7 +55,7 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// When the certificate ends that a server shows to whoever greets it. Nothing is sent but the greeting.
+/// When the certificate ends that a server shows to a client that greets it. Nothing is sent but the greeting.
 pub(super) async fn shown(host: &str, port: u16) -> Result<i64, String> {
     let host = host.trim_matches(['[', ']']);
     let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What the facts mean: pure functions from what was found to good, doubtful or wrong, with the way out. Ask nobody.
+//! What the facts mean: pure functions from what was found to good, doubtful or wrong, with the way out. Must ask no server.
 
 use super::list::Judged;
 use punctual_domain::time::Span;

@@ -1,5 +1,5 @@
-//! Lines on their way to a writer that may fail, or stand still: a bounded queue, and a thread that writes. Whoever
-//! has a line neither waits nor fails; a line for which there is no room, or that cannot be written, is dropped and
+//! Lines on their way to a writer that may fail, or block: a bounded queue, and a thread that writes. A caller
+//! neither waits nor fails; a line for which there is no room, or that cannot be written, is dropped and
 //! counted. Must never log, print or panic.
 
 use crate::output::clean;
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// What is logged may have a tenant's words in it, and somebody reads it on a terminal.
+    /// What is logged may have a tenant's words in it, and may be read on a terminal.
     pub(crate) fn log(&self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let is_json = text.starts_with('{');
@@ -112,7 +112,7 @@ mod tests {
     use parking_lot::Mutex;
     use punctual_testkit::patience::HANG_LIMIT;
 
-    /// Fails while its memory is full, stands still while another holds it.
+    /// Fails while its memory is full, blocks while another holds it.
     #[derive(Clone, Default)]
     struct Memory {
         written: Arc<Mutex<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! Warnings and errors that come again and again: of each place in the code, and what its line is about, one is written at
+//! Repeated warnings and errors: of each place in the code, and what its line is about, one is written at
 //! once, and at most one a second while more come: the newest, with `times=N`, which says how many it represents. So the
 //! lines and their `times` add up to what was said. For engines; must never hold what was said for longer, nor log, print
 //! or panic.
@@ -25,7 +25,7 @@ const ABOUT: [&str; 12] = [
     "code", "service", "part", "shard", "shard_no", "at", "reason", "kind", "place", "error", "message",
     "panic",
 ];
-/// Of one place in the code; what comes beyond is told apart no more.
+/// Of one place in the code; further ones count together.
 const RUNS_MAX: usize = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
@@ -41,7 +41,7 @@ type Key = (Identifier, String);
 #[derive(Debug)]
 struct Repeated {
     written_at: Instant,
-    /// The newest, and how many it stands for.
+    /// The newest, and how many it represents.
     held: Option<(String, u64)>,
 }
 

@@ -32,7 +32,7 @@ pub(super) fn cell(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// A line of the log, which has its colours already: `tracing` takes the escape out of what it is given, so one that stands
+/// A line of the log, which has its colours already: `tracing` takes the escape out of what it is given, so one that is
 /// before `[` is its own. Each further line of it is set in, so that none passes for another event.
 pub(crate) fn logged(line: &str) -> String {
     let body = line.strip_suffix('\n').unwrap_or(line);

@@ -1,5 +1,5 @@
-//! The file of profiles: `punctual/profiles.toml` in the user's directory of settings. It may hold tokens, and is then read only
-//! where nobody else can read it. Written whole, or left as it was.
+//! The file of profiles: `punctual/profiles.toml` in the user's directory of settings. With tokens in it, it must be
+//! mode 0600. It is written atomically.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -10,20 +10,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bits of those who are not the owner.
-const OTHERS: u32 = 0o077;
+/// Permissions of the group and of all others.
+const GROUP_AND_OTHERS: u32 = 0o077;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
-    /// The one that is used where nothing says which server is meant.
+    /// The profile that is used if neither arguments nor environment name a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) default: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) profiles: BTreeMap<String, Profile>,
 }
 
-/// One cluster, and who asks it.
+/// One cluster, and the caller's token.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
@@ -53,13 +53,13 @@ impl std::fmt::Debug for Profile {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("there is no place for profiles: neither XDG_CONFIG_HOME nor HOME is set")]
+    #[error("no directory for profiles: neither XDG_CONFIG_HOME nor HOME is set")]
     NoPlace,
     #[error("{path} cannot be read")]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{path} cannot be written")]
     Unwritable { path: PathBuf, source: io::Error },
-    /// Without the line itself, and without what its reader says of it: either may hold a token.
+    /// Omits the line and the parser's message: both may contain a token.
     #[error(
         "{path} is not a file of profiles: line {line} is not as `punctual profile set` writes it (docs/cli.md)"
     )]
@@ -82,7 +82,7 @@ pub(crate) fn path() -> Result<PathBuf, Error> {
 }
 
 impl Profiles {
-    /// None are there where there is no file.
+    /// A missing file means no profiles.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
         let text = match fs::read_to_string(path) {
@@ -96,26 +96,26 @@ impl Profiles {
         })?;
         let has_token = profiles.profiles.values().any(|profile| profile.token.is_some());
         let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-        if has_token && mode & OTHERS != 0 {
+        if has_token && mode & GROUP_AND_OTHERS != 0 {
             return Err(Error::OpenToOthers { path: path.to_owned() });
         }
         Ok(profiles)
     }
 
-    /// For its owner alone, from the first byte on.
+    /// The file is mode 0600 from its first byte on.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
         let text = toml::to_string_pretty(self).map_err(|error| unwritable(io::Error::other(error)))?;
         let directory = path.parent().unwrap_or_else(|| Path::new("/"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(unwritable)?;
         // Made with 0600.
-        let mut beside = tempfile::NamedTempFile::new_in(directory).map_err(unwritable)?;
-        beside
+        let mut temporary = tempfile::NamedTempFile::new_in(directory).map_err(unwritable)?;
+        temporary
             .write_all(HEAD.as_bytes())
-            .and_then(|()| beside.write_all(text.as_bytes()))
+            .and_then(|()| temporary.write_all(text.as_bytes()))
             .map_err(unwritable)?;
-        beside.as_file().sync_all().map_err(unwritable)?;
-        beside.persist(path).map_err(|error| unwritable(error.error))?;
+        temporary.as_file().sync_all().map_err(unwritable)?;
+        temporary.persist(path).map_err(|error| unwritable(error.error))?;
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Profiles {
 const HEAD: &str = "# Written by `punctual profile`; comments of your own are lost with the next change.\n";
 
 impl Profile {
-    /// The one that it has, or that of its file, without the line's end.
+    /// The token of the profile, or the trimmed text of its token file.
     pub(crate) fn token(&self) -> Result<Option<String>, Error> {
         let Some(path) = &self.token_file else { return Ok(self.token.clone()) };
         let unreadable = |source| Error::Unreadable { path: path.clone(), source };

@@ -135,7 +135,7 @@ async fn once(buckets: &Buckets, form: Form) -> Result<Audited<ExitCode>> {
     })
 }
 
-/// Each run is bounded, and goes on where the one before it stopped.
+/// Each run is bounded, and continues where the preceding one stopped.
 async fn to_the_end(buckets: &Buckets) -> Result<Done> {
     let bar =
         if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
@@ -217,8 +217,5 @@ fn print(buckets: &[Bucket]) {
             fate,
         ]
     });
-    output::table(
-        ["SHARD", "BUCKET", "TASKS", "UNFINISHED", "KEPT BY RETENTION", "WHAT BECOMES OF IT"],
-        rows,
-    );
+    output::table(["SHARD", "BUCKET", "TASKS", "UNFINISHED", "KEPT BY RETENTION", "ACTION"], rows);
 }

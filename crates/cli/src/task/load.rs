@@ -1,4 +1,4 @@
-//! Loads lines into the server: some batches at the same time, answers settled in the order of the file. One bad line
+//! Loads lines into the server: some batches at the same time, answers handled in the order of the file. One bad line
 //! costs that line only. Holds a bounded number of lines, whatever the size of the file.
 
 use super::{export::keep, lines::InputLine, lines::Lines, progress::ProgressDisplay};
@@ -125,7 +125,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => self.stop("interrupted"),
-                Some(answered) = self.flying.next(), if !self.flying.is_empty() => self.settle(answered).await?,
+                Some(answered) = self.flying.next(), if !self.flying.is_empty() => self.take_answer(answered).await?,
                 () = sleep_until(fill_until), if has_room && !self.batch.tasks.is_empty() => self.send(),
                 line = self.lines.next(), if has_room => match line.context("the file cannot be read on")? {
                     Some(line) => {
@@ -147,7 +147,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
             self.send();
         }
         while let Some(answered) = self.flying.next().await {
-            self.settle(answered).await?;
+            self.take_answer(answered).await?;
         }
         self.report.unanswered += len(&self.batch.lines);
         if let Some(rejects) = &mut self.rejects {
@@ -190,7 +190,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         self.flying.push_back(sent.boxed());
     }
 
-    async fn settle(&mut self, (batch, answer): Answered) -> Result<()> {
+    async fn take_answer(&mut self, (batch, answer): Answered) -> Result<()> {
         let (items, failure) = match answer {
             Ok(items) => (items, None),
             Err(BatchError { done, source }) => (done, Some(source)),
@@ -198,7 +198,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         let last = batch.lines.last().map(|line| line.number);
         let mut lines = batch.lines.into_iter();
         for (item, line) in items.into_iter().zip(lines.by_ref()) {
-            self.settle_line(&line, item).await?;
+            self.take_item(&line, item).await?;
         }
         match failure {
             None => self.keep(last),
@@ -226,7 +226,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         }
     }
 
-    async fn settle_line(&mut self, line: &InputLine, item: BatchItem) -> Result<()> {
+    async fn take_item(&mut self, line: &InputLine, item: BatchItem) -> Result<()> {
         if let Some(problem) = item.error {
             return self.refuse(line, &problem).await;
         }

@@ -9,7 +9,7 @@ use punctual_domain::time::Millis;
 use punctual_protocol::{ActionAnswer, HistoryEntry, Task};
 use serde::Serialize;
 
-/// A word as it stands on the wire.
+/// A word as it is on the wire.
 pub(super) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -96,7 +96,7 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
         ("task id", format!("{} (version {})", task.task_id, task.task_version)),
         ("queue", task.queue.clone()),
         ("kind", task.kind.clone()),
-        ("state", format!("{} ({})", word(&task.state), word(&task.phase))),
+        ("state", state(task)),
         ("priority", task.priority.to_string()),
         ("attempts", format!("{} of {}", task.attempt, task.max_attempts)),
         ("due", times::full(task.execute_at)),
@@ -115,6 +115,12 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
     facts.extend(task.result.as_ref().map(|task_result| ("result", result(task_result))));
     facts.extend(task.last_error.clone().map(|last_error| ("error", last_error)));
     facts
+}
+
+fn state(task: &Task) -> String {
+    let ended_as = task.ended_as.filter(|ended_as| *ended_as != task.state);
+    let ended = ended_as.map(|ended_as| format!(", ended as {}", word(&ended_as))).unwrap_or_default();
+    format!("{} ({}){ended}", word(&task.state), word(&task.phase))
 }
 
 fn result(result: &punctual_protocol::TaskResult) -> String {

@@ -1,4 +1,4 @@
-//! Tokens on the store itself: whoever may open it may do everything anyway. Each change is audited as those of the API are.
+//! Tokens on the store itself: a user that may open it may do everything anyway. Each change is audited as those of the API are.
 
 use crate::{
     audited::{self, Audited, audited, operator},

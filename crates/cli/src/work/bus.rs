@@ -1,17 +1,25 @@
 //! `work --subscribe` and `--guard`: the bus and the guard of a worker. Their address has a password in it, so it is never an
-//! argument: everybody on the machine could read that.
+//! argument, which every user of the machine could read.
 
-use crate::config;
-use anyhow::{Context as _, Result, bail};
-use clap::Args;
+use crate::{config, duration};
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::{Args, ValueEnum};
 use punctual_sdk::{
     Worker,
     bus::{BusSource, Guard, GuardOptions, RedisBus, RedisBusOptions},
 };
-use std::{env, path::Path, sync::Arc};
+use std::{env, path::Path, sync::Arc, time::Duration};
 
 const URL: &str = "PUNCTUAL_BUS_URL";
 const URL_FILE: &str = "PUNCTUAL_BUS_URL_FILE";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GuardKind {
+    Auto,
+    Redis,
+    Server,
+    Off,
+}
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct BusArgs {
@@ -19,10 +27,17 @@ pub(super) struct BusArgs {
     /// the bus is read from PUNCTUAL_BUS_URL, or from the file that PUNCTUAL_BUS_URL_FILE names
     #[arg(long)]
     subscribe: bool,
-    /// Ask the guard in Redis before each command, so that an attempt that is delivered twice runs once; always on with
-    /// --subscribe
-    #[arg(long)]
-    guard: bool,
+    /// What keeps an attempt that is delivered twice from running twice. `redis`: a key for --guard-window; `server`: the
+    /// first heartbeat of the attempt, one call before each batch of commands; `off`: the fence alone, which refuses the
+    /// second outcome. `auto`: `redis` if PUNCTUAL_BUS_URL or PUNCTUAL_BUS_URL_FILE is set, else `server`
+    #[arg(
+        long, value_enum, value_name = "GUARD", num_args = 0..=1, require_equals = true, default_value = "auto",
+        default_missing_value = "redis"
+    )]
+    guard: GuardKind,
+    /// How long an attempt is guarded in Redis after it began
+    #[arg(long, value_parser = duration::parse, allow_hyphen_values = true, default_value = "60s")]
+    guard_window: Duration,
     /// Prefix of the server's keys in Redis (hot.prefix)
     #[arg(long, value_name = "PREFIX", default_value = "punctual")]
     bus_prefix: String,
@@ -42,12 +57,30 @@ impl BusArgs {
     }
 
     pub(super) async fn attach(&self, worker: Worker) -> Result<Worker> {
-        if !self.subscribe && !self.guard {
-            return Ok(worker);
-        }
-        let url = url()?;
+        let url = match (self.guard, given()?) {
+            (_, Some(url)) => url,
+            _ if self.subscribe => return Err(no_address("--subscribe")),
+            (GuardKind::Redis, None) => return Err(no_address("--guard=redis")),
+            (GuardKind::Auto | GuardKind::Server, None) => return Ok(worker.guard_by_server()),
+            (GuardKind::Off, None) => return Ok(worker),
+        };
         let name = worker.name().to_owned();
-        let mut worker = worker.guard(self.guard(&url, &name).await?);
+        let mut worker = match self.guard {
+            GuardKind::Redis => worker.guard(self.guard(&url, &name).await?),
+            GuardKind::Auto => match self.guard(&url, &name).await {
+                Ok(guard) => worker.guard(guard),
+                Err(error) if !self.subscribe => {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "the server guards attempts instead of Redis"
+                    );
+                    worker.guard_by_server()
+                }
+                Err(error) => return Err(error),
+            },
+            GuardKind::Server => worker.guard_by_server(),
+            GuardKind::Off => worker,
+        };
         if self.subscribe {
             let options = RedisBusOptions {
                 prefix: self.bus_prefix.clone(),
@@ -65,18 +98,24 @@ impl BusArgs {
         let options = GuardOptions {
             prefix: self.bus_prefix.clone(),
             holder: name.to_owned(),
+            window: self.guard_window,
             ..GuardOptions::default()
         };
         Guard::connect(url, options).await.context("the guard cannot be used")
     }
 }
 
-fn url() -> Result<String> {
+/// The address of Redis, if one is configured.
+fn given() -> Result<Option<String>> {
     let given = |name| env::var(name).ok().filter(|text| !text.is_empty());
     match (given(URL), given(URL_FILE)) {
-        (Some(url), None) => Ok(url),
-        (None, Some(path)) => Ok(config::read_bus_url(URL_FILE, Path::new(&path))?),
-        (None, None) => bail!("--subscribe and --guard need the address of Redis: set {URL}, or {URL_FILE}"),
+        (Some(url), None) => Ok(Some(url)),
+        (None, Some(path)) => Ok(Some(config::read_bus_url(URL_FILE, Path::new(&path))?)),
+        (None, None) => Ok(None),
         (Some(_), Some(_)) => bail!("{URL} and {URL_FILE} are both set: set one of them"),
     }
+}
+
+fn no_address(option: &str) -> anyhow::Error {
+    anyhow!("{option} needs the address of Redis: set {URL}, or {URL_FILE}")
 }

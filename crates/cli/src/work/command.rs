@@ -41,7 +41,7 @@ impl Command {
             tokio::pin!(pipes);
             tokio::select! {
                 status = ended(&mut group, task) => {
-                    // Whoever still holds the pipes open is not waited for beyond this.
+                    // A process that still holds the pipes open is not waited for beyond this.
                     let _ = timeout(LAST_WORDS, pipes).await;
                     status?
                 }
@@ -102,7 +102,7 @@ fn judge(status: ExitStatus, is_cancelled: bool, result: &str, said: &str) -> Co
     }
 }
 
-/// JSON as it stands, any other text as a string, nothing as none. What the server would refuse (`1e400`, half of a surrogate
+/// JSON as it is, any other text as a string, nothing as none. What the server would refuse (`1e400`, half of a surrogate
 /// pair, nested too deep) is a text too: the command has done its work, and its task must not be dead for what it printed.
 fn as_json(result: &str) -> Option<Json> {
     if result.is_empty() {

@@ -1,5 +1,5 @@
 //! A command with all its children: one process group, which ends as one. It never outlives its owner unasked: dropped
-//! while it runs, it is told to end, and killed if it does not.
+//! while it runs, it gets SIGTERM, and is killed if it does not end.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, process::ExitStatus, time::Duration};

@@ -177,7 +177,7 @@ impl Site {
     }
 }
 
-/// What stands when the backup is made, and what happens after it.
+/// What is stored when the backup is made, and what happens after it.
 struct Before {
     tokens: Tokens,
     cancelled: String,
@@ -229,7 +229,7 @@ fn it_is_as_it_was(site: &Site, before: &Before) {
     site.wait_until("all that was in the backup", |ran| {
         (11..=30).all(|id| ran.contains_key(&id)) && (31..=33).all(|id| ran[&id] == 2)
     });
-    // What is given out now is nobody's from before.
+    // What is given out now has no earlier holder.
     let fresh = site.insert(&server, tokens, "mail", 51, "0s");
     assert_ne!(fresh, before.lost);
     site.wait_until("a new task", |ran| ran.contains_key(&51));
@@ -342,7 +342,7 @@ fn a_cluster_of_two_databases_with_tls_and_tokens_comes_back() {
     it_is_as_it_was(&cluster.site, &before);
 }
 
-/// Whoever forgets to empty it has the same tasks run.
+/// If it is not emptied, the same tasks run again.
 #[test]
 fn a_database_that_was_restored_beside_a_redis_of_a_later_time_is_believed() {
     let cluster = Cluster::new();

@@ -45,10 +45,19 @@ pub(crate) fn run(args: &[&str]) -> Output {
 /// When it has not ended before the hang limit. It is left running then: the test has failed.
 #[track_caller]
 pub(crate) fn ended_by_itself(command: &mut Command) -> Output {
+    ended_in(command, HANG_LIMIT)
+}
+
+/// The same of a program that does much.
+///
+/// # Panics
+/// As `ended_by_itself`, after this limit.
+#[track_caller]
+pub(crate) fn ended_in(command: &mut Command, limit: Duration) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (sender, ended) = mpsc::sync_channel(1);
     thread::spawn(move || sender.send(child.wait_with_output()));
-    ended.recv_timeout(HANG_LIMIT).expect("the program ends before the hang limit").unwrap()
+    ended.recv_timeout(limit).expect("the program ends before its limit").unwrap()
 }
 
 pub(crate) fn stdout(output: &Output) -> String {
@@ -225,7 +234,7 @@ impl Server {
         })
     }
 
-    /// As whoever has no token and no browser sees it.
+    /// As a caller without token and browser sees it.
     pub(crate) fn page(&self, path: &str) -> String {
         let url = format!("{}{path}", self.url);
         blocking(

@@ -1,5 +1,5 @@
 //! Engines whose wall clock is set while they run, by libfaketime, which leaves the steady clocks alone. What is early or
-//! late is told by this process, whose clock is right.
+//! late is decided by this process, whose clock is right.
 
 use crate::binary::{Running, Server, blocking, http, punctual, servers, wait_for};
 use punctual_testkit::servers::Redis;

@@ -98,7 +98,7 @@ fn the_whole_clusters_rates_and_backlog_are_told_by_any(engines: &[&Server]) {
         assert_eq!(hour["steps"].as_array().unwrap().len(), 60);
         let reported = server.client(&["stats", "--queue", "stats", "--steps"]);
         assert_eq!(documents(&reported)[0]["steps"].as_array().unwrap().len(), 60);
-        // It is the only queue in which anything happens; both are told every ten seconds, and one is read once a second.
+        // It is the only queue in which anything happens; both are reported every ten seconds, and one is read once a second.
         wait_for("the rates of the queue, of all engines", || {
             let rate = |stats: &Value| stats["rates"]["inserted"].as_f64().unwrap();
             let (_, queue) = server.get("/v1/queues/stats");
@@ -211,7 +211,7 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
     assert_eq!((stopped.len(), text(&stopped[0]["engine"])), (1, name.clone()));
     wait_for("it is gone", || (!engines(&a).iter().any(|engine| engine.0 == name)).then_some(()));
     assert_eq!(of_kind(&a, "engine_lost").len(), 1, "who stops is not lost");
-    // One line, of whoever was first.
+    // One line, of the engine that was first.
     let mut a = a;
     a.process.signal("-TERM");
     let (_, other) = a.process.ended_saying();

@@ -29,7 +29,7 @@ fn seen(output: &Output, code: i32) -> Value {
     documents(output).remove(0)
 }
 
-/// What servers on a machine that stands still for seconds have not answered is asked again, as the doctor says to do.
+/// What servers on a machine that is frozen for seconds have not answered is asked again, as the doctor says to do.
 fn answered(store: &str, hot: &str) -> Output {
     let silent = |output: &Output| {
         stdout(output).contains("no answer within") || stdout(output).contains("fell silent")

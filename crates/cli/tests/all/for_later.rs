@@ -93,7 +93,7 @@ fn what_was_reported_while_mysql_was_away_and_the_engine_was_killed_does_not_run
     for task in &tasks[..3] {
         has_ended_well(&server, task);
     }
-    // What nobody has reported runs again, and nothing else does.
+    // Unreported tasks run again, and nothing else does.
     let again = wait_for("the lease to end", || server.lease("q", 10, 600_000).pop());
     assert_eq!((&again["ref"], &again["attempt"]), (&tasks[3]["ref"], &json!(2)));
     assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
@@ -132,7 +132,7 @@ fn what_was_reported_while_the_disk_of_the_store_was_full_is_applied_with_room_a
     }
 }
 
-/// It stands still, and connections stay open.
+/// It is frozen, and connections stay open.
 #[test]
 fn what_is_preloaded_is_handed_over_while_mysql_stands_still() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -189,7 +189,7 @@ fn what_was_handed_over_while_mysql_was_away_and_the_engine_was_killed_does_not_
     assert_eq!(server.metric("punctual_outcomes_journal_waiting"), 0.0);
 }
 
-/// What one executor has seen: each task that it was given, with its attempt, and each that it was told is taken.
+/// What one executor has seen: each task that it was given, with its attempt, and each outcome that was acknowledged.
 #[derive(Default)]
 struct ExecutorRecord {
     executed: Vec<(String, u64)>,
@@ -198,7 +198,7 @@ struct ExecutorRecord {
     for_later: usize,
 }
 
-/// A task whose executor and engine both end comes again after so long.
+/// A task whose executor and engine both end runs again after so long.
 const LEASE_MS: u32 = 30_000;
 
 /// Takes tasks and reports on them until its engine is gone, or the test is over. Answers the task of which it was not heard.

@@ -110,7 +110,7 @@ impl Flooded {
         Self { runtime, mysql, redis, server }
     }
 
-    /// What became of so many inserts at once. Where a store takes nothing for a second, who comes then is told to come later,
+    /// What became of so many inserts at once. Where a store takes nothing for a second, calls are refused for now,
     /// and does: a busy machine is that slow.
     fn insert(&self, count: usize, delay_ms: u64) -> Vec<Value> {
         let (client, url) = (http(), format!("{}/v1/tasks", self.server.url));

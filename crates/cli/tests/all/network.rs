@@ -146,7 +146,7 @@ async fn servers(identity: &TlsKeyPair) -> (MariaDb, Redis) {
     for words in [
         user.split(' ').collect::<Vec<_>>(),
         vec!["CONFIG", "SET", "protected-mode", "no", "bind", &bind],
-        // From here on nobody is anybody without a password.
+        // From here on each client needs a password.
         vec!["ACL", "SETUSER", "default", "off"],
     ] {
         assert_eq!(redis.command(&words).await, "OK", "{words:?}");
@@ -341,14 +341,14 @@ fn a_proxy_is_believed_as_far_as_it_is_trusted_and_nobody_else_is_served() {
                 Some((response.status().as_u16(), response.text().await.unwrap()))
             })
         };
-        // Whoever is no proxy is hung up on, whatever they say of themselves.
+        // A caller that is no proxy is hung up on, whatever its headers say.
         for forwarded in [&[][..], &[("x-forwarded-for", PROXY)]] {
             assert_eq!(ask(CALLER, "/livez", forwarded, ADMIN), None);
         }
         let cases: [(&[(&'static str, &str)], &str); 6] = [
             (&[], PROXY),
             (&[("x-forwarded-for", "203.0.113.1")], "203.0.113.1"),
-            // What a caller sent stands left of what the proxy has seen.
+            // What a caller sent is left of what the proxy has seen.
             (&[("x-forwarded-for", "127.0.0.1, 10.77.0.8, 203.0.113.2")], "203.0.113.2"),
             (&[("x-forwarded-for", "127.0.0.1"), ("x-forwarded-for", "203.0.113.3")], "203.0.113.3"),
             (&[("x-forwarded-for", "203.0.113.4"), ("forwarded", "for=198.51.100.1")], "203.0.113.4"),

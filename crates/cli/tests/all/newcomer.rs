@@ -388,7 +388,7 @@ fn the_first_token_comes_into_mysql_and_the_doctor_looks_at_it() {
     let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files, ["journal"], "no database was made there");
     let doctor = blocks(UPGRADE, "One engine")[0].lines().find(|line| line.contains("doctor")).unwrap();
-    // A machine may be so busy that it is told.
+    // On a busy machine this may be reported.
     let said = machine.run(&format!("{doctor} || true"));
     assert!(said.contains("mysql.schema") && said.contains("redis."), "{said}");
 }

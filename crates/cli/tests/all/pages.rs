@@ -204,7 +204,7 @@ fn pages_of_an_operator() {
     }
     let doctor = block("doctor", 0);
     let own = [("/etc/punctual/punctual.toml", file.to_str().unwrap())];
-    // A machine may be so busy that it is told.
+    // On a busy machine this may be reported.
     let said = machine.run(&format!("{} || true", with(line(&doctor, "punctual doctor --config"), &own)));
     assert!(said.contains("mysql.schema") && said.contains("redis."), "{said}");
 

@@ -47,7 +47,7 @@ fn a_schedule_whose_evaluation_was_ended_by_kill_9_twice_is_set_aside_and_the_ot
         });
         server.process.signal("-KILL");
         server.process.ended();
-        // What nobody has removed was in flight. Where the look had ended before the kill, that has cleared the deaths before it.
+        // What was not removed was in flight. Where the look had ended before the kill, that has cleared the deaths before it.
         dead = wait_for("the marks in the file", || marked_by(data.path(), "poison"));
         server = Server::start(data.path());
     }

@@ -148,7 +148,7 @@ fn a_file_that_others_can_read_and_one_that_is_faulty_are_refused() {
     for args in [&["queue", "list"][..], &["queue", "list", "--profile", "prod"], &["profile", "list"]] {
         site.refused(&mut site.command(args), &["chmod 600", "profiles.toml"]);
     }
-    // Without a profile nobody looks at it.
+    // Without a profile it is not read.
     let plain = ["queue", "list", "--url", &site.server.url, "--ca", site.ca()];
     assert!(site.command(&plain).env("PUNCTUAL_TOKEN", TOKEN).output().unwrap().status.success());
     fs::set_permissions(site.file(), fs::Permissions::from_mode(0o600)).unwrap();

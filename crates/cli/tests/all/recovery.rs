@@ -13,7 +13,7 @@ fn reference(task: &Value) -> String {
 #[test]
 fn tasks_that_wait_when_the_server_is_killed_fire_after_the_next_start_each_once() {
     let (mut server, data) = Server::on_new_data();
-    // Some are due while nobody is there, some after it is back.
+    // Some are due while no engine runs, some after it is back.
     let tasks: Vec<Value> = (0..TASKS).map(|n| json!({ "queue": "q", "delay_ms": n * 10 })).collect();
     let (status, answer) = server.post("/v1/tasks/batch", json!({ "tasks": tasks }));
     assert_eq!(status, 200);

@@ -213,7 +213,7 @@ fn engines_are_replaced_one_after_the_other_under_load() {
     for (nth, engine) in engines.iter_mut().enumerate() {
         engine.process.signal("-TERM");
         assert!(engine.process.ended().success());
-        // Whoever takes over has no lease of a dead engine to wait for.
+        // The engine that takes over has no lease of a dead engine to wait for.
         assert!(cluster.owners() < ENGINES, "what ends in order has given up its partitions");
         *engine = cluster.new_engine();
         load.urls.lock()[nth].clone_from(&engine.url);

@@ -117,7 +117,7 @@ fn migrate_says_what_it_applied_and_applies_it_once() {
     assert_eq!(migrate()["applied"], json!([]));
 }
 
-/// Nobody could read what it would publish: attempts would be spent, and tasks die.
+/// No executor could read what it would publish: attempts would be spent, and tasks die.
 #[test]
 fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
     let (server, _data) = Server::on_new_data();

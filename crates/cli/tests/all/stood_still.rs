@@ -1,4 +1,4 @@
-//! An engine that stands still for longer than its callers' patience: tasks that may run once only are not given to
+//! An engine that is frozen for longer than its callers' patience: tasks that may run once only are not given to
 //! executors that have hung up meanwhile.
 
 use crate::binary::{Running, Server, address, punctual, servers, wait_for};

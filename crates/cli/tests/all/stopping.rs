@@ -1,4 +1,4 @@
-//! A signal ends an engine also while a server that it needs stands still.
+//! A signal ends an engine also while a server that it needs is frozen.
 
 use crate::binary::{DURABLE, Running, Server, address, punctual, wait_for};
 use punctual_testkit::servers::{MariaDb, Redis};

@@ -56,7 +56,7 @@ impl Collector {
     }
 }
 
-/// Whoever executes a message of the bus is below the run of its attempt, too.
+/// The span of an executor that runs a message of the bus is below the run of its attempt, too.
 fn a_message_leads_to_its_run(server: &Server, collector: &Collector, redis_url: &str) {
     assert_eq!(server.put("/v1/queues/pushed", json!({"mode": "push"})).0, 200);
     let exec = "echo \"$TRACEPARENT\"; test $PUNCTUAL_ATTEMPT = 2";

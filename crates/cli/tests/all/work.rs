@@ -136,6 +136,23 @@ fn commands_run_for_tasks_of_the_bus_under_their_guard() {
     assert!(guards.contains(":guard"), "{guards}");
 }
 
+/// Without Redis, the first heartbeat of an attempt guards it; the history shows that it began.
+#[test]
+fn a_worker_without_redis_is_guarded_by_the_server() {
+    let (server, _data) = Server::on_new_data();
+    for (args, begins) in [(&[][..], true), (&["--guard=off"], false), (&["--guard=server"], true)] {
+        let base = ["work", "--url", &server.url, "-q", "q", "--exec", "true"];
+        let _worker = Running::start(&mut punctual(&[&base[..], args].concat()));
+        let task = server.insert(json!({ "queue": "q" }));
+        let task = until(&server, &task, "succeeded");
+        let has_begun = task["history"].as_array().unwrap().iter().any(|entry| entry["event"] == "start");
+        assert_eq!(has_begun, begins, "{args:?}: {task}");
+    }
+    let refused = run(&["work", "--url", &server.url, "-q", "q", "--exec", "true", "--guard=redis"]);
+    let said = stderr(&refused);
+    assert!(!refused.status.success() && said.contains("PUNCTUAL_BUS_URL"), "{said}");
+}
+
 /// And says of each command that it begins, with its task and attempt, without being asked to say more.
 #[test]
 fn a_worker_that_pulls_asks_the_guard_where_it_is_told_to() {

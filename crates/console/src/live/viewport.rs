@@ -1,5 +1,5 @@
 //! What is rendered for open pages, once for all who see the same, and how often: all renderings together take a twentieth of
-//! the time. A fault is told to those who waited for it, and never kept.
+//! the time. A fault is given to the viewers that waited for it, and never kept.
 
 use blake3::Hash;
 use parking_lot::Mutex;
@@ -42,13 +42,13 @@ pub(super) struct Fragment {
 #[derive(Clone, Debug)]
 pub(super) enum RenderedLook {
     Parts(Arc<Vec<Fragment>>),
-    /// Nobody is signed in any more.
+    /// The session has ended.
     SignedOut,
     /// In the API's words.
     Fault(Arc<str>),
 }
 
-/// What a viewer is told.
+/// What a viewer gets.
 #[derive(Clone, Debug)]
 pub(super) struct ShownViewport {
     pub(super) look: RenderedLook,
@@ -71,7 +71,7 @@ pub(super) struct Viewport {
 #[derive(Debug)]
 struct LastShown {
     done: Instant,
-    /// Nobody looks again before.
+    /// There is no further look before.
     until: Instant,
     shown: ShownViewport,
 }
@@ -130,7 +130,7 @@ impl Viewport {
         }
         let is_slow = period >= SLOW_FROM || done - began >= SLOW_FROM;
         let shown = ShownViewport { look, as_of_ms, is_slow, is_shared: false };
-        // What failed is tried again by whoever comes next.
+        // What failed is tried again by the next viewer.
         let until = if is_parts { began + period } else { done };
         *held = Some(LastShown { done, until, shown: shown.clone() });
         shown

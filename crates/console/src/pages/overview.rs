@@ -1,4 +1,4 @@
-//! What one sees first: what needs somebody now, and the whole in numbers. What cannot be read is said, and never drawn as 0.
+//! The first page: what needs attention, and the whole in numbers. What cannot be read is said, and never drawn as 0.
 
 use super::{hour, queues::BUDGET_MS};
 use crate::{
@@ -68,7 +68,7 @@ async fn coming_up(context: &Context) -> Result<Option<Due>, Fault> {
     tokio::time::timeout(DUE_TIMEOUT, asked).await.map_or(Ok(None), |result| result.map(Some))
 }
 
-/// One line of what needs somebody.
+/// One line of what needs attention.
 pub(super) struct Need {
     pub(super) is_critical: bool,
     pub(super) what: String,

@@ -1,4 +1,4 @@
-//! One task: where it stands and why, its life drawn to scale, what its executors said, and what can be done with it.
+//! One task: its state and why, its life drawn to scale, what its executors said, and what can be done with it.
 
 mod act;
 mod timeline;
@@ -57,7 +57,7 @@ fn state(context: &Context, task: &Task, why: &Result<Why, Fault>) -> Markup {
                 @if let Some(at) = task.fired_at_ms { (parts::fact("Fired", html! { (parts::exact(context, at)) })) }
                 @if let Some(late) = task.lateness_ms { (parts::fact("Late by", texts::duration(late))) }
                 @if let Some(at) = task.started_at_ms { (parts::fact("Handed over", html! { (parts::exact(context, at)) })) }
-                @if let Some(at) = task.finished_at_ms { (parts::fact("Ended", html! { (parts::exact(context, at)) })) }
+                @if let Some(at) = task.finished_at_ms { (parts::fact("Ended", html! { (parts::exact(context, at)) @if let Some(ended_as) = task.ended_as.filter(|ended_as| *ended_as != task.state) { " as " (parts::state(ended_as)) } })) }
                 (parts::fact("Attempt", html! { (task.attempt) " of " (task.max_attempts) }))
                 @if let Some(lease) = &task.lease {
                     (parts::fact("With", executor(context, &lease.executor)))

@@ -183,7 +183,7 @@ impl Stepping<'_> {
     }
 
     /// If runs are expensive, other schedules have their turn first.
-    fn goes_on_at(&self) -> Millis {
+    fn continues_at(&self) -> Millis {
         self.facts.now.plus(i64::from((self.fills.are_dear)()))
     }
 
@@ -286,13 +286,13 @@ impl Stepping<'_> {
             Missed::All if last > window_from => self.run_all(from, (window_from, until), because)?,
             Missed::Latest if latest == Some(last) => {
                 if !is_only {
-                    self.tell_missed(from, Millis(last.0 - 1), because)?;
+                    self.report_missed(from, Millis(last.0 - 1), because)?;
                 }
                 self.run_late(last, format!("the latest that was missed: {because}"));
                 self.step.progress.decide_until(last);
             }
             Missed::All | Missed::Latest | Missed::Skip => {
-                self.tell_missed(from, last, because)?;
+                self.report_missed(from, last, because)?;
                 self.step.progress.decide_until(last);
             }
         }
@@ -336,7 +336,7 @@ impl Stepping<'_> {
         because: &str,
     ) -> Result<(), LookAgain> {
         if from < window_from {
-            self.tell_missed(from, window_from, because)?;
+            self.report_missed(from, window_from, because)?;
             self.step.progress.decide_until(window_from);
         }
         while let Some(at) = self.upcoming()?.filter(|at| *at <= until) {
@@ -350,7 +350,7 @@ impl Stepping<'_> {
     }
 
     /// One line for all of a range, its begin exclusive.
-    fn tell_missed(&mut self, after: Millis, until: Millis, because: &str) -> Result<(), LookAgain> {
+    fn report_missed(&mut self, after: Millis, until: Millis, because: &str) -> Result<(), LookAgain> {
         let Some((last, is_only)) = self.last_missed(after, until)? else { return Ok(()) };
         let reason = match self.timing.next_after(after, self.budget)? {
             Some(first) if !is_only => {
@@ -445,7 +445,7 @@ impl Stepping<'_> {
                 return waits.into_iter().chain([Millis(at.0 - lead_ms)]).min();
             }
             if self.is_full() {
-                return Some(self.goes_on_at());
+                return Some(self.continues_at());
             }
             let must_wait = self.schedule.overlap != Overlap::Allow
                 && !(self.last_is_over && self.step.progress.buffered.is_empty());

@@ -53,7 +53,7 @@ impl Changes {
         Self { sender: watch::Sender::new(()), reported_until: i64::MIN.into() }
     }
 
-    pub(super) fn tell(&self) {
+    pub(super) fn notify(&self) {
         self.sender.send_replace(());
     }
 }
@@ -77,7 +77,7 @@ impl Access {
     }
 
     /// Notifies the waiters if a secret has expired since the last call.
-    pub(super) fn tell_of_ends(&self, now: Millis) {
+    pub(super) fn report_expired(&self, now: Millis) {
         let since = self.changes.reported_until.swap(now.0, SeqCst);
         let has_ended = |at: Millis| since < at.0 && at <= now;
         // If the clock steps back, an expired secret is valid again. No caller waits for that.
@@ -88,7 +88,7 @@ impl Access {
         };
         let known = self.known();
         if known.required_at.is_some_and(has_ended) || known.tokens.values().any(ends) {
-            self.changes.tell();
+            self.changes.notify();
         }
     }
 }

@@ -156,7 +156,7 @@ impl Access {
         *known = Arc::new(KnownTokens { revision: read.revision, required_at, tokens });
         drop(known);
         self.is_loaded.store(true, SeqCst);
-        self.changes.tell();
+        self.changes.notify();
     }
 
     pub(super) fn identify(&self, sent: Option<&str>, now: Millis) -> Identified {
@@ -245,9 +245,9 @@ mod tests {
         assert!(matches!(access.identify(None, from), Identified::Refused(_)));
         assert_eq!(access.refusal(&Admitted::without_token(), from), Some(NO_TOKEN));
         let mut changes = access.changes_seen();
-        access.tell_of_ends(before);
+        access.report_expired(before);
         changes.mark_unchanged();
-        access.tell_of_ends(from);
+        access.report_expired(from);
         assert!(changes.has_changed().unwrap(), "calls that wait are looked at again");
     }
 

@@ -22,6 +22,8 @@ pub enum AlertKind {
     StoreWentBack,
     DurabilityWeak,
     EvaluationSetAside,
+    InboxBehind,
+    InboxRefused,
     HotSetAway,
     LateTasks,
     WaitingLong,
@@ -30,7 +32,7 @@ pub enum AlertKind {
 }
 
 impl AlertKind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 18] = [
         Self::FiredEarly,
         Self::OverdueNotFired,
         Self::DatabaseAway,
@@ -42,6 +44,8 @@ impl AlertKind {
         Self::StoreWentBack,
         Self::DurabilityWeak,
         Self::EvaluationSetAside,
+        Self::InboxBehind,
+        Self::InboxRefused,
         Self::HotSetAway,
         Self::LateTasks,
         Self::WaitingLong,
@@ -64,6 +68,8 @@ impl AlertKind {
             Self::StoreWentBack => "store_went_back",
             Self::DurabilityWeak => "durability_weak",
             Self::EvaluationSetAside => "evaluation_set_aside",
+            Self::InboxBehind => "inbox_behind",
+            Self::InboxRefused => "inbox_refused",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -86,6 +92,7 @@ impl AlertKind {
                 | Self::StoreWentBack
                 | Self::DurabilityWeak
                 | Self::EvaluationSetAside
+                | Self::InboxBehind
         )
     }
 
@@ -149,6 +156,12 @@ impl AlertKind {
             }
             Self::EvaluationSetAside => {
                 "Look at what it says (its payload, conditions, filter) and at the logs of the engines that died. Then store the schedule again or resume it, retry or cancel the workflow, resume or stop the bulk operation: it is evaluated again."
+            }
+            Self::InboxBehind => {
+                "See whether the user's database answers, and what GET /v1/inboxes says of the last error. The rows wait; nothing is lost."
+            }
+            Self::InboxRefused => {
+                "`punctual inbox refused --url` lists the rows with their reasons: mend a row and set refused_at_ms to NULL, or delete it."
             }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."

@@ -228,12 +228,12 @@ mod tests {
     use crate::pipeline::drain::tests::entry;
 
     fn registered(waiters: &QueueWaiters, sizes: &[usize]) -> Vec<oneshot::Receiver<Given>> {
-        let sit = |max: &usize| {
+        let register = |max: &usize| {
             let (gives, given) = oneshot::channel();
             waiters.registered.lock().idle.push_back(Idle { number: 0, max: *max, gives });
             given
         };
-        sizes.iter().map(sit).collect()
+        sizes.iter().map(register).collect()
     }
 
     fn given(waiter: &mut oneshot::Receiver<Given>) -> usize {

@@ -4,7 +4,7 @@
 
 use super::{
     Cancel, Cancelled, Changing, Core, Hold, Lease, Removed, State, Step, Subject, Task, TaskRef,
-    cancel_removed, changed, come_back, entry_of, hold, note, put_back_held,
+    cancel_removed, changed, entry_of, hold, load_again, note, put_back_held,
 };
 use crate::answer::Error;
 use futures_util::{StreamExt as _, stream};
@@ -115,7 +115,7 @@ async fn cancel_plain(
         Ok(applied) => applied,
         Err(error) => {
             // Those that were cancelled all the same are refused by the store when they fire.
-            come_back(core, held.into_iter().map(entry).collect(), &error).await;
+            load_again(core, held.into_iter().map(entry).collect(), &error).await;
             return Err(error.into());
         }
     };

@@ -54,7 +54,7 @@ pub(super) struct Belief {
     is_denied: bool,
     keeper: Option<Keeper>,
     shown_ns: i64,
-    /// Time stands still until the offset catches up with the shown time.
+    /// The shown time stops until the offset catches up with it.
     holds: bool,
     slept_ns: i64,
     /// When the clocks were last read, on the steady clock.
@@ -126,7 +126,7 @@ impl Belief {
                 self.anchor = wall;
             }
         } else {
-            self.stand_beside(reading, wall);
+            self.diverge(reading, wall);
         }
         self.wall_ahead_ns = wall - self.offset;
         self.show(reading)
@@ -150,7 +150,7 @@ impl Belief {
     }
 
     /// The wall clock is not followed.
-    fn stand_beside(&mut self, reading: Reading, wall: i64) {
+    fn diverge(&mut self, reading: Reading, wall: i64) {
         let since_ns = match self.step {
             Some(step) if self.agree(step.offset, wall, reading.spread_ns) => step.since_ns,
             _ => {
@@ -185,7 +185,7 @@ impl Belief {
     }
 
     /// The keeper showed `theirs_ns` at some instant since `asked_ns`, on the steady clock.
-    pub(super) fn hear(&mut self, theirs_ns: i64, asked_ns: i64, reading: Reading) {
+    pub(super) fn observe(&mut self, theirs_ns: i64, asked_ns: i64, reading: Reading) {
         self.look(reading);
         let round_trip_ns = reading.steady_ns - asked_ns;
         if !(0..=ROUND_TRIP_MAX_NS).contains(&round_trip_ns) {
@@ -268,7 +268,7 @@ mod tests {
 
         fn agreed() -> Self {
             let mut world = Self::new(0, None);
-            world.hear(MS);
+            world.observe(MS);
             world
         }
 
@@ -296,11 +296,11 @@ mod tests {
         }
 
         /// The keeper answers in the middle of the round trip.
-        fn hear(&mut self, round_trip_ns: i64) {
+        fn observe(&mut self, round_trip_ns: i64) {
             let asked = self.steady_ns;
             let theirs = BOOT + asked + round_trip_ns / 2 + self.keeper_ns;
             self.steady_ns += round_trip_ns;
-            self.belief.hear(theirs.div_euclid(MS) * MS, asked, self.reading());
+            self.belief.observe(theirs.div_euclid(MS) * MS, asked, self.reading());
             self.ahead();
         }
 
@@ -330,13 +330,13 @@ mod tests {
             world.wall_ns = step;
             for _ in 0..10 {
                 assert_eq!(world.pass(500 * MS), 0);
-                world.hear(20 * MS);
+                world.observe(20 * MS);
             }
             let status = world.status();
             assert!(status.is_doubtful && !status.is_keeper_doubtful);
             assert_eq!((status.wall_ahead_ms, status.steps, status.discontinuities), (step / MS, 0, 1));
             world.wall_ns = 0;
-            world.hear(MS);
+            world.observe(MS);
             assert_eq!(world.pass(MS), 0);
             assert!(!world.status().is_doubtful);
         }
@@ -358,7 +358,7 @@ mod tests {
             let mut world = ClockWorld::agreed();
             (world.wall_ns, world.keeper_ns) = (step, step);
             assert_eq!(world.pass(SECOND), 0);
-            world.hear(20 * MS);
+            world.observe(20 * MS);
             assert_eq!(world.pass(MS), step);
             assert_eq!((world.status().steps, world.status().is_doubtful), (1, false));
         }
@@ -368,11 +368,11 @@ mod tests {
     fn an_engine_whose_clock_is_wrong_from_the_start_goes_by_the_keepers() {
         for ahead in [HOUR, -HOUR] {
             let mut world = ClockWorld::new(ahead, None);
-            world.hear(20 * MS);
+            world.observe(20 * MS);
             assert!(world.pass(SECOND).abs() <= 10 * MS + MS);
             assert!(world.status().is_doubtful && world.status().wall_ahead_ms.abs() > 3_599_000);
             world.wall_ns = 0;
-            world.hear(20 * MS);
+            world.observe(20 * MS);
             assert_eq!(world.pass(SECOND), 0);
             assert!(!world.status().is_doubtful);
         }
@@ -383,7 +383,7 @@ mod tests {
         let mut world = ClockWorld::agreed();
         world.keeper_ns = HOUR;
         for _ in 0..10 {
-            world.hear(20 * MS);
+            world.observe(20 * MS);
             assert_eq!(world.pass(SECOND), 0);
         }
         let status = world.status();
@@ -391,10 +391,10 @@ mod tests {
         assert_eq!(status.keeper_ahead_ms, Some(3_600_000));
         world.wall_ns = 4 * HOUR;
         assert_eq!(world.pass(SECOND), 0, "three clocks, three times");
-        world.hear(20 * MS);
+        world.observe(20 * MS);
         assert_eq!(world.pass(SECOND), 0);
         (world.wall_ns, world.keeper_ns) = (0, 0);
-        world.hear(20 * MS);
+        world.observe(20 * MS);
         assert!(!world.status().is_keeper_doubtful && !world.status().is_doubtful);
     }
 
@@ -403,7 +403,7 @@ mod tests {
         let mut world = ClockWorld::agreed();
         for _ in 0..20 {
             world.wall_ns += 100 * MS;
-            world.hear(10 * MS);
+            world.observe(10 * MS);
             assert!(world.pass(SECOND).abs() <= BOUND + 5 * MS + MS);
         }
         assert!(world.status().is_doubtful);
@@ -411,7 +411,7 @@ mod tests {
         for _ in 0..10_000 {
             // The steady clock drifts as well: to the machine, the keeper does.
             this_world.keeper_ns -= MS / 2;
-            this_world.hear(10 * MS);
+            this_world.observe(10 * MS);
             let ahead_of_keeper = this_world.pass(500 * MS) - this_world.keeper_ns;
             assert!(ahead_of_keeper <= BOUND + 5 * MS + 3 * MS, "{ahead_of_keeper}");
         }
@@ -431,7 +431,7 @@ mod tests {
         (world.wall_ns, world.keeper_ns) = (HOUR, HOUR);
         world.pass(MS);
         assert_eq!(world.status().discontinuities, before + 2, "before anybody has confirmed it");
-        world.hear(MS);
+        world.observe(MS);
         assert_eq!(world.pass(MS), HOUR);
     }
 
@@ -456,7 +456,7 @@ mod tests {
         let mut world = ClockWorld::agreed();
         world.wall_ns = HOUR;
         world.keeper_ns = HOUR;
-        world.hear(ROUND_TRIP_MAX_NS + MS);
+        world.observe(ROUND_TRIP_MAX_NS + MS);
         assert_eq!(world.pass(MS), 0);
     }
 
@@ -486,7 +486,7 @@ mod tests {
                     0 => world.wall_ns = random.i64(-2_000..2_000) * MS,
                     1 => world.wall_ns = random.i64(-5..5) * HOUR,
                     2 => world.wall_ns = 0,
-                    3 => world.hear(round_trip),
+                    3 => world.observe(round_trip),
                     _ => drop(world.pass(random.i64(0..20_000) * MS)),
                 }
                 let ahead = world.ahead();

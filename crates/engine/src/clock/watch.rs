@@ -4,7 +4,7 @@
 
 pub(crate) mod state;
 
-use crate::{core::Core, engine::Engine, maintenance::leases, pipeline::ahead};
+use crate::{core::Core, engine::Engine, maintenance::expired_leases, pipeline::ahead};
 use punctual_contract::{Error, Ownership, Trust, clock::ClockStatus};
 use punctual_domain::time::Span;
 use std::{sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ const UNHEALTHY_MS: i64 = 1_000;
 pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(), Error> {
     let asked = trust.steady();
     if let Some(theirs) = keeper.now().await? {
-        trust.hear(theirs, asked);
+        trust.observe(theirs, asked);
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     tracing::error!(back_ms, "time was set back: what was done ahead of it is done again");
     begin_anew(core).await;
-    leases::time_went_back(core, seen, now).await
+    expired_leases::time_went_back(core, seen, now).await
 }
 
 fn say(before: ClockStatus, now: ClockStatus) {

@@ -249,7 +249,7 @@ impl Engine {
         reports: Vec<outcome::OutcomeReport>,
         by: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Reported>, Error>> {
-        Box::pin(async move { Ok(all_of(self.settle_each(reports, by).await?)?) })
+        Box::pin(async move { Ok(all_of(self.record_each(reports, by).await?)?) })
     }
 
     /// As `record_outcomes`, with an answer for each report: a failing database does not affect attempts of
@@ -257,7 +257,7 @@ impl Engine {
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub fn settle_each<'a>(
+    pub fn record_each<'a>(
         &'a self,
         reports: Vec<outcome::OutcomeReport>,
         by: &'a str,

@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::{
     access, audit, clock, control, executors, for_later, idle,
-    maintenance::{compensate, deletion, leases, mark_ready, overdue, reconcile, retention, unused},
+    maintenance::{compensate, deletion, expired_leases, mark_ready, overdue, reconcile, retention, unused},
     options::STEP_LIMIT,
     parts,
     pipeline::{
@@ -64,7 +64,7 @@ impl Engine {
             unknown::run_once(core, now).await?;
             parts::run_once(core).await?;
             for_later::run_once(core).await?;
-            let leases_ended = leases::run_once(core, now).await?;
+            let leases_ended = expired_leases::run_once(core, now).await?;
             let swept = refill::run_once(core).await?;
             reconcile::run_once(core, now).await?;
             compensate::run_once(core, now).await?;
@@ -107,7 +107,7 @@ impl Engine {
             // Tasks that were passed to this engine are returned, and no more are accepted.
             listen::run_once(&self.core).await;
             self.core.shared.signals.close().await;
-            self.core.work.settle_down().await;
+            self.core.work.drain().await;
             ahead::clear(&self.core).await;
             let passed = self.core.live.lock().take_passed();
             if !passed.is_empty() {

@@ -49,7 +49,7 @@ fn fill<A>(answers: &mut [Option<A>], more: Vec<A>) {
 
 /// Heartbeats that accompany outcomes. The store is not asked about those of unavailable databases, nor about
 /// attempts that it does not know. The others answer in time. Errors continue with their outcomes.
-pub(super) async fn hear_each(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, Error>> {
+pub(super) async fn heartbeat_each(core: &Arc<Core>, beats: Vec<Beat>) -> Vec<Result<Extended, Error>> {
     let state = &core.maintenance.for_later;
     let is_silent = |beat: &Beat| {
         let key = AttemptKey { task: beat.place.id, fence: beat.fence };

@@ -25,11 +25,11 @@ impl Engine {
 
     /// Registers a listener for each workflow task whose outcome was taken for later and is now accepted. It
     /// must not block. False: another listener is registered.
-    pub fn hear_applied(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
+    pub fn on_applied(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.maintenance.for_later.set_listener(Box::new(listener))
     }
 
-    /// As `settle_each`, for reports that say more. A report about which the store should first have been
+    /// As `record_each`, for reports that say more. A report about which the store should first have been
     /// asked, and did not answer, is only taken for later.
     ///
     /// # Errors
@@ -55,13 +55,13 @@ impl Engine {
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub fn hear_each(
+    pub fn heartbeat_each(
         &self,
         beats: Vec<Beat>,
     ) -> BoxFuture<'_, Result<Vec<Result<Extended, BackendError>>, Error>> {
         Box::pin(async move {
             let core = Arc::clone(&self.core);
-            self.run(async move { Ok(super::beats::hear_each(&core, beats).await) }).await
+            self.run(async move { Ok(super::beats::heartbeat_each(&core, beats).await) }).await
         })
     }
 

@@ -242,6 +242,7 @@ pub(super) fn lease_in_table(lease: &JournalledLease) -> ForLaterLease {
         executor: lease.executor.clone(),
         until: lease.until,
         longest: lease.longest,
+        has_begun: false,
         is_unheard: false,
         is_refused: false,
         written_until: None,

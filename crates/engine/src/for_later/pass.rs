@@ -38,7 +38,7 @@ pub(super) struct JournalPass<'c> {
     pub(super) failed: Option<Error>,
 }
 
-/// Returns how many outcomes are settled.
+/// Returns how many outcomes are decided.
 pub(super) async fn run(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let state = &core.maintenance.for_later;
     let Some(journal) = state.journal() else { return Ok(0) };
@@ -144,7 +144,7 @@ impl JournalPass<'_> {
 
     fn is_silent(&mut self, error: Error) {
         let state = &self.core.maintenance.for_later;
-        state.goes_away(self.part);
+        state.mark_unavailable(self.part);
         state.stops_leasing(self.part);
         self.is_silent = true;
         self.failed = Some(error);
@@ -272,7 +272,7 @@ async fn apply(core: &Arc<Core>, waiting: &[Waiting]) -> Result<Vec<Reported>, E
     let barred = barred(core, reports.clone()).await?;
     let is_barred = |report: &Submitted| barred.contains(&report.submission.report.place);
     let reached = reports.clone().filter(|report| !is_barred(report));
-    hear(core, reached.clone()).await?;
+    record_heartbeats(core, reached.clone()).await?;
     let mut answers =
         outcome::record_outcomes(core, reached.map(Submitted::filed).collect()).await.into_iter();
     let lost = || Err(Error::may_have_happened(DOING, "the answer was lost"));
@@ -305,7 +305,10 @@ async fn barred(core: &Core, reports: impl Iterator<Item = &Submitted>) -> Resul
 }
 
 /// The handlers' last heartbeats, dated when they were sent: their leases may have expired since.
-async fn hear(core: &Core, reports: impl Iterator<Item = &Submitted> + Clone) -> Result<(), Error> {
+async fn record_heartbeats(
+    core: &Core,
+    reports: impl Iterator<Item = &Submitted> + Clone,
+) -> Result<(), Error> {
     let beats: Vec<Beat> = reports.clone().filter_map(|report| report.submission.words.clone()).collect();
     let said = reports.filter(|report| report.submission.words.is_some()).map(|report| report.at);
     let Some(first_at) = said.min() else { return Ok(()) };

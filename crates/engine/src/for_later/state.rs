@@ -239,7 +239,7 @@ impl ForLater {
         self.inner.lock().away.contains(&part)
     }
 
-    pub(super) fn goes_away(&self, part: usize) {
+    pub(super) fn mark_unavailable(&self, part: usize) {
         self.inner.lock().away.insert(part);
     }
 

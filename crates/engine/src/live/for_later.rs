@@ -31,6 +31,8 @@ pub(crate) struct ForLaterLease {
     pub(crate) until: Millis,
     /// No heartbeat extends it beyond this.
     pub(crate) longest: Millis,
+    /// Its executor has sent a heartbeat.
+    pub(crate) has_begun: bool,
     /// The lease has not reached its executor.
     pub(crate) is_unheard: bool,
     /// The store has refused it: the task was cancelled or changed, or another engine has leased it.
@@ -89,7 +91,8 @@ impl Table {
             return Some(Extended::Lost);
         }
         lease.until = until.min(lease.longest);
-        Some(Extended::Held { lease_until: lease.until, cancel_requested: false })
+        let has_begun = !std::mem::replace(&mut lease.has_begun, true);
+        Some(Extended::Held { lease_until: lease.until, cancel_requested: false, has_begun })
     }
 
     /// The lease has not reached its executor. False: the store has it.
@@ -182,6 +185,7 @@ impl Table {
                 executor: String::new(),
                 until: now,
                 longest: now,
+                has_begun: false,
                 is_unheard: false,
                 is_refused: false,
                 written_until: Some(now.plus(ENDED_FOR_MS)),
@@ -279,6 +283,7 @@ mod tests {
             executor: "ann".to_owned(),
             until: Millis(until),
             longest: Millis(300),
+            has_begun: false,
             is_unheard: false,
             is_refused: false,
             written_until: None,
@@ -432,10 +437,12 @@ mod tests {
         let live = Live::new(1, true);
         let fence = handed_over(&live).1.fence;
         let beat = |until, now| live.lock().extend_for_later(1, fence, Millis(until), Millis(now));
-        let held = |until| Some(Extended::Held { lease_until: Millis(until), cancel_requested: false });
+        let held = |until, has_begun| {
+            Some(Extended::Held { lease_until: Millis(until), cancel_requested: false, has_begun })
+        };
         assert_eq!(
             (beat(200, 50), beat(900, 200), beat(900, 301)),
-            (held(200), held(300), Some(Extended::Lost))
+            (held(200, true), held(300, false), Some(Extended::Lost))
         );
         assert_eq!(live.lock().extend_for_later(1, fence + 1, Millis(9), Millis(5)), None, "another attempt");
     }
@@ -447,7 +454,7 @@ mod tests {
         assert!(live.lock().unheard_for_later(1, fence) && !live.lock().unheard_for_later(1, fence + 1));
         assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(Extended::Lost));
         assert!(live.lock().heard_for_later(1, fence) && !live.lock().heard_for_later(1, fence + 1));
-        let held = Extended::Held { lease_until: Millis(200), cancel_requested: false };
+        let held = Extended::Held { lease_until: Millis(200), cancel_requested: false, has_begun: true };
         assert_eq!(live.lock().extend_for_later(1, fence, Millis(200), Millis(50)), Some(held));
         live.lock().forget_for_later(Millis(i64::MAX / 2));
         assert!(live.lock().for_later(1, fence).is_some(), "it waits for the store");

@@ -94,7 +94,7 @@ impl Table {
                 if step(slot.stage, event).is_none() {
                     return false;
                 }
-                self.stand(nth, level, aside);
+                self.set_rank(nth, level, aside);
                 return self.advance(nth, event).is_some();
             }
             Some((nth, _)) => drop(self.remove(nth)),
@@ -109,7 +109,7 @@ impl Table {
         true
     }
 
-    fn stand(&mut self, nth: usize, level: Level, aside: ParkedIn) {
+    fn set_rank(&mut self, nth: usize, level: Level, aside: ParkedIn) {
         let Some(slot) = self.slots.get_mut(nth) else { return };
         let old = slot.rank();
         (slot.level, slot.aside) = (level, aside);

@@ -2,7 +2,7 @@
 //! what needs repair.
 
 use super::{
-    compensate::state::Unsent, deletion::state::Deletions, leases::state::LeaseLooks,
+    compensate::state::Unsent, deletion::state::Deletions, expired_leases::state::LeaseLooks,
     mark_ready::state::MarkPace, overdue::state::OverdueWatch, reconcile::state::Reconciler,
 };
 use crate::for_later::state::ForLater;

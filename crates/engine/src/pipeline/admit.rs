@@ -1,4 +1,4 @@
-//! Step 5, admission: which fired tasks start now; free for queues without limits. Its steps, and what a
+//! Admission: which fired tasks start now; free for queues without limits. Its steps, and what a
 //! crash between them leaves:
 //!
 //! 1. `room`: how many could start. Nothing is changed.

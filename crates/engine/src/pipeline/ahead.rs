@@ -8,7 +8,7 @@
 //! 2. The table fires the task when it is due. Crash: the same.
 //! 3. The task is given to a waiting caller, or waits briefly for one. Crash: the same, or an executor has
 //!    it: then it runs again, and the outcome of the first attempt is refused.
-//! 4. The store is told who has it, and until when. Crash before: as 3. An attempt that ends sooner is not
+//! 4. The store gets the holder, and the end of the lease. Crash before: as 3. An attempt that ends sooner is not
 //!    reported.
 //!
 //! Never hands over an unfired task, nor one that was leased too long ago: meanwhile a caller may have been

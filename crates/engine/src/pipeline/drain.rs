@@ -1,4 +1,4 @@
-//! Step 3, drain: moves tasks that are due within the look-ahead from the hot set into the live table, and
+//! Drain: moves tasks that are due within the look-ahead from the hot set into the live table, and
 //! schedules their due times on the wheel. From then on a task is in the table and in the store, and nowhere
 //! else. Order of steps, and what a crash, or a lost answer, between two of them leaves:
 //!
@@ -72,7 +72,7 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
             }
         }
         drained += found.len();
-        let elsewhere = take_in(core, found).await.elsewhere;
+        let elsewhere = load_into_table(core, found).await.elsewhere;
         if !elsewhere.is_empty() {
             // Given up meanwhile: its next owner drains these, or finds them in the store.
             result = result.and(core.hot.load(elsewhere).await.map(drop));
@@ -94,7 +94,7 @@ pub(crate) struct TakenIn {
 /// Loads entries into the table, and their due times into the wheel. Overdue tasks fire immediately. Entries
 /// of a queue that is scanned now are dropped: the store has them. So are tasks that the journal has handed
 /// over, which the table may not know yet.
-pub(crate) async fn take_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn {
+pub(crate) async fn load_into_table(core: &Arc<Core>, entries: Vec<HotEntry>) -> TakenIn {
     let (_, entries) = core.split_scanned(entries);
     let entries = without_store::keep_free(core, entries);
     if entries.is_empty() {

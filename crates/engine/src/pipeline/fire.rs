@@ -1,4 +1,4 @@
-//! Step 4, fire: takes due tasks from the table; from then on they have fired, and a later cancel is refused.
+//! Fire: takes due tasks from the table; from then on they have fired, and a later cancel is refused.
 //! No server is asked. Preleased tasks go to executors, the others to waiters or into the lines of their
 //! queues. Must not fire a task that is not due on the engine's clock.
 

@@ -122,7 +122,8 @@ async fn wait_and_lease(
         let wake_at = deadline.min(Instant::now() + after);
         // Given tasks have no slots in the limiter, and are of any kind. A caller that needs slots, or
         // accepts only some kinds, is only notified.
-        let mut waiter = if only.are_none() { waiters.sit(core, request.max) } else { waiters.no_seat(core) };
+        let mut waiter =
+            if only.are_none() { waiters.register(core, request.max) } else { waiters.unregistered(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
             given = waiter.given() => given,

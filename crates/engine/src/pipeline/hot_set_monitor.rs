@@ -55,7 +55,7 @@ pub(crate) async fn is_asked(core: Arc<Core>) {
     if is_store_due(&core) || core.holdings.some_lack_hot(&core.options.name) {
         sleep(STORE_PERIOD).await;
     } else {
-        core.store_fallback.availability.is_doubted().await;
+        core.store_fallback.availability.wait_for_doubt().await;
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Whether the hot set answers and is complete.
 async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
-    core.store_fallback.availability.looks();
+    core.store_fallback.availability.check_started();
     let (tenures, hot) = (core.holdings.tenures(), &core.store_fallback.hot);
     // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
     let twice = async {
@@ -129,7 +129,7 @@ async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// From the first failure on.
 pub(crate) fn mark_unavailable(core: &Core, error: &Error) {
-    if !core.store_fallback.availability.believe(true) {
+    if !core.store_fallback.availability.set_unavailable(true) {
         *core.store_fallback.since.lock() = Some(Since::Away(Instant::now()));
         // A read that began during an earlier outage may still be running.
         core.store_fallback.watermarks.begin_anew();
@@ -142,7 +142,7 @@ pub(crate) fn mark_unavailable(core: &Core, error: &Error) {
 /// Reloads what the hot set has lost or missed. Tasks of other engines are dropped from the lines here: their
 /// owners pass them.
 fn mark_available(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
-    let was_away = core.store_fallback.availability.believe(false);
+    let was_away = core.store_fallback.availability.set_unavailable(false);
     let has_gaps = was_away && core.store_fallback.has_gaps();
     if was_away {
         tracing::info!("the hot set answers: firing continues from it");

@@ -1,4 +1,4 @@
-//! Step 1, insert: tasks are stored first, and tasks that are due soon are loaded into the table or the hot
+//! Insert: tasks are stored first, and tasks that are due soon are loaded into the table or the hot
 //! set after the commit. Never acknowledges before the commit. The load is not essential: after a crash
 //! between the two, the refill finds the tasks.
 
@@ -100,7 +100,7 @@ pub(crate) async fn admit(core: &Arc<Core>, entries: Vec<HotEntry>) {
     let (scanned, entries) = core.split_scanned(entries);
     line::serve_ready(core, scanned);
     let (near, mut entries) = split_near(core, entries);
-    entries.extend(drain::take_in(core, near).await.elsewhere);
+    entries.extend(drain::load_into_table(core, near).await.elsewhere);
     if entries.is_empty() {
         return;
     }
@@ -155,7 +155,7 @@ pub(crate) async fn load(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usi
     control::loaded(core).await?;
     let (_, entries) = core.split_scanned(entries);
     let (near, mut far) = split_near(core, entries);
-    let taken_in = drain::take_in(core, near).await;
+    let taken_in = drain::load_into_table(core, near).await;
     far.extend(taken_in.elsewhere);
     Ok(taken_in.count + load_hot(core, far).await?)
 }

@@ -1,4 +1,4 @@
-//! Step 8, outcome: `domain::outcome` decides an attempt's result, a conditional update on (task, fence)
+//! Outcome: `domain::outcome` decides an attempt's result, a conditional update on (task, fence)
 //! writes it, and only then it counts. The fence ensures that at most one outcome is accepted per attempt.
 
 use crate::{
@@ -48,10 +48,10 @@ pub(crate) struct Filed {
 /// Answers in the order of the reports. A failing database delays neither writes nor answers of the others.
 pub(crate) async fn record_outcomes(core: &Arc<Core>, reports: Vec<Filed>) -> Vec<Result<Reported, Error>> {
     let partition = |filed: &Filed| filed.report.place.partition;
-    parts::ask_each(core, "report outcomes", reports, partition, settle_in).await
+    parts::ask_each(core, "report outcomes", reports, partition, record_in).await
 }
 
-async fn settle_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Reported>, Error> {
+async fn record_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Reported>, Error> {
     let now = core.now();
     let attempts = reports.iter().map(|filed| (filed.report.place.id, filed.report.fence));
     let EndedAttempts { unreported, known: leases } = core.live.lock().ended(attempts, now);

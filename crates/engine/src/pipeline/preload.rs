@@ -1,4 +1,4 @@
-//! Step 2, preload: copies tasks due within the horizon from the store into the hot set, the earliest first.
+//! Preload: copies tasks due within the horizon from the store into the hot set, the earliest first.
 //! Never moves a row. Loading a task twice is harmless, so windows overlap; a task must not be missed. So the
 //! frontier of a partition is raised *before* its scan: an insert that commits behind the cursor during the
 //! scan loads itself. When the hot set is nearly full, the horizon shrinks (`room`).

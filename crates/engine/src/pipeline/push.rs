@@ -1,4 +1,4 @@
-//! Step 6 for queues whose executors subscribe: leases ready tasks in the bus's name and publishes them.
+//! Push, for queues whose executors subscribe: leases ready tasks in the bus's name and publishes them.
 //! Order of steps, and what a crash between two of them leaves:
 //!
 //! 1. The lease is committed (`dispatched`). Crash: nothing was sent; the lease expires, and the task is

@@ -255,7 +255,7 @@ pub(super) async fn bring_back(
     }
     let (going, offered): (Vec<_>, Vec<_>) =
         offered.into_iter().partition(|entry| core.settings.is_deleting(&entry.queue.namespace));
-    let loaded = drain::take_in(core, unknown).await.count;
+    let loaded = drain::load_into_table(core, unknown).await.count;
     line::discard(core, &going);
     let offered = expire::keep_those_in_time(core, offered).await;
     Ok(loaded + fire::offer_again(core, offered))

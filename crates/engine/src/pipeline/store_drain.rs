@@ -1,4 +1,4 @@
-//! Step 3 if no hot set delivers due tasks: the owner of a partition drains it from the store. So does an
+//! Drain if no hot set delivers due tasks: the owner of a partition drains it from the store. So does an
 //! embedded engine, always; one without Redis; and one whose Redis is unavailable. Order of steps, and what a
 //! crash, a hang or a cut between two of them leaves:
 //!

@@ -3,8 +3,8 @@
 //! Must not fire anything.
 
 mod availability;
+mod circuit_breaker;
 pub(crate) mod others;
-mod patient;
 pub(crate) mod scanned;
 pub(crate) mod state;
 

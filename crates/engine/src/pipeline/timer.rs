@@ -1,4 +1,4 @@
-//! Step 4, the wheel on a thread of its own: it sleeps until the next due time, to a fraction of a
+//! The wheel on a thread of its own: it sleeps until the next due time, to a fraction of a
 //! millisecond, and signals that a task is due. It never signals early. The live table knows which tasks are
 //! due: if the wheel loses an instant, the refill finds the task within a second.
 
@@ -105,7 +105,7 @@ impl Timer {
                 return;
             }
             self.tick.beat();
-            meters.goes_well();
+            meters.recovered();
             self.sleep(clock);
         }
     }

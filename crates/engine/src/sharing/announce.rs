@@ -22,7 +22,7 @@ pub(crate) const GIVEN_UP: Millis = Millis::ZERO;
 pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_millis(150);
 
 /// The name of this operation in errors.
-const TELL: &str = "tell another engine";
+const ANNOUNCE: &str = "tell another engine";
 
 /// Announces until the engine stops.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
@@ -52,9 +52,9 @@ pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
 /// an engine that does not listen has not received it.
 pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
     let sent = timeout(ANSWERS_WITHIN, core.shared.signals.announce(vec![signal])).await;
-    let silent = |_| Error::may_have_happened(TELL, "no answer");
+    let silent = |_| Error::may_have_happened(ANNOUNCE, "no answer");
     match sent.map_err(silent)??.first() {
-        Some(engine) => Err(Error::did_not_happen(TELL, format!("engine {engine} does not listen"))),
+        Some(engine) => Err(Error::did_not_happen(ANNOUNCE, format!("engine {engine} does not listen"))),
         None => Ok(()),
     }
 }

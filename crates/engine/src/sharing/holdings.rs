@@ -89,7 +89,7 @@ impl Holdings {
         self.all().filter(free).map(|(partition, _)| partition).collect()
     }
 
-    pub(crate) fn hears_of(&self, live: Vec<Live>) {
+    pub(crate) fn set_live(&self, live: Vec<Live>) {
         self.is_only.store(live.len() <= 1, SeqCst);
         *self.live.lock() = live;
     }

@@ -55,7 +55,7 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     let has_hot = core.store_fallback.has_hot() == HasHot::Yes;
     let says = Says { has_hot, without: core.sharing.reachability.without() };
     let live = core.shared.ownership.beat(&core.options.name, LEASE, &says).await?;
-    core.holdings.hears_of(live);
+    core.holdings.set_live(live);
     let lost = renew(core).await;
     core.sharing.rebalance.notify_one();
     lost
@@ -71,10 +71,10 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     if let Some(why) = self_check::unhealthy(core) {
-        return stand_aside(core, why).await;
+        return step_down(core, why).await;
     }
     if step_aside::is_due(core).await? {
-        return stand_aside(core, Unhealthy::ClockDoubtful).await;
+        return step_down(core, Unhealthy::ClockDoubtful).await;
     }
     for partition in core.holdings.take_lost() {
         // The new owner takes over the claims: nothing is written.
@@ -117,7 +117,7 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Gives up everything, and leaves the live engines until this engine is healthy again, so that others take
 /// over. Nothing is renewed meanwhile: leases that cannot be released expire.
-async fn stand_aside(core: &Arc<Core>, why: Unhealthy) -> Result<usize, Error> {
+async fn step_down(core: &Arc<Core>, why: Unhealthy) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
         return Ok(0);

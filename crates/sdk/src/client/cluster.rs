@@ -1,6 +1,8 @@
 //! The calls about all engines together: events, live engines and owners, rates, tasks that fall due.
 
-use punctual_protocol::{Due, Engine, Event, ListPartitions, Page, Partition, SearchEvents, Shard, Stats};
+use punctual_protocol::{
+    Due, Engine, Event, Inbox, ListPartitions, Page, Partition, SearchEvents, Shard, Stats,
+};
 use serde::Serialize;
 
 use super::Client;
@@ -11,6 +13,11 @@ impl Client {
     pub async fn events(&self, search: &SearchEvents) -> Result<Page<Event>, Error> {
         search.check()?;
         self.fetch(format!("/v1/events?{}", query(search)?)).await
+    }
+
+    /// The inboxes of the engine that answers, with their rows that wait or were refused.
+    pub async fn inboxes(&self) -> Result<Page<Inbox>, Error> {
+        self.fetch("/v1/inboxes".into()).await
     }
 
     /// The engines of the cluster.

@@ -53,7 +53,7 @@ impl Client {
         self.fetch(format!("/v1/executors?{query}")).await
     }
 
-    /// One executor, with the tasks in its hands.
+    /// One executor, with the tasks that it runs.
     pub async fn executor(&self, name: &str) -> Result<Executor, Error> {
         self.fetch(format!("/v1/executors/{}", segment(name))).await
     }

@@ -54,7 +54,7 @@ impl WorkerContext {
     }
 
     /// A drain cannot be revoked: the worker is on its way out.
-    pub(super) fn hear_wish(&self, wish: Option<Wish>) {
+    pub(super) fn set_desired_state(&self, wish: Option<Wish>) {
         let changed = self.wish.send_if_modified(|known| {
             let changed = *known != wish;
             *known = wish;

@@ -56,7 +56,7 @@ async fn beat(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration)
     let request = request(shared, leases);
     let why = match timeout(patience, shared.client.heartbeat(&request)).await {
         Ok(Ok(answer)) => {
-            shared.hear_wish(answer.wish);
+            shared.set_desired_state(answer.wish);
             let mut heard = true;
             for ((lease, news), unsent) in leases.iter().zip(&answer.leases).zip(request.leases) {
                 if news.unavailable {
@@ -64,7 +64,7 @@ async fn beat(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration)
                     lease.control.restore_progress(unsent.progress);
                     lease.control.restore_log(unsent.log);
                 } else {
-                    hear(shared, lease, news);
+                    handle_news(shared, lease, news);
                 }
             }
             if !heard {
@@ -105,7 +105,7 @@ pub(super) async fn farewell(shared: &WorkerContext) {
     }
 }
 
-fn hear(shared: &WorkerContext, lease: &Lease, news: &LeaseNews) {
+fn handle_news(shared: &WorkerContext, lease: &Lease, news: &LeaseNews) {
     // The answer is in the order of the request; otherwise it says nothing about this lease.
     if news.r#ref != lease.reference {
         tracing::error!(task = lease.reference, "the heartbeat's answer is about another task");

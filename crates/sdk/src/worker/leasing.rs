@@ -67,9 +67,8 @@ pub(super) async fn take_over(
     reports: &mpsc::UnboundedSender<PendingOutcome>,
 ) -> bool {
     let tasks = answer.tasks;
-    #[cfg(feature = "redis")]
     let tasks = super::guarding::granted(shared, tasks).await;
-    shared.hear_wish(answer.wish);
+    shared.set_desired_state(answer.wish);
     let is_some = !tasks.is_empty();
     start(shared, tasks, slots, reports);
     is_some

@@ -101,7 +101,7 @@ impl Subscription {
             match self.shared.client.lease_or_wish(self.queue.queue.as_str(), &request).await {
                 Ok(answer) => {
                     let is_empty = answer.tasks.is_empty();
-                    self.shared.hear_wish(answer.wish);
+                    self.shared.set_desired_state(answer.wish);
                     start(&self.shared, answer.tasks, &mut slots, &self.reports);
                     if is_empty {
                         // Pauses, so that a server that answers immediately is not asked too often.

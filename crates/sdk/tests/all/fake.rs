@@ -43,6 +43,10 @@ pub(crate) struct Kept {
     /// The same, and the server has a journal.
     pub(crate) journalled: HashSet<String>,
     pub(crate) cancel: HashSet<String>,
+    /// Tokens of attempts that a heartbeat has begun.
+    pub(crate) begun: HashSet<String>,
+    /// An engine older than 0.3, which does not say who began an attempt.
+    pub(crate) is_old: bool,
     /// Sent with every lease and heartbeat.
     pub(crate) wish: Option<Wish>,
     pub(crate) leases: Vec<(String, LeaseRequest)>,
@@ -428,13 +432,16 @@ async fn heartbeats(State(fake): State<Arc<Fake>>, request: Request) -> Response
     };
     let beat = HeartbeatRequest::from_json(&body).unwrap();
     fake.change(|kept| {
+        let begun = &mut kept.begun;
         let news = |lease: &punctual_sdk::protocol::LeaseBeat| {
             if kept.unavailable.contains(&lease.r#ref) {
                 LeaseNews::unavailable(&lease.r#ref)
             } else if kept.lost.contains(&lease.r#ref) || !kept.held.contains_key(&lease.token) {
                 LeaseNews::lost(&lease.r#ref)
             } else {
-                LeaseNews::extended(&lease.r#ref, 0, kept.cancel.contains(&lease.r#ref))
+                let has_begun = (!kept.is_old).then(|| begun.insert(lease.token.clone()));
+                let cancel_requested = kept.cancel.contains(&lease.r#ref);
+                LeaseNews { has_begun, ..LeaseNews::extended(&lease.r#ref, 0, cancel_requested) }
             }
         };
         let answer = HeartbeatAnswer { leases: beat.leases.iter().map(news).collect(), wish: kept.wish };

@@ -1,5 +1,6 @@
 //! The worker against a server in process, under a paused clock: minutes pass in no time, and waits are exact.
 
+mod guarding;
 mod several;
 
 use std::sync::Arc;

@@ -92,7 +92,7 @@ impl TrustedProxies {
     /// Of a request with these headers on a connection from `peer`.
     ///
     /// Every proxy appends the address that it was called from, so the right-most one that is not a proxy's own is the
-    /// last that somebody trusted has seen; what stands left of it may be invented.
+    /// last that a trusted proxy has seen; what is left of it may be invented.
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
         let mut nearest = peer.to_canonical();

@@ -1,4 +1,4 @@
-//! Tokens that are not good, counted by address. An address that brings too many is answered slowly and told to wait; its good
+//! Tokens that are not good, counted by address. An address that brings too many is answered slowly and must wait; its good
 //! tokens are looked at all the same. Never are more guesses looked at than are held back: beyond, an address that has brought
 //! too many is refused before anybody looks at what it brings.
 
@@ -18,7 +18,7 @@ use tokio::{
 /// Within one window.
 const FAILURES_MAX: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are told apart; what comes beyond counts together.
+/// Addresses that are counted one by one; further ones count together.
 const ADDRESSES_MAX: usize = 4_096;
 /// Before the answer, so that trying costs time.
 const DELAY: Duration = Duration::from_millis(500);

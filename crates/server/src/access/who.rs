@@ -9,7 +9,7 @@ use punctual_domain::{
 };
 use punctual_engine::access::{Admitted, Identity};
 use punctual_protocol::Code;
-use std::{borrow::Cow, net::IpAddr};
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
 /// In histories, where there are no tokens.
 const API: &str = "api";
@@ -27,6 +27,8 @@ enum Is {
     /// They have shown no token, and may do what needs none.
     Unidentified,
     Known(Admitted),
+    /// The relay of an inbox, as it is called in histories. The user who may write into that table may insert everything.
+    Relay(Arc<str>),
 }
 
 impl Who {
@@ -42,6 +44,11 @@ impl Who {
         Self { is: Is::Known(admitted), address }
     }
 
+    /// `inbox:NAME`.
+    pub(crate) fn relay(inbox: &str) -> Self {
+        Self { is: Is::Relay(format!("inbox:{inbox}").into()), address: None }
+    }
+
     /// None: they may do everything, or nothing.
     pub(crate) fn grant(&self) -> Option<&Grant> {
         self.identity().map(|identity| &identity.grant)
@@ -51,13 +58,13 @@ impl Who {
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.is {
             Is::Known(admitted) => admitted.identity(),
-            Is::Anyone | Is::Unidentified => None,
+            Is::Anyone | Is::Unidentified | Is::Relay(_) => None,
         }
     }
 
     fn may(&self, asked: impl FnOnce(&Grant) -> bool) -> bool {
         match &self.is {
-            Is::Anyone => true,
+            Is::Anyone | Is::Relay(_) => true,
             Is::Unidentified => false,
             Is::Known(_) => self.grant().is_some_and(asked),
         }
@@ -96,7 +103,10 @@ impl Who {
 
     /// In histories.
     pub(crate) fn by(&self) -> &str {
-        self.identity().map_or(API, |identity| &identity.by)
+        match &self.is {
+            Is::Relay(name) => name,
+            _ => self.identity().map_or(API, |identity| &identity.by),
+        }
     }
 
     /// In histories, where a caller says who it is: believed as far as its token goes.
@@ -113,6 +123,7 @@ impl Who {
         match &self.is {
             Is::Known(_) => self.identity().map_or("unknown", |identity| &identity.name),
             Is::Anyone => "local",
+            Is::Relay(name) => name,
             Is::Unidentified => "unknown",
         }
     }
@@ -145,7 +156,7 @@ impl Who {
     fn admitted(&self) -> Option<Admitted> {
         match &self.is {
             Is::Known(admitted) => Some(admitted.clone()),
-            Is::Anyone => Some(Admitted::without_token()),
+            Is::Anyone | Is::Relay(_) => Some(Admitted::without_token()),
             Is::Unidentified => None,
         }
     }

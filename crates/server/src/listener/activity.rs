@@ -211,7 +211,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// What it must be told now, if anything.
+    /// The order that is due now, if any.
     pub(super) fn judge(&self, now: u64, limits: &ConnectionLimits) -> Option<(Order, Reason)> {
         let is_over = |since: u64, limit: Duration| now.saturating_sub(since) > millis(limit);
         if self.order.load(Relaxed) == Order::Finish as u8 {
@@ -237,8 +237,8 @@ impl ConnectionActivity {
         }
     }
 
-    /// True: it was not told this, or worse, before.
-    pub(super) fn tell(&self, order: Order) -> bool {
+    /// True: it had no such order, and no stricter one.
+    pub(super) fn raise(&self, order: Order) -> bool {
         let before = self.order.fetch_max(order as u8, Relaxed);
         if before >= order as u8 {
             return false;
@@ -248,7 +248,7 @@ impl ConnectionActivity {
         true
     }
 
-    /// Until it is told something; once for each thing.
+    /// Until there is an order; once for each.
     pub(super) async fn reported(&self) -> Order {
         self.reported.notified().await;
         if self.order.load(Relaxed) >= Order::Cut as u8 { Order::Cut } else { Order::Finish }
@@ -374,12 +374,12 @@ mod tests {
         let (activity, limits) = activity();
         activity.request_begins(Version::HTTP_11);
         activity.request_ends();
-        assert!(activity.tell(Order::Finish) && !activity.tell(Order::Finish));
+        assert!(activity.raise(Order::Finish) && !activity.raise(Order::Finish));
         assert_eq!((activity.reported().await, activity.phase()), (Order::Finish, ConnectionPhase::Ending));
         assert_eq!(activity.judge(activity.now(), &limits), None);
         after(limits.close_timeout).await;
         assert_eq!(activity.judge(activity.now(), &limits).map(|judge| judge.0), Some(Order::Cut));
-        assert!(activity.tell(Order::Cut));
+        assert!(activity.raise(Order::Cut));
         assert_eq!(activity.reported().await, Order::Cut);
     }
 }

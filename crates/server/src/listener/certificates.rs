@@ -242,7 +242,7 @@ impl Certificates {
     }
 }
 
-/// With what lies behind it.
+/// With the chain behind it.
 pub(crate) fn reported(error: &TlsError) -> String {
     match error {
         TlsError::Unreadable { source, .. } => format!("{error}: {source}"),

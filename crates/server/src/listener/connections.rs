@@ -1,5 +1,5 @@
 //! The connections that there are: who may come in, who has to make room, whose time is over. When all places are
-//! taken, a caller that asks nothing is first, the longest idle before others; then whoever has not even asked yet.
+//! taken, a caller that asks nothing is first, the longest idle before others; then connections that have not even asked yet.
 
 use super::{
     activity::{ConnectionActivity, ConnectionPhase, Order, Reason, since},
@@ -30,7 +30,7 @@ pub(crate) enum RefusedConnection {
     Full,
     /// As many as one address may have.
     Address,
-    /// Plain HTTP from somebody who is no proxy.
+    /// Plain HTTP from a caller that is no proxy.
     NotAProxy,
 }
 
@@ -151,7 +151,7 @@ impl Connections {
         let (id, activity) = open.take_spare(of, now)?;
         // One on a head has no answer to finish.
         let order = if activity.phase() == ConnectionPhase::Idle { Order::Finish } else { Order::Cut };
-        if activity.tell(order) {
+        if activity.raise(order) {
             self.counts.end(Reason::Evicted);
         }
         open.give_up(id, activity.counted_as);
@@ -186,7 +186,7 @@ impl Connections {
     /// Each is counted once, for what ended it first.
     fn end(&self, activity: &ConnectionActivity, order: Order, why: Reason) {
         let is_first = !activity.is_reported();
-        if activity.tell(order) && is_first {
+        if activity.raise(order) && is_first {
             self.counts.end(why);
         }
     }
@@ -271,7 +271,7 @@ fn find(all: &HashMap<u64, Arc<ConnectionActivity>>, of: Option<IpAddr>, now: u6
     found.into_iter().map(|(_, id)| id).collect()
 }
 
-/// Whoever has IPv6 has a whole network of it.
+/// An IPv6 caller has a whole network of addresses.
 fn counted_as(peer: IpAddr) -> IpAddr {
     const NETWORK: u128 = !(u64::MAX as u128);
     match peer.to_canonical() {

@@ -8,11 +8,11 @@ use std::time::Duration;
 const DESCRIPTORS_ASSUMED: usize = 1_024;
 /// Connections that end beside those that came in their place.
 pub(super) const ENDING_MAX: usize = 32;
-/// Connections that are being told that there is no place.
+/// Connections that are being refused.
 pub(super) const REFUSALS_MAX: usize = 32;
 /// Files and connections to databases that are opened later than the listener.
 const LATER: usize = 48;
-/// An engine with fewer places serves nobody.
+/// An engine with fewer places serves no caller.
 const CONNECTIONS_MIN: usize = 16;
 
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use crate::{observe, refusal::Refusal};
 /// From the answer to the end of the connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// What a caller may still send meanwhile: one that is cut off while it sends never sees the answer.
-pub(super) const HEARD_MAX: usize = 64 << 10;
+pub(super) const DISCARD_MAX: usize = 64 << 10;
 const ANSWER_MAX: usize = 8 << 10;
 /// Longest answer of the HTTP library's own.
 const LIBRARYS_MAX: usize = 200;
@@ -85,7 +85,7 @@ async fn say(mut stream: TcpStream, text: &str) {
         return;
     }
     let (mut heard, mut into) = (0, [0; 1_024]);
-    while heard < HEARD_MAX {
+    while heard < DISCARD_MAX {
         match stream.read(&mut into).await {
             Ok(0) | Err(_) => return,
             Ok(bytes) => heard += bytes,

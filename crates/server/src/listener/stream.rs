@@ -24,7 +24,7 @@ pub(super) enum Socket {
 }
 
 /// A TCP connection. The runtime learns of what comes on it when it next asks the system: after this process was stopped, or
-/// on a busy machine, an answer may be ready before that. Whoever reads here finds what has come by now.
+/// on a busy machine, an answer may be ready before that. A read here finds what has come by now.
 #[derive(Debug)]
 pub(super) struct ClientStream {
     pub(super) stream: TcpStream,
@@ -98,7 +98,7 @@ pub(super) struct Watched {
     ending: &'static [u8],
     /// What is said in place of the HTTP library's refusal, and how much of it has been.
     instead: Option<(Vec<u8>, usize)>,
-    heard_out: usize,
+    discarded: usize,
 }
 
 impl Watched {
@@ -109,7 +109,7 @@ impl Watched {
             framing: Framing::default(),
             ending: BLANK_LINE,
             instead: None,
-            heard_out: 0,
+            discarded: 0,
         }
     }
 }
@@ -171,9 +171,9 @@ impl Watched {
 
     /// Takes what a refused peer still sends, so that it sees the answer and not that it was reset. The time that a head has
     /// bounds it.
-    fn hear_out(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn discard_input(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut into = [0; 1_024];
-        while self.heard_out < refuse::HEARD_MAX {
+        while self.discarded < refuse::DISCARD_MAX {
             let mut into = ReadBuf::new(&mut into);
             let read = match &mut self.socket {
                 Socket::Plain(line) => Pin::new(line).poll_read(cx, &mut into),
@@ -181,7 +181,7 @@ impl Watched {
             };
             match read {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) if !into.filled().is_empty() => self.heard_out += into.filled().len(),
+                Poll::Ready(Ok(())) if !into.filled().is_empty() => self.discarded += into.filled().len(),
                 Poll::Ready(_) => return Poll::Ready(()),
             }
         }
@@ -267,7 +267,7 @@ impl AsyncWrite for Watched {
             Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         };
         match ended {
-            Poll::Ready(Ok(())) if self.instead.is_some() => self.hear_out(cx).map(Ok),
+            Poll::Ready(Ok(())) if self.instead.is_some() => self.discard_input(cx).map(Ok),
             ended => ended,
         }
     }

@@ -1,4 +1,4 @@
-//! Numbers by queue, with a bound on the queues that are told apart.
+//! Numbers by queue, with a bound on the queues that have series of their own.
 
 use super::{
     EXECUTOR_SLOTS_HELD, EXECUTOR_SLOTS_LIMIT, EXECUTORS_SATURATED, KEY_SLOTS_HELD_MAX, KEY_SLOTS_LIMIT,
@@ -70,7 +70,7 @@ pub(super) fn slots<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, slots: &'
 
 pub(super) fn many_slots<'a>(out: &mut Exposition, shown: &ShownQueues<'a>, slots: &'a ManySlots) {
     let most = |slot: u32| usize::try_from(slot).unwrap_or(usize::MAX);
-    // Keys of queues that are not told apart share no limit: the highest represents them all.
+    // Keys of queues without series of their own share no limit: the highest represents them all.
     highest(out, shown, &KEY_SLOTS_HELD_MAX, slots.keys.iter().map(|key| (&*key.queue, key.held_max)));
     highest(out, shown, &KEY_SLOTS_LIMIT, slots.keys.iter().map(|key| (&*key.queue, most(key.most))));
     gauge(out, shown, &KEYS_SATURATED, slots.keys.iter().map(|key| (&*key.queue, key.saturated)));
@@ -156,7 +156,7 @@ fn highest<'a>(
     joined(out, shown, metric, numbers, usize::max);
 }
 
-/// Of queues that are not told apart, all together.
+/// Of queues without series of their own, all together.
 fn joined<'a>(
     out: &mut Exposition,
     shown: &ShownQueues<'a>,

@@ -1,5 +1,5 @@
 //! `GET /metrics`: takes the numbers of store, hot set, engine, server and process, and writes them. When the store
-//! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
+//! does not answer, its numbers are left out and the rest is served: metrics are read most during failures.
 
 use super::{
     AWAY_HANDED_OVER, AWAY_REFUSED, AWAY_WAITING, AWAY_WRITTEN, BULK_AT_WORK, BULK_BEHIND, BULK_TASKS,
@@ -14,7 +14,7 @@ use super::{
     TASKS_SWEPT, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS,
     TRACES_DROPPED, WHEEL_TASKS, connections, databases,
     exposition::{Exposition, Format, seconds},
-    ledger, process, queues,
+    inboxes, ledger, process, queues,
 };
 use crate::{
     app::{App, Shared},
@@ -81,6 +81,7 @@ async fn read(app: &App) -> Exposition {
     connections::render(&mut out, app);
     schedules(&mut out, app, behind);
     bulk(&mut out, app, bulk_behind);
+    inboxes::render(&mut out, &app.options.inboxes);
     traces(&mut out, app);
     process(&mut out, app);
     out

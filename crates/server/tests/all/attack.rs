@@ -1,5 +1,5 @@
-//! Callers that send half of a request, take no answer, ask nothing, or come in numbers: they are ended, or told to come
-//! later, and clients that ask properly are served meanwhile. Where a limit of time is about, the clock of the timers stands still until
+//! Callers that send half of a request, take no answer, ask nothing, or come in numbers: they are ended, or asked to come
+//! later, and clients that ask properly are served meanwhile. Where a limit of time is about, the clock of the timers is stopped until
 //! nothing else is left to do: a client that is quick enough is so on every machine.
 
 use crate::{
@@ -81,7 +81,7 @@ async fn who_takes_no_answer_is_cut_off() {
     let server =
         TestListener::open(ListenerOptions { write_timeout: SHORT * 4, ..ListenerOptions::default() }).await;
     let mut stream = server.connect().await;
-    // More than the kernel keeps for somebody who does not read.
+    // More than the kernel keeps for a caller that does not read.
     let ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(50);
     stream.write_all(ask.as_bytes()).await.unwrap();
     server.until_metric(&ended("write_timeout"), 1.0).await;

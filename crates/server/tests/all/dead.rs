@@ -157,11 +157,11 @@ async fn a_redrive_that_fails_halfway_is_not_said_to_have_done_nothing() {
     assert_eq!(outcomes.len(), DEAD);
     world.send(post("/v1/outcomes", &json!({"outcomes": outcomes}))).await.expect(200);
     let wall = Arc::new(Wall::default());
-    world.store.faults.stand_behind(&wall);
+    world.store.faults.set_wall(&wall);
     let all = || post("/v1/dead-letters/redrive", &json!({"all": true, "limit": DEAD}));
-    wall.goes_up(Rise::BehindChanges(0));
+    wall.raise(Rise::BehindChanges(0));
     world.send(all()).await.expect_problem(503, "store.unavailable");
-    wall.goes_up(Rise::BehindChanges(1));
+    wall.raise(Rise::BehindChanges(1));
     world.send(all()).await.expect_problem(503, "store.outcome_unknown");
     assert!(wall.down() > 0);
     assert_eq!(world.dead_ids("limit=1000").await.len(), 1, "the first page was redriven");

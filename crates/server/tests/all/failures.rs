@@ -40,7 +40,7 @@ async fn what_did_not_happen_and_what_may_have_are_told_apart() {
 #[tokio::test]
 async fn a_server_without_a_store_is_not_ready_and_says_which_part() {
     let world = World::new();
-    // As before a server takes its first request: without it nobody is let in.
+    // As before a server takes its first request: without it no caller is admitted.
     world.engine.access_is_known().await.unwrap();
     world.store.faults.set_all(Dials::REFUSES);
     let problem = world.send(get("/readyz")).await.expect(503);
@@ -114,7 +114,7 @@ async fn an_insert_that_would_wait_for_long_is_told_when_to_come_again() {
     assert_eq!(world.engine.store().books().await.unwrap().accepted, 3 * 10_000 + 2, "nothing else was done");
 }
 
-/// However few wait for it: a store that takes nothing shows no pace. The clock of the timers stands still but where it is moved.
+/// However few wait for it: a store that takes nothing shows no pace. The clock of the timers moves only where the test moves it.
 #[tokio::test(start_paused = true)]
 async fn inserts_into_a_store_that_stalls_are_told_to_come_again() {
     const SINGLES: usize = 200;

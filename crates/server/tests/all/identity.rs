@@ -1,4 +1,4 @@
-//! Identity on the wire: keys instead of ids, what becomes of whoever names what is there, and ids that any reader of JSON
+//! Identity on the wire: keys instead of ids, what happens to a call that names an existing one, and ids that any reader of JSON
 //! can hold.
 
 use crate::world::{HOUR_MS, World, ask, get, post};
@@ -110,7 +110,7 @@ async fn ids_that_the_engine_makes_are_exact_in_javascript() {
     }
 }
 
-/// A try that was lost is found by its request; what it is called there nobody is shown.
+/// A try that was lost is found by its request; its stored name is not shown.
 #[tokio::test]
 async fn a_request_that_is_sent_again_finds_its_task_and_shows_no_key() {
     let world = World::new();

@@ -198,7 +198,7 @@ async fn pending_too_long(world: &World) {
     assert_eq!((&last["event"], &last["reason"]), (&json!("expire"), &json!("deadline")), "{last}");
 }
 
-/// Whether a caller asks for it or nobody does.
+/// Whether a caller asks for it or not.
 async fn pending_too_long_for_its_queue(world: &World) {
     for (id, is_asked_for) in [(4, false), (5, true)] {
         let queue = format!("impatient-{id}");

@@ -95,7 +95,7 @@ async fn queues_come_in_pages_and_by_what_they_are() {
     assert_eq!(none, json!({"items": [], "next_cursor": null}));
 }
 
-/// Whoever has seen it paused must not take what comes for what was before.
+/// A caller that has seen it paused must not take later tasks for earlier ones.
 #[tokio::test]
 async fn a_queue_without_settings_keeps_its_revision_growing_when_it_is_resumed() {
     let world = World::new();

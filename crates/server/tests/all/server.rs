@@ -124,7 +124,7 @@ pub(crate) async fn answer(stream: &mut TcpStream) -> String {
     }
 }
 
-/// On one thread: nobody takes a connection while this one makes them. Without the longer line of the port the system has
+/// On one thread: no connection is accepted while this one makes them. Without the longer line of the port the system has
 /// room for about 130, and the next one would be connected only when one of those has been taken: never, here.
 #[tokio::test]
 async fn hundreds_who_come_at_one_instant_all_have_room_in_the_line() {

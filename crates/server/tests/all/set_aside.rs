@@ -1,4 +1,4 @@
-//! What engines have died of says so wherever it is shown, until somebody lets it continue.
+//! What engines have died of says so wherever it is shown, until an operator lets it continue.
 
 use crate::world::{START_MS, World, ask, get, post};
 use punctual_contract::{

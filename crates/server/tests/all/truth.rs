@@ -36,6 +36,8 @@ async fn a_task_says_who_has_it_until_when_and_what_it_belongs_to() {
     world.advance(24 * HOUR_MS + 1).await;
     let stopped = world.send(get(&path)).await.expect(200);
     assert_eq!((&stopped["state"], &stopped["finished_at_ms"]), (&json!("stopped"), &done["finished_at_ms"]));
+    assert_eq!((&done["ended_as"], &stopped["ended_as"]), (&json!("succeeded"), &json!("succeeded")));
+    assert_eq!(held.get("ended_as"), None);
 }
 
 /// The store learns of it a quarter of a second later, and in batches.

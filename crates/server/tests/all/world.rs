@@ -1,4 +1,4 @@
-//! One server over one engine in memory, and a clock that stands still until a test moves it.
+//! One server over one engine in memory, and a clock that only the test moves.
 
 use crate::document::Document;
 use axum::{

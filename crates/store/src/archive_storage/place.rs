@@ -1,6 +1,6 @@
 //! Whose a place is: the number of a store, in an object of its own. Databases remember that they have archives, or long
 //! payloads, so that a directory that is not mounted, or another store's, is not taken for theirs. Must never be changed
-//! once it stands.
+//! once it exists.
 
 use super::{ArchiveStorage, Error, objects::Objects};
 use object_store::path::Path;
@@ -29,7 +29,7 @@ impl Marker {
             .ok_or_else(|| Error::damaged(self.name, format!("it has no number {:?}", self.field)))
     }
 
-    /// Answers whose it is now: what stands wins, so of several who ask at once all are told the same.
+    /// Answers whose it is now: an existing one wins, so of several that ask at once all get the same answer.
     pub(crate) async fn take(&self, objects: &Objects, store: i64) -> Result<i64, Error> {
         if let Some(known) = self.read(objects).await? {
             return Ok(known);

@@ -1,5 +1,5 @@
 //! Writes archives: the data first, then its index. An archive exists when its index does, and never changes again, so
-//! whoever finds one finds a whole one. Several writers of the same tasks write archives of different names; a reader
+//! a reader that finds one finds a whole one. Several writers of the same tasks write archives of different names; a reader
 //! takes each task once. What was broken off leaves data that no index names, and nothing finds it.
 
 use super::{
@@ -24,7 +24,7 @@ pub trait ArchiveSource: Send {
     /// The next ones, some hundreds or thousands. Empty: that was all.
     fn next(&mut self) -> impl Future<Output = Result<Vec<Task>, Failed>> + Send;
 
-    /// All that were answered so far are in archives that are durable and can be found: whoever comes after a crash
+    /// All that were answered so far are in archives that are durable and can be found: the next run after a crash
     /// may continue behind them.
     fn is_archived(&mut self) -> impl Future<Output = Result<(), Failed>> + Send;
 }
@@ -40,7 +40,7 @@ pub struct Written {
 
 impl ArchiveStorage {
     /// Archives everything that a source has. On `Ok` all of it is durable, can be found, and was read back. After an
-    /// error that which the source was told is archived, and the rest may be.
+    /// error, what was confirmed to the source is archived, and the rest may be.
     ///
     /// # Errors
     /// When storage or source fail.

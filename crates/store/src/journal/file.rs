@@ -63,7 +63,7 @@ struct AppendCall {
     answer: oneshot::Sender<Result<Vec<AppendResult>, JournalError>>,
 }
 
-/// What a call is told.
+/// The answer to a call.
 type Answer =
     (oneshot::Sender<Result<Vec<AppendResult>, JournalError>>, Result<Vec<AppendResult>, JournalError>);
 
@@ -111,7 +111,7 @@ impl FileJournal {
     }
 }
 
-/// Whoever comes after a panic finds no leader that is none.
+/// After a panic the next caller finds no stale leader.
 struct Led(Arc<FileJournalState>);
 
 impl Drop for Led {
@@ -131,8 +131,8 @@ impl FileJournalState {
         work(&mut self.state.lock())
     }
 
-    /// Whoever is answered last finds nobody at work: where nobody else has the journal, its file is free, and the next start finds
-    /// what it was told of.
+    /// When the last call is answered, no leader is at work: if no other handle of the journal exists, its file is free, and the next start finds
+    /// all that was acknowledged.
     fn lead(self: Arc<Self>) {
         let led = Led(self);
         loop {
@@ -146,9 +146,9 @@ impl FileJournalState {
             drop(place);
             if !goes_on {
                 drop(led);
-                return tell(answers);
+                return send_answers(answers);
             }
-            tell(answers);
+            send_answers(answers);
         }
     }
 
@@ -273,7 +273,7 @@ impl FileJournalState {
         Ok(taken)
     }
 
-    /// Only what waits stays in the file. Nothing is added or done meanwhile: whoever does has the place.
+    /// Only what waits stays in the file. Nothing is added or done meanwhile: that needs the place.
     fn compact(&self, place: &mut FileTail) -> io::Result<()> {
         let header = frame::header(self.of.owner);
         let range = |frame: &Frame| (frame.at, frame.head.frame_len());
@@ -308,8 +308,8 @@ impl FileJournalState {
     }
 }
 
-/// Whoever asked may have gone.
-fn tell(answers: Vec<Answer>) {
+/// The caller may have gone.
+fn send_answers(answers: Vec<Answer>) {
     answers.into_iter().for_each(|(to, answer)| drop(to.send(answer)));
 }
 

@@ -1,5 +1,5 @@
 //! Which records of a journal wait, and where in the file they are. Pure: the bytes are elsewhere. Must not say of a record that
-//! it waits before it is durable: it is told so afterwards.
+//! it waits before it is durable: its owner says so afterwards.
 
 use super::frame::{Head, Mark};
 use hashbrown::HashMap;

@@ -1,4 +1,4 @@
-//! Where the bytes of a journal are: a file that nobody else has. Knows nothing of frames. Must not say that something is durable
+//! Where the bytes of a journal are: a file that no other process has. Knows nothing of frames. Must not say that something is durable
 //! before the system has said so.
 
 use std::{

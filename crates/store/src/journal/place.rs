@@ -28,7 +28,7 @@ pub struct JournalOptions {
     /// Of what waits. The file may have twice as many.
     pub bytes_max: u64,
     pub owner: Owner,
-    /// No other engine works on the store: whoever has one of its files is about to be gone.
+    /// No other engine works on the store: a process that has one of its files is about to end.
     pub is_alone: bool,
 }
 

@@ -47,7 +47,7 @@ fn whole_at(medium: &dyn Medium, mark: Mark<'_>, at: u64, len: u64) -> io::Resul
     Ok(frame::read(mark, &medium.read(at, frame_len)?).map(|(head, _)| head))
 }
 
-/// The next place at which a whole frame stands.
+/// The next place that has a whole frame.
 fn next_whole(medium: &dyn Medium, mark: Mark<'_>, mut at: u64, len: u64) -> io::Result<Option<u64>> {
     while at < len {
         let bytes = medium.read(at, CHUNK_LEN)?;

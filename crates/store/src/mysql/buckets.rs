@@ -22,14 +22,14 @@
 //! one back to life while it is forgotten; what was in time to become needed between 1 and 3 is put back by 5. But for an id
 //! that is inserted again: the insert takes the row back into `task` and out of `task_gone` in its own transaction, and it
 //! and 5 hold the same lock (`gone_to`), so a row is revoked or settled. A storage that fails after 3 leaves the rows in
-//! `task_gone`, where they can be read and revoked, until it is there again.
+//! `task_gone`, where they can be read and revoked, until the storage is available again.
 //! `unsettled` is what a count of the rows must add meanwhile. A database that has archives (`meta`) is not touched, but
 //! for new buckets, by an engine that has none or others.
 
 mod calendar;
 mod carry;
+mod cleanup;
 mod contents;
-mod dropped;
 mod export;
 mod look;
 mod options;
@@ -47,8 +47,8 @@ use super::{
 };
 use crate::archive_storage::{self, ArchiveStorage};
 use calendar::{Axis, TimeBucket};
+use cleanup::Settling;
 use contents::BucketVerdict;
-use dropped::Settling;
 use futures_util::future::{BoxFuture, join_all};
 use look::Looks;
 use options::hours;
@@ -61,7 +61,7 @@ use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use dropped::{UnsettledRows, unsettled, unsettled_rows};
+pub(crate) use cleanup::{UnsettledRows, unsettled, unsettled_rows};
 pub use options::{BucketOptions, BucketReport};
 pub use survey::BucketSurvey;
 
@@ -412,7 +412,7 @@ impl BucketService<'_> {
     async fn archive(&mut self) -> sqlx::Result<bool> {
         let Some(archive_storage) = &self.archive_storage else { return Ok(true) };
         let conn = &mut self.session.conn;
-        let settled = dropped::done_to(conn).await?;
+        let settled = cleanup::done_to(conn).await?;
         match export::export(conn, (archive_storage, self.shard), settled, self.now, &mut self.budget).await {
             Ok(exported) => {
                 self.report.archived += exported.tasks;

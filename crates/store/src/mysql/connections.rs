@@ -22,7 +22,7 @@ use tokio::{
 
 /// Connections to one database that open transactions besides those of its lines.
 const WRITERS: u32 = 16;
-/// One that nobody used for so long is closed when somebody looks.
+/// One that was unused for so long is closed at the next look.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 /// `acquire_unasked` lends a connection that was used less than this ago without a ping.
 const FRESH: Duration = Duration::from_millis(250);
@@ -129,7 +129,7 @@ impl Connections {
         self.pool.address.own().await
     }
 
-    /// Nobody gets another one; those that are in use are closed after their work.
+    /// No caller gets another one; those that are in use are closed after their work.
     pub(crate) async fn close(&self) {
         self.pool.permits.close();
         let idle = std::mem::take(&mut *self.pool.idle.lock());

@@ -3,19 +3,18 @@
 //! after the other: no join ranges over the second column of a key.
 
 use super::{hosted, query::label_text, row, state::MySqlState, statements::sql};
-use crate::{Error, due_range::DueRange};
-use punctual_contract::store::{Along, DuePosition, Page, Query};
+use crate::{
+    Error,
+    due_range::{DueRange, tasks_of_one},
+};
+use punctual_contract::store::{DuePosition, Page, Query};
 use punctual_domain::{name::Name, place::Partition, state::State, task::Task};
 use sqlx::{MySqlConnection, Row as _};
-
-/// Tasks that one look passes over, in all partitions together, and in one at least.
-const TASKS_MAX: usize = 20_000;
-const OF_ONE_MIN: usize = 50;
 
 pub(super) async fn list(inner: &MySqlState, query: &Query) -> Result<Page, Error> {
     let mut range = DueRange::of(query);
     let whole = range;
-    let of_one = (TASKS_MAX / usize::from(inner.cluster.partitions.max(1))).max(OF_ONE_MIN);
+    let of_one = tasks_of_one(inner.cluster.partitions);
     let mut places = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
@@ -27,7 +26,6 @@ pub(super) async fn list(inner: &MySqlState, query: &Query) -> Result<Page, Erro
         }
         places.push(here);
     }
-    let limit = query.limit.max(1);
     let mut tasks = Vec::new();
     for (shard, here) in inner.members().iter().zip(places) {
         let (_permit, mut conn) = shard.long_reader().await?;
@@ -35,15 +33,11 @@ pub(super) async fn list(inner: &MySqlState, query: &Query) -> Result<Page, Erro
             tasks.extend(of_partition(&mut conn, query, partition, range).await?);
         }
     }
-    range.sort(&mut tasks);
-    tasks.dedup_by_key(|task| task.place.id);
-    tasks.truncate(limit);
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(DuePosition::of);
-    let next_behind_due = full.or_else(|| range.looked_to(whole));
+    let mut page = range.page(whole, tasks, query.limit.max(1));
     if let Some((key, value)) = &query.label {
-        tasks.retain(|task| task.ask.labels.get(key) == Some(value));
+        page.tasks.retain(|task| task.ask.labels.get(key) == Some(value));
     }
-    Ok(Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() })
+    Ok(page)
 }
 
 /// Where a look at one partition ends; None: at the end of the range.

@@ -94,7 +94,7 @@ pub(super) async fn list(
 }
 
 /// Answers what was wished before.
-pub(super) async fn set_wish(
+pub(super) async fn set_desired_state(
     catalog: Connections,
     namespace: Name,
     name: Name,

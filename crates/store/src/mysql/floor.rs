@@ -177,7 +177,7 @@ impl Floors {
     }
 
     /// The engine has said what time it is. Where that goes back, no floor is good any more: rows may appear behind it.
-    pub(crate) fn hear(&self, now: Millis) {
+    pub(crate) fn observe_time(&self, now: Millis) {
         let before = self.present.fetch_max(now.0, Relaxed);
         if before.saturating_sub(now.0) > BACK_MS {
             self.present.store(now.0, Relaxed);
@@ -459,13 +459,13 @@ mod tests {
     #[test]
     fn when_time_goes_back_floors_go_back_and_what_was_read_before_is_not_kept() {
         let floors = Floors::default();
-        floors.hear(Millis(NOW));
+        floors.observe_time(Millis(NOW));
         let mut floor = Floor::default();
         floor.pass(&[met(1, 1, true)], until(NOW));
         floors.floors.lock().kept.insert(Partition(3), Watermarks { floor, ..Watermarks::default() });
-        floors.hear(Millis(NOW - BACK_MS));
+        floors.observe_time(Millis(NOW - BACK_MS));
         assert_eq!(floors.of(Partition(3)).passed, Some((Millis(1), 1)), "calls side by side");
-        floors.hear(Millis(NOW - 2 * BACK_MS - 1));
+        floors.observe_time(Millis(NOW - 2 * BACK_MS - 1));
         assert_eq!(floors.of(Partition(3)).passed, None);
         assert_eq!(floors.floors.lock().beginnings, 1);
     }

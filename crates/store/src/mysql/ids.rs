@@ -23,7 +23,7 @@ impl Ids {
         Self { catalog, free: Mutex::new(0..0) }
     }
 
-    /// Ascending ids that nobody else gets.
+    /// Ascending ids that no other caller gets.
     pub(crate) async fn take(&self, count: usize) -> sqlx::Result<Vec<i64>> {
         Ok(self.take_in_turn(count).await?.0)
     }
@@ -49,7 +49,7 @@ pub(crate) struct Turn<'a> {
     _free: MutexGuard<'a, std::ops::Range<i64>>,
 }
 
-/// Adds to a counter of the catalog and answers where it stands then. Perhaps twice: numbers that nobody got are left out.
+/// Adds to a counter of the catalog and answers its new value. Perhaps twice: numbers that no caller got are left out.
 pub(crate) async fn counted(catalog: &Connections, name: &'static str, by: i64) -> sqlx::Result<i64> {
     twice(URGENT, || async { counted_by(&mut *catalog.acquire().await?, name, by).await }).await
 }

@@ -234,7 +234,8 @@ impl Signs {
             // The batch that has it would be looked at too late.
             ends.add(*place, fence, lease_until);
         }
-        if beat.handed_over_at.is_none() && state == State::Dispatched {
+        let has_begun = beat.handed_over_at.is_none() && state == State::Dispatched;
+        if has_begun {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             let (namespace, queue): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
             // Neither waits.
@@ -250,7 +251,7 @@ impl Signs {
         if let Some(said) = &beat.log {
             self.said.row(*place).int(fence).text(said);
         }
-        Ok(Extended::Held { lease_until, cancel_requested: row.try_get(10)? })
+        Ok(Extended::Held { lease_until, cancel_requested: row.try_get(10)?, has_begun })
     }
 
     async fn finish(self, conn: &mut MySqlConnection) -> sqlx::Result<()> {

@@ -166,7 +166,7 @@ pub(crate) async fn leases_ended(
 }
 
 /// Tasks in flight of the batches after a position, without histories: about `limit`, and where to continue. Tidies as
-/// `leases_ended` does: what it writes anew is behind the position, and comes again.
+/// `leases_ended` does: what it writes anew is behind the position, and is found again.
 pub(crate) async fn in_flight(
     conn: &mut MySqlConnection,
     after: Option<(i64, i64)>,

@@ -1,5 +1,5 @@
 //! What waits for the writers of one line: each tenant's in its order, and the tenants in turns. What is of one tenant, or of
-//! nobody, is with one writer at a time, so that what comes together is committed together; a second writer is for whoever
+//! none, is with one writer at a time, so that what comes together is committed together; a second writer is for what
 //! comes while the first writes another tenant's. Unbounded, because each entry has a caller that waits for it: the callers
 //! are the bound.
 
@@ -24,7 +24,7 @@ impl WriterKind {
     pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Moves, Self::Bulk];
 
     /// Most rows of one transaction; a first job that is larger goes alone. About ten milliseconds of work, so that
-    /// whoever comes next does not wait longer.
+    /// the next caller does not wait longer.
     pub(crate) const fn rows_max(self) -> usize {
         match self {
             Self::Urgent | Self::Moves => 1_000,
@@ -122,7 +122,7 @@ impl<J> JobQueue<J> {
         waiting.jobs.push(tenant, rows, job);
         let may_go = waiting.may_go(tenant);
         drop(waiting);
-        // Else whoever writes for the tenant takes it next.
+        // Else the tenant's writer takes it next.
         if may_go {
             self.wake.notify_one();
         }

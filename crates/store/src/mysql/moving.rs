@@ -109,7 +109,7 @@ pub struct Moved {
     pub closed_for: Duration,
 }
 
-/// Hears where the mover is; `Break` ends it there, as if it were killed.
+/// Called with the mover's stage; `Break` ends it there, as if it were killed.
 type Progress<'p> = &'p mut (dyn FnMut(&MoveProgress) -> ControlFlow<()> + Send);
 
 impl MysqlStore {

@@ -1,5 +1,5 @@
 //! The deletion of what a namespace holds, batch by batch: through the registry, which has each task of a namespace in one
-//! range of each partition; and of single finished tasks. What is between its bucket and the account (`buckets::dropped`) is left to who settles it there.
+//! range of each partition; and of single finished tasks. What is between its bucket and the account (`buckets::cleanup`) is left to who settles it there.
 
 use super::{
     calls::{CHUNK_ROWS, answered, push, spread},

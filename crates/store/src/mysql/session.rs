@@ -36,7 +36,7 @@ pub(crate) enum Seen {
     AtWork,
     /// Nothing is being done for it. On the connection on which it was asked, it can be ended.
     Silent(Box<MySqlConnection>),
-    /// Nobody can be asked, and nothing was heard meanwhile.
+    /// No server can be asked, and nothing was received meanwhile.
     Nothing,
 }
 
@@ -155,7 +155,7 @@ impl DatabaseAddress {
             Ok(Ok(seen)) => seen,
             // It is there, and refuses the question.
             Ok(Err(sqlx::Error::Database(_))) if !is_late => Seen::AtWork,
-            // Nobody can be asked; what was heard meanwhile says enough.
+            // No server can be asked; what was received meanwhile says enough.
             Ok(Err(_)) | Err(_) if is_late || heard.load(Relaxed) == before => Seen::Nothing,
             Ok(Err(_)) | Err(_) => Seen::AtWork,
         }

@@ -19,6 +19,7 @@ crate::subject::subjects!(
     evaluations,
     executors,
     hosted,
+    inbox,
     insert,
     labels,
     lease,

@@ -2,9 +2,9 @@
 //! should. Work that is slow and work whose connection has fallen silent look alike from here; the server tells them
 //! apart: asked on another connection, it is either at work on the statement, or it never heard it, or has answered and
 //! the answer was lost. Only the last two are given up early, so that a slow disk fails no transaction. Must not decide
-//! whether what was given up may be tried again: whoever gives it a limit knows what it was.
+//! whether what was given up may be tried again: the caller that sets the limit knows what it was.
 //!
-//! Why it is done here: the driver opens its sockets itself and gives nobody access to them, so that neither keepalive
+//! Why it is done here: the driver opens its sockets itself and gives no access to them, so that neither keepalive
 //! nor `TCP_USER_TIMEOUT` can be set on connections to MySQL. A silent connection is found when something is asked on
 //! it, and by the pings of connections that are idle.
 

@@ -18,7 +18,7 @@ struct Said<'u> {
     key: Option<&'u str>,
 }
 
-/// Options with what the address says of TLS. Whoever names an authority wants its server, and no other: without a mode
+/// Options with what the address says of TLS. An address that names an authority means its server, and no other: without a mode
 /// that is `VERIFY_IDENTITY`.
 pub(crate) fn with_tls(
     url: &str,

@@ -3,6 +3,8 @@
 //! tried again the others continue. One whose partition is not here goes back to its caller. Runs in a task of its own:
 //! a caller that hangs up drops an answer, not the work.
 
+mod retry_queue;
+
 use super::{
     hosted::{self, Begun, WritePartitions},
     insert::ask::Context,
@@ -21,22 +23,16 @@ use crate::Error;
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use punctual_contract::Happened;
 use punctual_domain::place::Partition;
+pub(crate) use retry_queue::RetryQueue;
+use retry_queue::pause;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, mysql::MySqlDatabaseError};
-use std::{
-    any::Any,
-    collections::{BTreeMap, BTreeSet},
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 /// Runs of one transaction that lost its race each time: deadlocks of two engines end after one or two. Then it is halved.
 const TRIES_TOGETHER: u32 = 3;
 /// And of a job that is alone. After the first few it is set aside, and others come in between.
 const TRIES_MAX: u32 = 8;
-/// A lost race is run again after this, longer each time: the winner is done by then.
-const AGAIN_AFTER: Duration = Duration::from_millis(2);
 /// A writer that has nothing to do asks whether its connection lives: one that a firewall forgot is replaced before a
 /// task waits for it, and the server, which closes what is silent for 3 s (`set_writer_timeout` in session.sql), learns of it in time.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -77,26 +73,6 @@ enum Rests {
     OnFacts,
     /// Facts were wrong, or another transaction was faster.
     OnALook,
-}
-
-/// Jobs that are tried again while others continue.
-#[derive(Debug, Default)]
-pub(crate) struct RetryQueue(BTreeMap<(Instant, u64), (Job, u32)>, u64);
-
-impl RetryQueue {
-    fn push(&mut self, job: Job, tries: u32) {
-        self.1 += 1;
-        self.0.insert((Instant::now() + pause(tries), self.1), (job, tries));
-    }
-
-    fn first_at(&self) -> Option<Instant> {
-        self.0.first_key_value().map(|aside| aside.0.0)
-    }
-
-    fn due(&mut self, now: Instant) -> Option<(Job, u32)> {
-        self.first_at().filter(|first_at| *first_at <= now)?;
-        self.0.pop_first().map(|aside| aside.1)
-    }
 }
 
 /// Why one run of a transaction ended without a commit.
@@ -191,7 +167,7 @@ impl Writer {
             }
         }
         // The line is closed: what is aside is tried for the last time.
-        while let Some((_, (job, _))) = self.aside.0.pop_first() {
+        while let Some((job, _)) = self.aside.pop() {
             self.run_step(WriterStep::Again(Box::new(job), TRIES_MAX - 1)).await;
         }
         if let Some(known) = self.conn.take() {
@@ -494,10 +470,6 @@ fn was_ended(error: &sqlx::Error) -> bool {
 
 pub(super) fn code(error: &sqlx::Error) -> Option<u16> {
     Some(error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?.number())
-}
-
-fn pause(tries: u32) -> Duration {
-    AGAIN_AFTER * (tries - 1).pow(2)
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {

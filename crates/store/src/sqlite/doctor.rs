@@ -1,4 +1,4 @@
-//! Looks at the file of the embedded store, beside an engine that has it open or alone. Reads only: a file that nobody has
+//! Looks at the file of the embedded store, beside an engine that has it open or alone. Reads only: a file that no process has
 //! open is opened as one that does not change, so that nothing is made beside it.
 
 use super::{count, open, query};

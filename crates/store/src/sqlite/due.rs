@@ -2,14 +2,10 @@
 //! partition. A page is of a range of time that all partitions have been looked through, so that what follows is further on.
 
 use super::{row, statements::sql};
-use crate::due_range::DueRange;
-use punctual_contract::store::{Along, DuePosition, Page, Query};
+use crate::due_range::{DueRange, tasks_of_one};
+use punctual_contract::store::{DuePosition, Page, Query};
 use punctual_domain::{name::Name, state::State, task::Task};
 use rusqlite::{Connection, OptionalExtension as _, params};
-
-/// Tasks that one look passes over, in all partitions together, and in one at least.
-const TASKS_MAX: usize = 20_000;
-const OF_ONE_MIN: usize = 50;
 
 /// Whether the index has all that could match.
 pub(crate) fn is_of_the_index(query: &Query) -> bool {
@@ -20,22 +16,17 @@ pub(crate) fn is_of_the_index(query: &Query) -> bool {
 pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlite::Result<Page> {
     let whole = DueRange::of(query);
     let mut range = whole;
-    let of_one = (TASKS_MAX / usize::from(partitions.max(1))).max(OF_ONE_MIN);
+    let of_one = tasks_of_one(partitions);
     for partition in 0..partitions {
         if let Some(last) = bound(conn, partition, range, of_one)? {
             range.narrow(last);
         }
     }
-    let limit = query.limit.max(1);
     let mut tasks = Vec::new();
     for partition in 0..partitions {
         tasks.extend(of_partition(conn, query, partition, range)?);
     }
-    range.sort(&mut tasks);
-    tasks.truncate(limit);
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(DuePosition::of);
-    let next_behind_due = full.or_else(|| range.looked_to(whole));
-    Ok(Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() })
+    Ok(range.page(whole, tasks, query.limit.max(1)))
 }
 
 /// Where a look at one partition ends; None: at the end of the range.

@@ -40,7 +40,7 @@ pub(crate) fn list(
 }
 
 /// Answers what was wished before.
-pub(crate) fn set_wish(
+pub(crate) fn set_desired_state(
     conn: &Connection,
     namespace: &Name,
     name: &Name,

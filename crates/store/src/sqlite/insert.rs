@@ -7,14 +7,14 @@ use super::{
     row,
     statements::sql,
 };
-use crate::extras;
+use crate::{created::created, extras};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
-    history::{self, Entry, Note},
-    insert::{Decision, Existing, OnConflict, decide},
+    history::{self, Note},
+    insert::{Decision, Existing, decide},
     place::{Partition, TaskRef, partition_of},
     state::State,
-    task::{ENGINE_TASK_ID_BASE, NewTask, Task},
+    task::{ENGINE_TASK_ID_BASE, NewTask},
     time::Millis,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
@@ -130,10 +130,8 @@ impl<'a> Insert<'a> {
         ledger: &mut Ledger,
         id: i64,
         task_id: i64,
-        mut ask: NewTask,
+        ask: NewTask,
     ) -> rusqlite::Result<Inserted> {
-        ask.task_id = Some(task_id);
-        ask.on_conflict = OnConflict::default();
         let due_at = ask.execute_at.max(self.context.now);
         let partition = partition_of(&ask.queue.namespace, task_id, self.context.partitions);
         let place = TaskRef { partition, due_at, id };
@@ -144,7 +142,7 @@ impl<'a> Insert<'a> {
         let slot = slot(ledger, &ask);
         ledger.enter_chunk(slot, &ask.kind, id);
         ledger.accepted(id, slot, row::size(&ask.payload));
-        Ok(Inserted { decision: Decision::Create, task: self.created(place, ask) })
+        Ok(created(place, task_id, ask, (self.context.by, self.context.now)))
     }
 
     fn store(&mut self, place: TaskRef, task_id: i64, ask: &NewTask) -> rusqlite::Result<()> {
@@ -178,40 +176,6 @@ impl<'a> Insert<'a> {
             extras::text(ask),
         ])?;
         Ok(())
-    }
-
-    /// The new row as a read would answer it, without the read.
-    fn created(&self, place: TaskRef, ask: NewTask) -> Task {
-        let InsertContext { by, now, .. } = self.context;
-        let entry = Entry {
-            at: *now,
-            event: None,
-            from: None,
-            to: State::Scheduled,
-            attempt: 0,
-            by: (*by).to_owned(),
-            due_at: Some(place.due_at),
-            reason: None,
-            error: None,
-        };
-        Task {
-            place,
-            ask,
-            state: State::Scheduled,
-            fence: 1,
-            attempt: 0,
-            due_at: place.due_at,
-            fired_at: None,
-            created_at: *now,
-            updated_at: *now,
-            keep_until: None,
-            lease: None,
-            progress: None,
-            log: None,
-            result: None,
-            last_error: None,
-            history: vec![entry],
-        }
     }
 
     fn replace(&mut self, ledger: &mut Ledger, id: i64, ask: &NewTask) -> rusqlite::Result<Inserted> {

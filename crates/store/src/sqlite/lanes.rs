@@ -140,7 +140,7 @@ impl<J> SqliteLanes<J> {
         }
     }
 
-    /// Somebody waits for the instant, and of the rest there are at most this many.
+    /// An urgent job waits, and of the rest there are at most this many.
     pub(crate) fn is_pressed(&self, patient_at_most: usize) -> bool {
         let waiting = self.waiting.lock();
         !waiting.urgent.is_empty() && waiting.patient() <= patient_at_most
@@ -148,7 +148,7 @@ impl<J> SqliteLanes<J> {
 
     /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached. Urgent
     /// jobs are committed alone, so that they do not wait for the rows of others; where urgent ones come all the time,
-    /// every other batch has some of the rest. With a backlog of that, nobody goes alone.
+    /// every other batch has some of the rest. With a backlog of that, no job goes alone.
     pub(crate) fn batch(&self, limits: LaneLimits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         let mut waiting = self.waiting.lock();
         while waiting.urgent.is_empty() && waiting.moves.is_empty() && waiting.bulk.is_empty() {

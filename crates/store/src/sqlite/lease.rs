@@ -84,7 +84,7 @@ fn hand_over(
     Ok(statement.raw_execute()? == 1)
 }
 
-/// The row of a grant, as it will be after the move, and where it stands now.
+/// The row of a grant, as it will be after the move, and where it is now.
 fn assigned(
     row: &Row<'_>,
     ledger: &mut Ledger,
@@ -197,14 +197,15 @@ impl Leases<'_> {
         if beat.log.is_some() {
             self.log.execute(params![id, fence, beat.log])?;
         }
-        if optional.state == State::Dispatched && beat.handed_over_at.is_none() {
+        let has_begun = optional.state == State::Dispatched && beat.handed_over_at.is_none();
+        if has_begun {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             if self.moves.bound(Event::Start, id, Some(fence), &note)?.raw_execute()? == 1 {
                 // Neither waits.
                 ledger.moved((optional.slot, optional.state), (optional.slot, Event::Start.target()), 0);
             }
         }
-        Ok(Extended::Held { lease_until, cancel_requested: optional.cancel_requested })
+        Ok(Extended::Held { lease_until, cancel_requested: optional.cancel_requested, has_begun })
     }
 }
 

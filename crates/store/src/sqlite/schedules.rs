@@ -2,7 +2,7 @@
 //! the runs of an advance are in its transaction.
 
 use super::{
-    chunks, lanes::Lane, ledger::Ledger, options::CHUNK_ROWS, row, state::SqliteStore, statements::sql,
+    jobs::chunks, lanes::Lane, ledger::Ledger, options::CHUNK_ROWS, row, state::SqliteStore, statements::sql,
 };
 use crate::{rows, runs};
 use async_trait::async_trait;

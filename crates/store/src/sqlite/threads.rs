@@ -38,7 +38,7 @@ const SLOW: Duration = Duration::from_millis(100);
 /// Of a connection that reads each page once.
 const BESIDE_CACHE_KIB: u32 = 2 << 10;
 
-/// So that a panic that comes again and again does not take a processor.
+/// So that a repeated panic does not take a processor.
 const AFTER_PANIC: Duration = Duration::from_millis(10);
 
 type Read = Box<dyn FnOnce(&mut Connection) + Send>;

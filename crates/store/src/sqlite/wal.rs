@@ -114,7 +114,7 @@ impl Watch {
     }
 }
 
-/// The checkpoint thread. `database` is the file of `conn`, opened once more for syncing. Whoever closes it takes the
+/// The checkpoint thread. `database` is the file of `conn`, opened once more for syncing. Closing it takes the
 /// locks of all connections of this process along (POSIX), so it must outlive them.
 pub(crate) fn run(conn: &Connection, database: &File, watch: &Watch) {
     while watch.due() {

@@ -2,7 +2,7 @@
 //! archived and dropped. Each of these should stay as fast as at the beginning, however many tasks are
 //! stored.
 
-use crate::stand::{BenchKind, DAY, HOUR, Housekeeping, KEPT_DAYS, START, Stand, rate, rss_mib};
+use crate::rig::{BenchKind, DAY, HOUR, Housekeeping, KEPT_DAYS, LapseRig, START, rate, rss_mib};
 use punctual_contract::store::{Applied, Books, Change, Dispatched, Grant, Scan, Step};
 use punctual_domain::{history::Note, name::Name, place::Partition, task::TaskResult, time::Millis};
 use std::time::Instant;
@@ -57,16 +57,16 @@ fn now() -> Instant {
 }
 
 pub(crate) async fn run(kind: BenchKind, load: Load, buffer_pool: &str, say: impl Fn(String)) -> Lapse {
-    let stand = Stand::new(kind, (load.databases, buffer_pool), true).await;
+    let rig = LapseRig::new(kind, (load.databases, buffer_pool), true).await;
     let mut lapse = Lapse::default();
-    insert(&stand, load, &mut lapse, &say).await;
+    insert(&rig, load, &mut lapse, &say).await;
     // Includes the days after the last, in which the kept tasks are dropped.
     for day in 1..=load.days + KEPT_DAYS + 1 {
-        let line = pass(&stand, day, &mut lapse).await;
+        let line = pass(&rig, day, &mut lapse).await;
         say(line);
     }
-    let books = stand.store().books().await.expect("the account");
-    let pending = waiting(&stand.store().audit().await.expect("a count"));
+    let books = rig.store().books().await.expect("the account");
+    let pending = waiting(&rig.store().audit().await.expect("a count"));
     lapse.is_whole = books.unaccounted() == 0 && pending == load.far && books.deleted == load.tasks;
     say(format!(
         "{} of {} are forgotten, {pending} of {} far ones wait",
@@ -79,37 +79,36 @@ fn waiting(books: &Books) -> i64 {
     books.tallies.iter().filter(|tally| tally.state.is_pending()).map(|tally| tally.tasks).sum()
 }
 
-async fn insert(stand: &Stand, load: Load, lapse: &mut Lapse, say: &impl Fn(String)) {
+async fn insert(rig: &LapseRig, load: Load, lapse: &mut Lapse, say: &impl Fn(String)) {
     let window = load.days * DAY;
     // Far from the order of their times.
     let due = move |nth: i64| START.plus(1 + nth.wrapping_mul(7_919_000_003).rem_euclid(window - 1));
     // After the last day that is reached.
     let far = move |nth: i64| START.plus(window + 30 * DAY + nth * (CENTURY / load.far.max(1)));
-    stand.insert(load.tasks..load.tasks + load.far, move |nth| far(nth - load.tasks)).await;
+    rig.insert(load.tasks..load.tasks + load.far, move |nth| far(nth - load.tasks)).await;
     let step = (load.tasks / 10).max(1);
     for from in (0..load.tasks).step_by(usize::try_from(step).unwrap_or(1)) {
         let (to, began) = ((from + step).min(load.tasks), now());
-        stand.insert(from..to, due).await;
+        rig.insert(from..to, due).await;
         lapse.inserted.push(rate((to - from).unsigned_abs(), began.elapsed()));
         lapse.rss_mib.push(rss_mib());
         let (per_s, rss) = (lapse.inserted.last().copied().unwrap_or(0), rss_mib());
-        say(format!("insert {to} {} {per_s} - - - {rss} {} -", to + load.far, buckets(stand).await));
+        say(format!("insert {to} {} {per_s} - - - {rss} {} -", to + load.far, buckets(rig).await));
     }
 }
 
 /// Tasks due by the end of this day fire and succeed; kept ones are dropped when their time ends.
-async fn pass(stand: &Stand, day: i64, lapse: &mut Lapse) -> String {
+async fn pass(rig: &LapseRig, day: i64, lapse: &mut Lapse) -> String {
     let end = START.plus(day * DAY);
     let began = now();
-    let fired = fire(stand, end, end.plus(HOUR)).await;
+    let fired = fire(rig, end, end.plus(HOUR)).await;
     let fired_per_s = rate(fired, began.elapsed());
     let began = now();
-    let retired = stand.retire(end.plus(2 * HOUR)).await;
+    let retired = rig.retire(end.plus(2 * HOUR)).await;
     let stopped = u64::try_from(retired.stopped).unwrap_or(0);
     let stopped_per_s = rate(stopped, began.elapsed());
     let began = now();
-    let Housekeeping { archived, forgotten, longest_change, wide } =
-        stand.keep_house(end.plus(4 * HOUR)).await;
+    let Housekeeping { archived, forgotten, longest_change, wide } = rig.keep_house(end.plus(4 * HOUR)).await;
     assert_eq!(archived, forgotten, "what is archived goes, and nothing else");
     let archived_per_s = rate(archived, began.elapsed());
     for (all, count, per_s) in [
@@ -122,22 +121,22 @@ async fn pass(stand: &Stand, day: i64, lapse: &mut Lapse) -> String {
         }
     }
     lapse.rss_mib.push(rss_mib());
-    let waiting = waiting(&stand.store().books().await.expect("the account"));
+    let waiting = waiting(&rig.store().books().await.expect("the account"));
     let longest_ms = longest_change.as_millis();
-    let (rss, buckets) = (rss_mib(), buckets(stand).await);
+    let (rss, buckets) = (rss_mib(), buckets(rig).await);
     format!(
         "day {day} {waiting} {fired_per_s} {stopped_per_s} {archived_per_s} {longest_ms} {rss} {buckets} {wide}"
     )
 }
 
-async fn buckets(stand: &Stand) -> String {
-    stand.buckets().await.map_or_else(|| "-".to_owned(), |buckets| buckets.to_string())
+async fn buckets(rig: &LapseRig) -> String {
+    rig.buckets().await.map_or_else(|| "-".to_owned(), |buckets| buckets.to_string())
 }
 
 /// Hands over tasks due by then, and records their success, which is kept until another instant. Returns how
 /// many.
-pub(crate) async fn fire(stand: &Stand, until: Millis, keep_until: Millis) -> u64 {
-    let store = stand.store();
+pub(crate) async fn fire(rig: &LapseRig, until: Millis, keep_until: Millis) -> u64 {
+    let store = rig.store();
     let mut fired = 0;
     for partition in (0..store.partitions()).map(Partition) {
         let mut after = None;

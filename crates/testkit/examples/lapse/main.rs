@@ -20,7 +20,7 @@ Both: [--store mysql | sqlite] [--buffer-pool 2G]";
 
 mod bounds;
 mod retention;
-mod stand;
+mod rig;
 
 use options::Args;
 
@@ -58,7 +58,7 @@ async fn main() {
     let mut words = std::env::args().skip(1);
     let command = words.next().unwrap_or_default();
     let mut args = Args::of(words);
-    let kind: stand::BenchKind = args.take("store", stand::BenchKind::Mysql);
+    let kind: rig::BenchKind = args.take("store", rig::BenchKind::Mysql);
     let buffer_pool: String = args.take("buffer-pool", "2G".to_owned());
     match command.as_str() {
         "bounds" => {

@@ -4,7 +4,7 @@
 
 use crate::{
     bounds::fire,
-    stand::{BenchKind, DAY, HOUR, START, Stand, rss_mib},
+    rig::{BenchKind, DAY, HOUR, LapseRig, START, rss_mib},
 };
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{history::Note, place::TaskRef, time::Millis};
@@ -64,59 +64,59 @@ pub(crate) async fn run(
     say: impl Fn(String),
 ) -> Costs {
     // Without archives: retention deletes.
-    let stand = Stand::new(kind, (1, buffer_pool), false).await;
-    let before = pass(&stand, 1_000_000_000, OVER[0]).await;
+    let rig = LapseRig::new(kind, (1, buffer_pool), false).await;
+    let before = pass(&rig, 1_000_000_000, OVER[0]).await;
     say(format!("with nothing that waits: {before:?}"));
     let step = (rows / 10).max(1);
     for from in (0..rows).step_by(usize::try_from(step).unwrap_or(1)) {
         let to = (from + step).min(rows);
         // Due in the week after what ends.
         let due = |nth: i64| START.plus(10 * DAY + nth * (7 * DAY) / rows.max(1));
-        stand.insert(from..to, due).await;
+        rig.insert(from..to, due).await;
         say(format!("{to} rows wait; {} MiB", rss_mib()));
     }
     let began = now();
-    nothing_ends(&stand, OVER[0].plus(2 * HOUR)).await;
+    nothing_ends(&rig, OVER[0].plus(2 * HOUR)).await;
     say(format!("the first look at all of them: {:?}", began.elapsed()));
-    let after = pass(&stand, 2_000_000_000, OVER[1]).await;
+    let after = pass(&rig, 2_000_000_000, OVER[1]).await;
     say(format!("with {rows} that wait: {after:?}"));
-    let successes = successes(&stand, kept, &say).await;
+    let successes = successes(&rig, kept, &say).await;
     Costs { rows, idle: [before.0, after.0], ending: [before.1, after.1], kept, successes }
 }
 
-async fn nothing_ends(stand: &Stand, now: Millis) {
-    let retired = stand.retire(now).await;
+async fn nothing_ends(rig: &LapseRig, now: Millis) {
+    let retired = rig.retire(now).await;
     assert_eq!((retired.stopped, retired.deleted), (0, 0));
 }
 
 /// Successes end in an hour of the fifth day, among others of the days before and after that are kept for years.
-async fn successes(stand: &Stand, kept: i64, say: &impl Fn(String)) -> [RetentionPass; 2] {
+async fn successes(rig: &LapseRig, kept: i64, say: &impl Fn(String)) -> [RetentionPass; 2] {
     let (first, step) = (3_000_000_000, (kept / 10).max(1));
     let due = |nth: i64| START.plus(2 * DAY + (nth - first) * (5 * DAY) / kept.max(1));
     for from in (first..first + kept).step_by(usize::try_from(step).unwrap_or(1)) {
         let to = (from + step).min(first + kept);
-        stand.insert(from..to, due).await;
-        fire(stand, due(to - 1), START.plus(3_650 * DAY)).await;
+        rig.insert(from..to, due).await;
+        fire(rig, due(to - 1), START.plus(3_650 * DAY)).await;
         say(format!("{} finished ones are kept; {} MiB", to - first, rss_mib()));
     }
     let (from, until) = (4_000_000_000, START.plus(8 * DAY));
-    stand.insert(from..from + ENDING, |nth| START.plus(7 * DAY + (nth - from) * HOUR / ENDING)).await;
-    let fired = fire(stand, until, until.plus(HOUR)).await;
+    rig.insert(from..from + ENDING, |nth| START.plus(7 * DAY + (nth - from) * HOUR / ENDING)).await;
+    let fired = fire(rig, until, until.plus(HOUR)).await;
     assert_eq!(fired, ENDING.unsigned_abs(), "what is kept has fired before");
     // New rows are read once.
-    nothing_ends(stand, until.plus(HOUR - 1)).await;
-    let stopped = counted(stand, until.plus(2 * HOUR), (ENDING, 0)).await;
-    let deleted = counted(stand, until.plus(12 * HOUR), (0, ENDING)).await;
+    nothing_ends(rig, until.plus(HOUR - 1)).await;
+    let stopped = counted(rig, until.plus(2 * HOUR), (ENDING, 0)).await;
+    let deleted = counted(rig, until.plus(12 * HOUR), (0, ENDING)).await;
     [stopped, deleted]
 }
 
-async fn counted(stand: &Stand, now: Millis, ends: (i64, i64)) -> RetentionPass {
-    let (began, before) = (self::now(), stand.rows_read().await);
-    let retired = stand.retire(now).await;
+async fn counted(rig: &LapseRig, now: Millis, ends: (i64, i64)) -> RetentionPass {
+    let (began, before) = (self::now(), rig.rows_read().await);
+    let retired = rig.retire(now).await;
     let took = began.elapsed();
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     assert_eq!((count(retired.stopped), count(retired.deleted)), ends);
-    let rows_read = stand.rows_read().await.zip(before).map(|(after, before)| after - before);
+    let rows_read = rig.rows_read().await.zip(before).map(|(after, before)| after - before);
     RetentionPass { took, rows_read }
 }
 
@@ -126,10 +126,10 @@ fn now() -> Instant {
 }
 
 /// How long it takes before anything ends, and when `ENDING` do.
-async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
-    let store = stand.store();
+async fn pass(rig: &LapseRig, first: i64, over: Millis) -> (Duration, Duration) {
+    let store = rig.store();
     let due = |nth: i64| START.plus(HOUR + (nth * 7_919).rem_euclid(HOUR));
-    stand.insert(first..first + ENDING, due).await;
+    rig.insert(first..first + ENDING, due).await;
     let mut places: Vec<TaskRef> = Vec::new();
     for partition in (0..store.partitions()).map(punctual_domain::place::Partition) {
         let scan = punctual_contract::store::Scan {
@@ -153,12 +153,12 @@ async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
         assert!(applied.iter().all(|stepped| *stepped == Applied::Moved));
     }
     // New rows are read once.
-    stand.retire(over.plus(-1)).await;
+    rig.retire(over.plus(-1)).await;
     let began = now();
-    nothing_ends(stand, over.plus(-1)).await;
+    nothing_ends(rig, over.plus(-1)).await;
     let idle = began.elapsed();
     let began = now();
-    let retired = stand.retire(over.plus(HOUR)).await;
+    let retired = rig.retire(over.plus(HOUR)).await;
     assert_eq!((retired.stopped, retired.deleted), (0, usize::try_from(ENDING).unwrap_or(0)));
     (idle, began.elapsed())
 }

@@ -41,7 +41,7 @@ struct WallState {
 }
 
 impl Wall {
-    pub fn goes_up(&self, rise: Rise) {
+    pub fn raise(&self, rise: Rise) {
         *self.inner.lock() = WallState { rise: Some(rise), refused: 0 };
     }
 

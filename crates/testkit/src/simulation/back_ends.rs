@@ -1,6 +1,6 @@
 //! The store, which outlives everything, and the hot set, which does not, each as the world sees it and as engines do.
 
-use super::world::{Due, Faults};
+use super::setup::{Due, Faults};
 use crate::{
     faults::{Dials, FaultyHot, FaultyStore},
     shared::SharedHot,

@@ -48,7 +48,7 @@ impl World {
 
     /// An earlier attempt, whose answer was lost, began after the instant. If the clock was set back since, a
     /// retry fires at a time before that instant, and is not early: the instant had been reached once.
-    pub(super) async fn hear_of_attempts_before(&mut self, leased: &[Assignment]) {
+    pub(super) async fn note_earlier_attempts(&mut self, leased: &[Assignment]) {
         for assignment in leased {
             let Some(due_at) = self.known(assignment.place.id).and_then(|known| known.due_at) else {
                 continue;

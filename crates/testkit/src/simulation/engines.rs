@@ -5,7 +5,8 @@ use super::{
     known::Known,
     mortal::{Life, LifeEnd, Mortal},
     ops::EngineWork,
-    world::{Due, World, queue},
+    setup::Due,
+    world::{World, queue},
 };
 use crate::faults::Dials;
 use futures_util::future::{join, join_all};
@@ -153,7 +154,7 @@ impl World {
             let engines = [self.awake(), vec![node.engine.clone()]].concat();
             let answer = answered_by(&engines, work).await;
             if node.life.is_dead() {
-                self.never_told(&answer);
+                self.lose_answer(&answer);
             } else {
                 self.reported_late(answer).await?;
             }
@@ -247,7 +248,7 @@ impl World {
         }
     }
 
-    fn never_told(&mut self, answer: &CallAnswer) {
+    fn lose_answer(&mut self, answer: &CallAnswer) {
         if let CallAnswer::Leased(Ok(leased)) = answer {
             self.given_up.extend(leased.iter().cloned());
         }
@@ -287,7 +288,7 @@ impl World {
     }
 
     async fn leased_late(&mut self, leased: Vec<Assignment>) -> Result<(), String> {
-        self.hear_of_attempts_before(&leased).await;
+        self.note_earlier_attempts(&leased).await;
         for lease in leased {
             let task = self.truth_of(lease.place).await;
             if task.is_some_and(|task| task.fence == lease.fence && task.state.is_in_flight()) {
@@ -333,7 +334,7 @@ impl World {
             if leased.is_empty() {
                 break;
             }
-            self.hear_of_attempts_before(&leased).await;
+            self.note_earlier_attempts(&leased).await;
             for lease in leased {
                 self.got(lease)?;
             }

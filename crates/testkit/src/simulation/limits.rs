@@ -1,7 +1,10 @@
 //! Limits in the world: a limited queue, a limiter that can lose its grants, and the conditions after every
 //! step and when all is quiet. Must not ask the engine which attempts are in flight: the store says so.
 
-use super::world::{Faults, World, queue};
+use super::{
+    setup::Faults,
+    world::{World, queue},
+};
 use crate::decorators::{methods_of, names::*};
 use parking_lot::Mutex;
 use punctual_domain::{

@@ -5,6 +5,7 @@
 //! which no check depends.
 
 mod back_ends;
+mod callers;
 mod changes;
 mod check;
 mod engines;
@@ -15,6 +16,7 @@ mod nodes;
 mod ops;
 mod order;
 mod schedules;
+mod setup;
 mod stores;
 mod workflows;
 mod world;
@@ -26,8 +28,9 @@ pub use ops::{
 };
 pub use order::{Ready, ReadyOrder, judge};
 pub use schedules::run_schedules;
+pub use setup::{Due, Faults, Hands, Setup};
 pub use workflows::run_workflows;
-pub use world::{Due, Faults, Hands, Setup, World};
+pub use world::World;
 
 /// Runs a list of operations in a fresh world, then lets all remaining work finish. Returns the engines'
 /// choices.

@@ -17,7 +17,8 @@
 
 use super::{
     limits::{MOST_OF_A_KEY, MOST_RETRIES},
-    world::{Faults, Hands, World},
+    setup::{Faults, Hands},
+    world::World,
 };
 use punctual_contract::store::{Assignment, Query};
 use punctual_domain::{

@@ -8,6 +8,7 @@ use super::{
     limits::Losing,
     ops::{How, Op},
     order::ReadyOrder,
+    setup::{Faults, Hands, Setup},
     stores,
 };
 use crate::{
@@ -18,65 +19,18 @@ use crate::{
 use punctual_bus::MemoryBus;
 use punctual_contract::{
     Bus, Clock, Hot, Store,
-    store::{Assignment, Beat, Change, Extended, Inserted},
+    store::{Assignment, Beat, Extended},
 };
 use punctual_domain::{
-    insert::Decision,
     name::{Name, QueueKey},
     outcome::Report,
     place::TaskRef,
-    retry::RetryPolicy,
     state::State,
-    task::{Content, NewTask, Priority, Task, TaskResult},
+    task::{Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Reported};
+use punctual_engine::{Engine, Error, LeaseRequest, Options, OutcomeReport, Reported};
 use std::{collections::HashMap, sync::Arc, time::Duration};
-
-/// Whether store and hot set fail now and then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faults {
-    None,
-    /// One call in ten fails; the seed of the dice.
-    Some(u64),
-}
-
-impl Faults {
-    pub(super) const fn seed(self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Some(seed) => seed,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// One: it does not share its store.
-    pub engines: usize,
-    pub faults: Faults,
-    pub hands: Hands,
-    /// The queue, its keys and its retries have limits, and the queue a rate.
-    pub limits: bool,
-    pub due: Due,
-}
-
-/// Where engines have due tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// As an embedded engine, which is one.
-    InStore,
-    InRedis,
-}
-
-/// How executors get tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hands {
-    /// They pull them.
-    Pull,
-    /// By a bus, which outlives all engines.
-    Push,
-}
 
 #[derive(Debug)]
 pub struct World {
@@ -104,7 +58,7 @@ pub struct World {
     pub(super) calls: usize,
     faults: Faults,
     pub(super) tasks: Vec<Known>,
-    by_id: HashMap<i64, usize>,
+    pub(super) by_id: HashMap<i64, usize>,
     pub(super) held: Vec<Assignment>,
     pub(super) given_up: Vec<Assignment>,
     /// Inserts whose answer was an error that says they may have happened.
@@ -115,7 +69,7 @@ pub struct World {
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
-const RETRY_GUESS: Option<Millis> = None;
+pub(super) const RETRY_GUESS: Option<Millis> = None;
 
 pub(super) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
@@ -322,69 +276,6 @@ impl World {
         self.truth.read(&[place]).await.ok().and_then(|truth| truth.into_iter().next().flatten())
     }
 
-    async fn insert(&mut self, op: &Op) -> Result<(), String> {
-        let Op::Insert { delay_ms, id, max_attempts, retry_ms, deadline_ms, priority } = op else {
-            return Ok(());
-        };
-        let now = self.now();
-        let mut task = NewTask::new(queue(), Name::new("k").expect("a plain name"), now.plus(*delay_ms));
-        (task.task_id, task.task_version) = id.map_or((None, 0), |(id, version)| (Some(id), version));
-        task.max_attempts = *max_attempts;
-        task.retry = RetryPolicy::Fixed { delay_ms: *retry_ms };
-        task.deadline_ms = *deadline_ms;
-        task.priority = Priority::new(*priority).unwrap_or_default();
-        task.demands = self.demands();
-        let due_at = task.execute_at.max(now);
-        let Some(engine) = self.engine() else { return Ok(()) };
-        match engine.insert(vec![task], "caller").await {
-            Ok(answers) => {
-                let answer = answers.first().ok_or("no answer to an insert")?;
-                self.learn_insert(answer, due_at)
-            }
-            Err(_) => {
-                self.uncertain_inserts += 1;
-                let same = |known: &&mut Known| known.place.partition.0 < u16::MAX && id.is_some();
-                self.tasks.iter_mut().filter(same).for_each(|task| task.uncertain = true);
-                Ok(())
-            }
-        }
-    }
-
-    fn learn_insert(&mut self, made: &Inserted, due_at: Millis) -> Result<(), String> {
-        let known = self.by_id.get(&made.task.place.id).copied();
-        match made.decision {
-            Decision::Create => {
-                if known.is_some() && self.uncertain_inserts == 0 {
-                    return Err(format!("{:?} was created twice", made.task.place));
-                }
-                self.know(Known::new(made.task.place, Some(due_at)));
-            }
-            Decision::Replace => {
-                self.given_up.extend(self.held.extract_if(.., |held| held.place.id == made.task.place.id));
-                self.know(Known::new(made.task.place, Some(due_at)));
-            }
-            Decision::ReturnExisting => {
-                let state = made.task.state;
-                if !(state.is_in_flight() || state == State::Succeeded) {
-                    return Err(format!("an existing task was answered in state {state:?}"));
-                }
-            }
-            Decision::Superseded | Decision::Exists => {}
-        }
-        Ok(())
-    }
-
-    pub(super) fn know(&mut self, known: Known) {
-        if let Some(nth) = self.by_id.get(&known.place.id) {
-            if let Some(task) = self.tasks.get_mut(*nth) {
-                *task = known;
-            }
-        } else {
-            self.by_id.insert(known.place.id, self.tasks.len());
-            self.tasks.push(known);
-        }
-    }
-
     pub(super) fn known(&mut self, id: i64) -> Option<&mut Known> {
         let nth = self.by_id.get(&id)?;
         self.tasks.get_mut(*nth)
@@ -398,78 +289,10 @@ impl World {
 
     /// It fired, as the store or this engine knows, and waits to be handed over. What another engine has fired, and the store does
     /// not know, a change at this one may meet before it is handed over.
-    async fn has_fired(&self, engine: &Engine, place: TaskRef) -> bool {
+    pub(super) async fn has_fired(&self, engine: &Engine, place: TaskRef) -> bool {
         let Some(task) = self.truth_of(place).await else { return false };
         let here = |(other, fence, _): &(TaskRef, i64, Millis)| other.id == place.id && *fence == task.fence;
         task.state == State::Ready || engine.fired().iter().any(here)
-    }
-
-    async fn cancel(&mut self, pick: usize, stop_if_fired: bool) -> Result<(), String> {
-        let Some(place) = self.pick(pick) else { return Ok(()) };
-        let Some(engine) = self.engine() else { return Ok(()) };
-        let had_fired = self.has_fired(&engine, place).await;
-        let answer = engine.cancel(place, stop_if_fired, "caller").await;
-        let Some(known) = self.known(place.id) else { return Ok(()) };
-        match answer {
-            Ok(Cancelled::Cancelled(_)) => {
-                if known.succeeded && !known.uncertain {
-                    return Err("a task that had succeeded was cancelled".into());
-                }
-                if had_fired && !stop_if_fired && !known.cancelled && !known.uncertain {
-                    return Err("promise 5: a task that had fired was cancelled".into());
-                }
-                known.cancelled = true;
-                known.owes_a_lease = false;
-            }
-            Ok(Cancelled::AlreadyFired(task)) => known.owes_a_lease |= task.state.is_waiting(),
-            Ok(Cancelled::StopRequested(_)) | Err(Error::NotFound) => {}
-            Err(_) => known.uncertain = true,
-        }
-        Ok(())
-    }
-
-    async fn reschedule(&mut self, pick: usize, delay_ms: Option<i64>) -> Result<(), String> {
-        let Some(place) = self.pick(pick) else { return Ok(()) };
-        let now = self.now();
-        let execute_at = delay_ms.map(|delay_ms| now.plus(delay_ms));
-        let payload = delay_ms.is_none().then(|| Content::json("1"));
-        let change = Change::Reschedule { execute_at, priority: None, payload, queue: None };
-        let Some(engine) = self.engine() else { return Ok(()) };
-        let had_fired = self.has_fired(&engine, place).await;
-        let answer = engine.reschedule(place, change, "caller", |_| true).await;
-        let Some(known) = self.known(place.id) else { return Ok(()) };
-        match answer {
-            Ok(Some(Changed::Changed(task))) => {
-                if (known.cancelled || known.succeeded || had_fired) && !known.uncertain {
-                    return Err(format!("a task that had fired or finished was rescheduled: {task:?}"));
-                }
-                if let Some(at) = execute_at {
-                    known.due_at = Some(at.max(now));
-                }
-                known.owes_a_lease = false;
-            }
-            Ok(Some(Changed::Refused(task))) => known.owes_a_lease |= task.state.is_waiting(),
-            Ok(None) | Err(Error::NotFound) => {}
-            Err(_) => (known.uncertain, known.due_at) = (true, RETRY_GUESS),
-        }
-        Ok(())
-    }
-
-    async fn redrive(&mut self, pick: usize) -> Result<(), String> {
-        let Some(place) = self.pick(pick) else { return Ok(()) };
-        let now = self.now();
-        let Some(engine) = self.engine() else { return Ok(()) };
-        let answer = engine.redrive(place, Vec::new(), "caller").await;
-        let Some(known) = self.known(place.id) else { return Ok(()) };
-        match answer {
-            Ok(Changed::Changed(_)) => *known = Known::new(place, Some(now)),
-            Ok(Changed::Refused(task)) if task.state == State::Dead => {
-                return Err("a dead task was not redriven".into());
-            }
-            Ok(Changed::Refused(_)) | Err(Error::NotFound) => {}
-            Err(_) => (known.uncertain, known.due_at) = (true, RETRY_GUESS),
-        }
-        Ok(())
     }
 
     pub(super) async fn lease(&mut self, max: usize, lease_ms: i64) -> Result<(), String> {
@@ -487,7 +310,7 @@ impl World {
         if leased.len() > max {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }
-        self.hear_of_attempts_before(&leased).await;
+        self.note_earlier_attempts(&leased).await;
         leased.into_iter().try_for_each(|lease| self.got(lease))
     }
 

@@ -236,7 +236,7 @@ async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: 
     let (task, executor, held) = leased_ahead(&rig, |task| task).await;
     drop(executor);
     held.let_go();
-    // Longer than it lies there for somebody.
+    // Longer than it stays there for an executor.
     until("it is given back", || async { rig.store_task(task.place).await.state != State::Dispatched }).await;
     let lease = leased(&rig).await;
     assert_eq!((lease.place.id, lease.attempt), (task.place.id, 1));

@@ -169,7 +169,7 @@ async fn what_another_engine_has_leased_is_not_locked_for_nothing() {
     let (leased, ()) = tokio::join!(there.lease(), owner.insert());
     until("nothing waits", || async { there.engine.depth().await.unwrap().fired == 0 }).await;
     let statements = site.mysql.statements().await;
-    // It tells the store all that it has not told it yet.
+    // It reports to the store all that is unreported.
     owner.running.stop().await;
     let asked = statements.tally(&site.mysql).await;
     // The other engine tells whom it has handed them to, and locks what it changes.

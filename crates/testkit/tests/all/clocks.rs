@@ -62,7 +62,7 @@ impl Trust for Breakable {
         Duration::ZERO
     }
 
-    fn hear(&self, _: Millis, _: Duration) {}
+    fn observe(&self, _: Millis, _: Duration) {}
 
     fn discontinuities(&self) -> u64 {
         self.discontinuities.load(SeqCst)
@@ -148,7 +148,7 @@ impl ClocksRig {
 
     /// To the next the caller.
     async fn comes_with_its_attempt_given_back(&self, place: TaskRef) {
-        // What nobody fetched lies there for a moment.
+        // What no executor fetched stays there for a short time.
         self.clock.clock.advance_ms(100);
         until("it is given back", || async {
             self.engine.run_once().await.unwrap();
@@ -313,7 +313,7 @@ async fn who_asked_before_the_machine_stood_still_is_not_answered_with_a_lease_o
     rig.engine.run_once().await.unwrap();
     poll_once(&mut call).await;
     until("it is leased", || async { rig.state(place).await == State::Dispatched }).await;
-    // The answer to the call is there, and nobody has looked at it.
+    // The answer to the call is there, and was not read.
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }

@@ -85,7 +85,7 @@ async fn what_falls_due_is_counted_beside_whoever_asks_and_the_last_is_told_mean
     let first = watcher.due().await.unwrap();
     assert_eq!(slow.begun.load(SeqCst), partitions, "it was counted once, for both");
     assert_eq!(watcher.due().await.unwrap(), first);
-    // It is too old: it is told all the same, and counted anew, once.
+    // It is too old: it is shown all the same, and counted anew, once.
     site.clock.advance_ms(20_000);
     for _ in 0..3 {
         assert_eq!(watcher.due().await.unwrap(), first);
@@ -97,7 +97,7 @@ async fn what_falls_due_is_counted_beside_whoever_asks_and_the_last_is_told_mean
         tokio::task::yield_now().await;
     }
     assert_eq!(watcher.due().await.unwrap().at, first.at.plus(20_000));
-    // What is far too old is not told.
+    // What is far too old is not shown.
     site.clock.advance_ms(3_600_000);
     slow.let_through.add_permits(partitions);
     assert_eq!(watcher.due().await.unwrap().at, first.at.plus(3_620_000));

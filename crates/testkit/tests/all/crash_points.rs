@@ -79,7 +79,7 @@ impl Clock for HeldClock {
 
     fn until(&self, at: Millis) -> Duration {
         let is_held = at.0 >= self.0.load(SeqCst);
-        // Whoever sleeps looks again soon.
+        // A sleeping loop looks again soon.
         WallClock.until(at).max(if is_held { Duration::from_millis(2) } else { Duration::ZERO })
     }
 }

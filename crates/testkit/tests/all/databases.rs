@@ -26,7 +26,7 @@ async fn goes_on_at(site: ShardedSite, way: Way) {
     site.have_come(40).await;
     site.second.set(way);
     let (left, from) = (site.left_of_the_first(), site.now());
-    // It is known, and is no reason to send nobody here any more.
+    // It is known, and is no reason to send no more callers here.
     until("one database is said", || async { site.engine().write_problems().len() == 1 }).await;
     site.engine().can_write().unwrap();
     let to = site.now();

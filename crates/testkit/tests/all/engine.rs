@@ -10,7 +10,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
     place::TaskRef,
-    state::{Event, State},
+    state::State,
     task::{NewTask, TaskResult},
     time::Millis,
 };
@@ -54,13 +54,13 @@ pub(crate) fn slow_repair() -> Options {
     Options { sweep_interval_ms: HOUR_MS, ..Options::default() }
 }
 
-struct EngineRig {
-    store: Arc<FaultyStore>,
+pub(crate) struct EngineRig {
+    pub(crate) store: Arc<FaultyStore>,
     bus: Arc<FaultyBus>,
-    engine: Engine,
+    pub(crate) engine: Engine,
 }
 
-fn rig(options: Options) -> EngineRig {
+pub(crate) fn rig(options: Options) -> EngineRig {
     let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     rig_on(truth, options)
 }
@@ -83,34 +83,17 @@ fn rig_on(truth: Arc<dyn Store>, options: Options) -> EngineRig {
 }
 
 impl EngineRig {
-    async fn insert(&self, delay_ms: i64) -> TaskRef {
+    pub(crate) async fn insert(&self, delay_ms: i64) -> TaskRef {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
         self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
     }
 
-    async fn lease(&self, lease_ms: i64) -> Vec<Assignment> {
+    pub(crate) async fn lease(&self, lease_ms: i64) -> Vec<Assignment> {
         self.engine.lease(request(lease_ms)).await.unwrap()
     }
 
-    async fn state(&self, place: TaskRef) -> State {
+    pub(crate) async fn state(&self, place: TaskRef) -> State {
         self.engine.read(place).await.unwrap().state
-    }
-
-    /// The engine has read the tasks that the store held when it started. It offers each of those that are
-    /// firing once more, even one that is just between a ready set and a lease.
-    async fn is_looked_through(&self) {
-        let has_run = || async {
-            let services = self.engine.meters().services();
-            services.iter().any(|service| service.name == "from_store" && service.runs > 0)
-        };
-        until("it is looked through", has_run).await;
-    }
-
-    async fn comes_with_its_first_attempt_after_a_release(&self, place: TaskRef) {
-        let leased = self.lease(10_000).await;
-        assert_eq!(leased.iter().map(|lease| (lease.place, lease.attempt)).collect::<Vec<_>>(), [(place, 1)]);
-        let history = self.engine.read(place).await.unwrap().history;
-        assert!(history.iter().any(|entry| entry.event == Some(Event::Release)), "{history:?}");
     }
 }
 
@@ -154,47 +137,6 @@ async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_th
     while !came.contains(&held) {
         receive(&mut came).await;
     }
-    running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_nobody_heard_of_is_given_back_with_its_attempt() {
-    let rig = rig(slow_repair());
-    let running = rig.engine.start().unwrap();
-    rig.is_looked_through().await;
-    let gate = rig.store.faults.hold(StoreGroup::Dispatch);
-    let place = rig.insert(0).await;
-    tokio::select! {
-        _ = rig.lease(10_000) => panic!("the gate is closed"),
-        () = gate.reached() => {}
-    }
-    gate.open();
-    rig.comes_with_its_first_attempt_after_a_release(place).await;
-    running.stop().await;
-}
-
-/// On one thread: other work continues only while this test awaits something.
-#[tokio::test]
-async fn a_lease_that_was_answered_and_never_looked_at_is_given_back_with_its_attempt() {
-    let rig = rig(slow_repair());
-    let running = rig.engine.start().unwrap();
-    rig.is_looked_through().await;
-    let gate = rig.store.faults.hold(StoreGroup::Dispatch);
-    let place = rig.insert(0).await;
-    let mut call = Box::pin(rig.lease(10_000));
-    tokio::select! {
-        biased;
-        _ = &mut call => panic!("the gate is closed"),
-        () = gate.reached() => {}
-    }
-    gate.open();
-    until("it is leased", || async { rig.state(place).await == State::Dispatched }).await;
-    // The call has its answer. As with a client that hangs up in that moment, nobody looks.
-    for _ in 0..1_000 {
-        tokio::task::yield_now().await;
-    }
-    drop(call);
-    rig.comes_with_its_first_attempt_after_a_release(place).await;
     running.stop().await;
 }
 

@@ -386,7 +386,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
         rig.lose_database();
         assert_eq!(rig.record_outcomes(succeeded(&lease)).await, Reported::ForLater);
         if dies == Dies::Applied {
-            // The database is back, and the engine hears no answer to what it applies, and tries again and again.
+            // The database is back, and the engine gets no answer to what it applies, and tries again and again.
             rig.store.faults.set(StoreGroup::Read, Dials::SOUND);
             rig.store.faults.set(StoreGroup::Apply, Dials::ANSWERS_LOST);
             until("it is applied", || async { rig.task(&lease).await.state == State::Succeeded }).await;

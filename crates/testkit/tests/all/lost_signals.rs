@@ -147,7 +147,7 @@ async fn where_the_one_that_looks_for_all_hangs_up_another_does() {
         first.abort();
         until("the first has hung up", || waiting(1)).await;
         insert(&speaks, 1).await;
-        // No message reached it: while the way is mute, an engine that subscribes again hears nothing either.
+        // No message reached it: while the way is mute, an engine that subscribes again receives nothing either.
         second.await.unwrap();
     }
     also_running.stop().await;

@@ -119,7 +119,7 @@ async fn a_crowd_that_reads_settings_keeps_no_engine_from_its_signs_of_life() {
     let ownership = store.ownership();
     let held = ownership.acquire("a", &partitions(16), LONG).await.unwrap();
     let held: Vec<Tenure> = held.into_iter().flatten().collect();
-    // Whoever reads settings waits for this one.
+    // Every reader of settings waits for this one.
     let name = catalog.database.clone();
     let server = catalog.server;
     let lock = format!("LOCK TABLES {name}.setting WRITE; SELECT SLEEP(600)");

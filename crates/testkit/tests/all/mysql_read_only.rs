@@ -8,7 +8,7 @@ use punctual_testkit::servers::MariaDb;
 async fn a_database_that_is_read_only_is_said_by_its_writers_until_it_is_not() {
     let server = MariaDb::own().await;
     let url = server.fresh_database().await;
-    // Whoever administers the server may write all the same.
+    // An administrator of the server may write all the same.
     let database = url.rsplit('/').next().unwrap();
     server.sql(database, &format!("CREATE USER plain@'%'; GRANT ALL ON {database}.* TO plain@'%'")).await;
     let url = format!("mysql://plain@127.0.0.1:{}/{database}", server.port());

@@ -182,7 +182,7 @@ async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other
 #[tokio::test(flavor = "multi_thread")]
 async fn an_insert_at_one_engine_reaches_the_wheel_of_the_owner_without_any_repair() {
     let cluster = EngineCluster::new();
-    // The owner looks by itself only once an hour: whatever it does, it was told.
+    // The owner looks by itself only once an hour: what it does before, a signal has caused.
     let never = Options { claim_interval_ms: 3_600_000, preload_interval_ms: 3_600_000, ..slow_repair() };
     let owner = cluster.node("owner", never);
     let running = owner.engine.start().unwrap();

@@ -282,7 +282,7 @@ async fn a_flood_takes_no_starts_of_anothers_share_of_a_rate() {
         of_a += leased.len();
         end(&rig.engine, &leased).await;
         let leased = rig.lease(&b, 100).await;
-        // In the first moments nobody knows that b wants anything.
+        // In the first moments the demand of b is unknown.
         if step > 50 {
             // Six steps of the manual clock.
             behind += leased.iter().filter(|task| task.due_at.plus(60) < rig.clock.now()).count();

@@ -2,7 +2,7 @@
 
 use punctual_sdk::{
     HandlerError, Handlers, InsertTask, Task, Vanished,
-    protocol::{PutSchedule, ScheduledTask, State},
+    protocol::{PutSchedule, ScheduledTask},
 };
 use punctual_testkit::test_engine::{START, TestEngine};
 use std::{
@@ -12,10 +12,10 @@ use std::{
 };
 
 /// Kind and milliseconds since the start, of each attempt.
-type Runs = Arc<Mutex<Vec<(String, i64)>>>;
+pub(crate) type Runs = Arc<Mutex<Vec<(String, i64)>>>;
 
 /// Notes at which of the engine's milliseconds each attempt was planned, and fails the first `failures` of them.
-fn recording(failures: u32) -> (Handlers, Runs) {
+pub(crate) fn recording(failures: u32) -> (Handlers, Runs) {
     let runs = Runs::default();
     let (seen, mut handlers) = (Arc::clone(&runs), Handlers::default());
     handlers.handle_any(move |task: Task| {
@@ -28,7 +28,7 @@ fn recording(failures: u32) -> (Handlers, Runs) {
     (handlers, runs)
 }
 
-fn task(kind: &str, delay_ms: i64) -> InsertTask {
+pub(crate) fn task(kind: &str, delay_ms: i64) -> InsertTask {
     InsertTask { kind: Some(kind.into()), delay_ms: Some(delay_ms), ..InsertTask::new("mail") }
 }
 
@@ -48,21 +48,6 @@ async fn a_week_passes_at_once_and_each_task_runs_at_its_own_millisecond() {
 }
 
 #[tokio::test]
-async fn retries_come_when_their_policy_says_and_a_success_ends_them() {
-    let (handlers, runs) = recording(2);
-    let mut engine = TestEngine::new();
-    engine.work("mail", handlers);
-    let retry = serde_json::from_str(r#"{"strategy":"fixed","delay_ms":300}"#).unwrap();
-    let inserted =
-        engine.client().insert(&InsertTask { retry: Some(retry), ..task("k", 100) }).await.unwrap();
-    engine.advance(Duration::from_secs(5)).await;
-    let at: Vec<i64> = runs.lock().unwrap().iter().map(|run| run.1).collect();
-    assert_eq!(at, [100, 400, 700]);
-    let task = engine.client().get(&inserted.r#ref).await.unwrap();
-    assert_eq!((task.state, task.attempt, task.lateness_ms), (State::Succeeded, 3, Some(0)));
-}
-
-#[tokio::test]
 async fn a_task_that_is_cancelled_a_millisecond_before_never_runs() {
     let (handlers, runs) = recording(0);
     let mut engine = TestEngine::new();
@@ -72,27 +57,6 @@ async fn a_task_that_is_cancelled_a_millisecond_before_never_runs() {
     engine.client().cancel(&inserted.r#ref).await.unwrap();
     engine.advance(Duration::from_secs(60)).await;
     assert!(runs.lock().unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn an_executor_that_falls_silent_loses_its_lease_and_the_task_is_tried_again() {
-    let engine = TestEngine::new();
-    let client = engine.client();
-    client.insert(&task("k", 0)).await.unwrap();
-    engine.run_what_is_due().await;
-    let request = punctual_sdk::protocol::LeaseRequest {
-        max: 1,
-        wait_ms: 0,
-        lease_ms: 5_000,
-        executor: "silent".into(),
-        ..punctual_sdk::protocol::LeaseRequest::default()
-    };
-    let first = client.lease("mail", &request).await.unwrap().remove(0);
-    assert!(client.lease("mail", &request).await.unwrap().is_empty(), "one at a time");
-    engine.advance(Duration::from_secs(20)).await;
-    let second = client.lease("mail", &request).await.unwrap().remove(0);
-    assert_eq!((first.attempt, second.attempt), (1, 2));
-    assert_ne!(first.token, second.token);
 }
 
 fn declared(of: &[(&str, i64)]) -> BTreeMap<String, PutSchedule> {

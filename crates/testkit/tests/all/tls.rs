@@ -101,7 +101,7 @@ async fn every_connection_to_a_database_is_encrypted() {
     assert!(store.check().await.unwrap().iter().all(punctual_store::ShardCheck::is_sound));
     store.move_partition(Partition(0), 1, &mut |_| ControlFlow::Continue(())).await.unwrap();
     store.close().await;
-    // The control: the server does refuse whoever comes without.
+    // The control: the server does refuse a client that comes without.
     let plain = [format!("{}?ssl-mode=DISABLED", server.plain_url("mysql"))];
     let refused = MysqlStore::weaknesses(&plain).await.unwrap_err().to_string();
     assert!(refused.contains("VERIFY_IDENTITY"), "{refused}");

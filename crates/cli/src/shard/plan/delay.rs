@@ -32,7 +32,7 @@ impl FromStr for Delay {
     }
 }
 
-/// `p50=1h`, `max=7d`; `mean=6h` stands for evenly spread up to twice as much.
+/// `p50=1h`, `max=7d`; `mean=6h` means evenly spread up to twice as much.
 fn point(text: &str) -> Result<(f64, f64), String> {
     let (name, value) = text.split_once('=').ok_or("must be like p50=1h,max=7d or mean=6h")?;
     let seconds = duration::parse(value)?.as_secs_f64();
@@ -57,7 +57,7 @@ impl Delay {
         self.mean_within_s(f64::INFINITY)
     }
 
-    /// The mean of the shorter of the delay and `limit_s`: for how long a task of this distribution stands where it is
+    /// The mean of the shorter of the delay and `limit_s`: for how long a task of this distribution stays where it is
     /// taken in only that long before its time.
     pub(super) fn mean_within_s(&self, limit_s: f64) -> f64 {
         let piece = |list: &[(f64, f64)]| match list {

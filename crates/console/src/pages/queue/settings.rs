@@ -1,4 +1,4 @@
-//! What is set for a queue, as a form. It is checked by the API, and set only if nobody has changed it since it was read.
+//! What is set for a queue, as a form. It is checked by the API, and set only if it was not changed since it was read.
 
 use super::{OPERATE, call};
 use crate::{
@@ -15,7 +15,7 @@ use maud::{Markup, html};
 use punctual_protocol::{Choice, Mode, Queue, Rate, Source, WhileStoreIsAway};
 use serde_json::{Map, Value, json};
 
-/// Names of the form's fields, with what stands.
+/// Names of the form's fields, with the stored values.
 pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
     let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
     let span = |timeout_ms: Option<i64>| timeout_ms.map_or_else(String::new, texts::duration_for_input);

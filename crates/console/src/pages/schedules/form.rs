@@ -17,7 +17,7 @@ use punctual_protocol::{Page as Items, Schedule, UpcomingRun};
 use serde_json::{Map, Value, json};
 
 const NEW: &str = "/console/schedules/new";
-/// Stands for a queue that is not typed yet: which queue it is does not change when it runs.
+/// In place of a queue that is not typed yet: which queue it is does not change when it runs.
 const ANY_QUEUE: &str = "preview";
 
 pub(super) fn pages() -> Vec<Page> {
@@ -110,7 +110,7 @@ async fn change(context: &Context) -> Result<View, Fault> {
     Ok(view(context, &form, Some(schedule.revision), None, &coming))
 }
 
-/// The form's fields of what stands.
+/// The form's fields of the stored schedule.
 fn standing(context: &Context, schedule: &Schedule) -> Form {
     let number = |max_runs: Option<u64>| max_runs.map_or_else(String::new, |max_runs| max_runs.to_string());
     let span = |every_ms: Option<i64>| every_ms.map_or_else(String::new, texts::duration_for_input);
@@ -314,7 +314,7 @@ fn lines(form: &Form, name: &str) -> Value {
     if lines.is_empty() { Value::Null } else { json!(lines) }
 }
 
-/// Every field of the form, by name: null where nothing stands. Without the payload.
+/// Every field of the form, by name: null where nothing is stored. Without the payload.
 fn wanted(context: &Context, form: &Form) -> Result<Map<String, Value>, Fault> {
     let span = |name: &str| form.span(name, label(name));
     let time = |name: &str| rfc3339_of(context, form, name, label(name));
@@ -360,7 +360,7 @@ fn labels(form: &Form) -> Result<Value, Fault> {
     Ok(if labels.is_empty() { Value::Null } else { Value::Object(labels) })
 }
 
-/// As it was typed, letter for letter. None: nothing stands.
+/// As it was typed, letter for letter. None: nothing is stored.
 fn payload(form: &Form) -> Result<Option<String>, Fault> {
     let text = form.raw("payload").replace("\r\n", "\n");
     let text = text.trim();

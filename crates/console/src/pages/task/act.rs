@@ -149,7 +149,7 @@ fn says(action: &str) -> &'static str {
     }
 }
 
-/// Fields of a change, with what stands.
+/// Fields of a change, with the present values.
 fn changes(context: &Context, task: &Task, form: Option<&Form>, is_whole: bool) -> Markup {
     let current = |name: &str, current: String| form.map_or(current, |form| form.raw(name).to_owned());
     let at = current(

@@ -21,7 +21,7 @@ pub(super) fn drawn(context: &Context, task: &Task) -> Markup {
     let all = stretches(context, task);
     let (Some(first), Some(last)) = (all.first(), all.last()) else { return html! {} };
     let whole_ms = (last.to_ms - first.from_ms).max(1);
-    // From when it was first due and somebody had it.
+    // From when it was first due and an executor had it.
     let worked_from = all
         .iter()
         .find(|stretch| !matches!(stretch.state, State::Scheduled | State::Blocked))

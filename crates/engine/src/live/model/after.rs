@@ -306,9 +306,9 @@ impl LiveModel {
     pub(super) fn hand_over_for_later(&mut self) {
         if self.rng.bool() {
             let settled: Vec<Key> = self.for_later.iter().copied().filter(|_| self.rng.bool()).collect();
-            for (id, fence) in settled {
-                self.live.lock().record_for_later(id, fence);
-                self.for_later.remove(&(id, fence));
+            for attempt in settled {
+                self.live.lock().record_for_later(attempt.0, attempt.1);
+                self.for_later.remove(&attempt);
             }
             return;
         }
@@ -323,6 +323,7 @@ impl LiveModel {
             executor: "ann".to_owned(),
             until: Millis::MAX,
             longest: Millis::MAX,
+            has_begun: false,
             is_unheard: false,
             is_refused: false,
             written_until: None,
@@ -446,7 +447,7 @@ impl LiveModel {
         }
     }
 
-    /// Notes beside the stages stay until they are settled, or a newer fence replaces them.
+    /// Notes beside the stages stay until they are handled, or a newer fence replaces them.
     pub(super) fn check_after(&mut self) {
         let table = self.live.lock();
         let slots: HashMap<i64, (i64, Stage)> =
@@ -478,8 +479,7 @@ impl LiveModel {
         self.reporting.retain(|attempt| self.handed_over.contains_key(attempt));
         self.for_later.retain(is_newest);
         let for_later = slots.iter().filter(|(_, (_, stage))| *stage == FOR_LATER);
-        let for_later: HashSet<Key> = for_later.map(|(id, (fence, _))| (*id, *fence)).collect();
-        assert_eq!(for_later, self.for_later);
+        assert_eq!(for_later.map(|(id, (fence, _))| (*id, *fence)).collect::<HashSet<Key>>(), self.for_later);
         let mut held = BTreeMap::new();
         for (id, (fence, stage)) in &slots {
             if let Stage::HandedOver { report: report @ (HolderReport::Owed | HolderReport::Asked) } = stage {

@@ -122,7 +122,7 @@ pub(crate) async fn lease(
                 leased.assignments = more;
                 return Ok(leased.hand_over());
             }
-            Some(nth) = woken.next() => goes_first(&mut lines, nth),
+            Some(nth) = woken.next() => put_first(&mut lines, nth),
             () = freed => lines.iter_mut().for_each(|line| line.look_at = None),
             () = tokio::time::sleep_until(wake_at) => {}
             () = core.work.stopping.cancelled() => return Ok(Vec::new()),
@@ -148,7 +148,7 @@ fn woken_by(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
 }
 
 /// No other caller looks for the tasks that woke this one.
-fn goes_first(lines: &mut [QueueRequest<'_>], nth: usize) {
+fn put_first(lines: &mut [QueueRequest<'_>], nth: usize) {
     if let Some(line) = lines.get_mut(nth) {
         line.look_at = None;
         lines.swap(0, nth);

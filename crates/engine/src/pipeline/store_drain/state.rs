@@ -15,21 +15,21 @@ pub(crate) struct Watermarks(Mutex<Marks>);
 #[derive(Debug, Default)]
 struct Marks {
     of: HashMap<Partition, Watermark>,
-    /// How often all was begun anew.
-    beginnings: u64,
+    /// Grows with each reset of all watermarks.
+    generation: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Watermark {
-    /// Of the tenure that it is of: another one begins with the oldest.
+    /// The term of the owner that made it. The next owner begins with the oldest task.
     term: i64,
     /// A read that began before the last reset moves nothing.
-    beginnings: u64,
+    generation: u64,
     /// Everything up to here was read. None: nothing was.
     pub(super) read_to: Option<Key>,
-    /// Where the look at later commits behind the watermark continues. None: it begins anew.
+    /// Where the scan for late commits behind the watermark resumes. None: at its beginning.
     pub(super) looked_to: Option<Key>,
-    /// Up to here the last of these looks was completed.
+    /// Up to here the last of these scans was completed.
     pub(super) looked_until: Option<Millis>,
 }
 
@@ -37,14 +37,14 @@ impl Watermarks {
     pub(super) fn of(&self, tenure: Tenure) -> Watermark {
         let marks = self.0.lock();
         let known = marks.of.get(&tenure.partition).copied().filter(|known| known.term == tenure.term);
-        let (term, beginnings) = (tenure.term, marks.beginnings);
-        known.unwrap_or_else(|| Watermark { term, beginnings, ..Watermark::default() })
+        let (term, generation) = (tenure.term, marks.generation);
+        known.unwrap_or_else(|| Watermark { term, generation, ..Watermark::default() })
     }
 
     /// A watermark that was lowered since `before` was read stays low.
     pub(super) fn remember(&self, partition: Partition, before: Watermark, after: Watermark) {
         let mut marks = self.0.lock();
-        if before.beginnings != marks.beginnings {
+        if before.generation != marks.generation {
             return;
         }
         let mark = marks.of.entry(partition).or_insert(before);
@@ -64,7 +64,7 @@ impl Watermarks {
     pub(crate) fn begin_anew(&self) {
         let mut marks = self.0.lock();
         marks.of.clear();
-        marks.beginnings += 1;
+        marks.generation += 1;
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::{
 /// An answer takes a millisecond. A call that waits for longer than this requests a check of the hot set.
 const DOUBTED_AFTER: Duration = Duration::from_millis(100);
 /// Between two checks that calls request: otherwise each failing call would request one.
-const LOOKS_APART: Duration = Duration::from_millis(100);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const SILENT: &str = "the hot set does not answer";
 
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl HotSetAvailability {
         *self.is_away.borrow()
     }
 
-    /// Sets the availability, and returns the previous one.
-    pub(in crate::pipeline) fn believe(&self, is_away: bool) -> bool {
+    /// Sets whether the hot set is unavailable, and returns what was set before.
+    pub(in crate::pipeline) fn set_unavailable(&self, is_away: bool) -> bool {
         self.is_away.send_replace(is_away)
     }
 
@@ -57,16 +57,16 @@ impl HotSetAvailability {
     }
 
     /// A check of the hot set begins.
-    pub(in crate::pipeline) fn looks(&self) {
+    pub(in crate::pipeline) fn check_started(&self) {
         *self.looked_at.lock() = Some(Instant::now());
     }
 
     /// Ends when the hot set must be checked because a call doubts it.
-    pub(in crate::pipeline) async fn is_doubted(&self) {
+    pub(in crate::pipeline) async fn wait_for_doubt(&self) {
         self.doubted.notified().await;
         let looked_at = *self.looked_at.lock();
         if let Some(looked_at) = looked_at {
-            sleep_until(looked_at + LOOKS_APART).await;
+            sleep_until(looked_at + MIN_CHECK_INTERVAL).await;
         }
     }
 
@@ -118,15 +118,15 @@ mod tests {
         let mut call = pin!(availability.call_while_available::<()>(DOING, pending()));
         tokio::select! {
             _ = &mut call => panic!("nothing has answered"),
-            () = availability.is_doubted() => {}
+            () = availability.wait_for_doubt() => {}
         }
         assert_eq!(availability.doubts(), 1, "once, however long it waits");
         assert!((&mut call).now_or_never().is_none());
-        assert!(!availability.believe(true));
+        assert!(!availability.set_unavailable(true));
         assert_eq!(call.await.unwrap_err().happened, Happened::Maybe);
         let begun = availability.call_while_available(DOING, ready(Ok(()))).await;
         assert_eq!(begun.unwrap_err().happened, Happened::No, "no call is begun while it is away");
-        assert!(availability.believe(false));
+        assert!(availability.set_unavailable(false));
         assert!(
             availability.call_while_available(DOING, ready(Ok(()))).await.is_ok()
                 && availability.doubts() == 1
@@ -141,15 +141,15 @@ mod tests {
             let failed = ready(Err::<(), _>(Error::did_not_happen(DOING, "refused")));
             assert!(availability.call_while_available(DOING, failed).await.is_err());
         }
-        availability.is_doubted().await;
-        availability.looks();
+        availability.wait_for_doubt().await;
+        availability.check_started();
         assert_eq!(
             (availability.doubts(), began.elapsed()),
             (10, Duration::ZERO),
             "the first look is at once"
         );
         availability.doubt();
-        availability.is_doubted().await;
-        assert_eq!(began.elapsed(), LOOKS_APART);
+        availability.wait_for_doubt().await;
+        assert_eq!(began.elapsed(), MIN_CHECK_INTERVAL);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     availability::HotSetAvailability,
-    patient::{PatientHot, PatientLimiter},
+    circuit_breaker::{CircuitBreakerHot, CircuitBreakerLimiter},
 };
 use crate::pipeline::{scan::state::Scans, store_drain::state::Watermarks};
 use hashbrown::HashMap;
@@ -89,9 +89,9 @@ impl FromStore {
     }
 
     /// The hot set for all steps except the check of its availability.
-    pub(crate) fn patient_hot(&self) -> Arc<dyn Hot> {
+    pub(crate) fn circuit_breaker_hot(&self) -> Arc<dyn Hot> {
         match self.keeps {
-            Keeps::Due => Arc::new(PatientHot {
+            Keeps::Due => Arc::new(CircuitBreakerHot {
                 hot: Arc::clone(&self.hot),
                 availability: Arc::clone(&self.availability),
             }),
@@ -101,9 +101,11 @@ impl FromStore {
     }
 
     /// The limiter beside the hot set, for all steps.
-    pub(crate) fn patient_limiter(&self, limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
+    pub(crate) fn circuit_breaker_limiter(&self, limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
         match self.keeps {
-            Keeps::Due => Arc::new(PatientLimiter { limiter, availability: Arc::clone(&self.availability) }),
+            Keeps::Due => {
+                Arc::new(CircuitBreakerLimiter { limiter, availability: Arc::clone(&self.availability) })
+            }
             // It is beside no hot set.
             Keeps::Nothing => limiter,
         }

@@ -39,7 +39,7 @@ pub(crate) fn ahead(ends: &[Option<i64>], now: i64) -> Option<(i64, i64)> {
     let mut narrow_until = now;
     let mut begins_at = i64::MIN;
     for ends_at in ends.iter().flatten().filter(|number| **number > now) {
-        // The one of the present may be wide: what nobody made buckets for became one.
+        // The one of the present may be wide: time without buckets became one.
         if begins_at > now && ends_at.saturating_sub(begins_at) > NARROW_MS {
             break;
         }
@@ -73,7 +73,7 @@ impl Axis {
         }
     }
 
-    /// At whole multiples of their widths, from the last end on. Time that passed while nobody made buckets becomes one.
+    /// At whole multiples of their widths, from the last end on. Time that passed without new buckets becomes one.
     fn beyond(&self, last_end: Option<i64>) -> Vec<Piece> {
         let is_long = |end: i64| end > self.until && end >= self.now.saturating_add(AXIS_MIN_MS);
         if last_end.is_some_and(is_long) {

@@ -6,7 +6,7 @@ use punctual_domain::time::Millis;
 const HOUR_MS: i64 = 3_600_000;
 /// Between two measurements.
 const WINDOW_MS: i64 = 600_000;
-/// A peak is forgotten within a week, evenly: the same hour of the same day comes again until then.
+/// A peak is forgotten within a week, evenly: the same hour of the same day recurs until then.
 const PEAK_MS: i64 = 7 * 24 * HOUR_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 

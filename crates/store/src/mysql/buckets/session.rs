@@ -3,8 +3,9 @@
 
 use super::{
     calendar::{self, Piece, TimeBucket},
+    cleanup,
     contents::BucketContents,
-    dropped, export,
+    export,
     rate::Rate,
     row_key::{RowKey, Statement},
 };
@@ -221,13 +222,13 @@ impl Session {
     }
 
     pub(super) async fn has_gone_rows(&mut self) -> sqlx::Result<bool> {
-        dropped::has_rows(&mut self.conn).await
+        cleanup::has_rows(&mut self.conn).await
     }
 
     /// Only while `task_gone` is empty.
     pub(super) async fn prepare_swap(&mut self) -> sqlx::Result<()> {
         export::start_again(&mut self.conn).await?;
-        dropped::start_again(&mut self.conn).await
+        cleanup::start_again(&mut self.conn).await
     }
 
     pub(super) async fn change(&mut self, change: TableChange<'_>) -> sqlx::Result<()> {
@@ -235,7 +236,7 @@ impl Session {
             TableChange::Cut(name, pieces) => cut(name, pieces),
             TableChange::Swap(name) => filled(sql!(buckets, exchange), "{name}", name),
             TableChange::Drop(name) => return self.detach(name).await,
-            TableChange::Empty => return dropped::empty(&mut self.conn).await,
+            TableChange::Empty => return cleanup::empty(&mut self.conn).await,
         };
         self.run(text).await
     }

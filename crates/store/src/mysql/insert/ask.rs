@@ -1,13 +1,14 @@
 //! A task to insert on its way to its writer, the row that it becomes, and what all writers of a store share. Must not read or
 //! write a database.
 
-use crate::mysql::{ids::Ids, late_commits::LateCommits, lookup::Entries, pauses::Pauses};
+use crate::{
+    created::created,
+    mysql::{ids::Ids, late_commits::LateCommits, lookup::Entries, pauses::Pauses},
+};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
-    history::Entry,
-    insert::{Decision, OnConflict},
+    insert::Decision,
     place::{Partition, TaskRef, partition_of},
-    state::State,
     task::{ENGINE_TASK_ID_BASE, NewTask, Task},
     time::Millis,
 };
@@ -70,7 +71,10 @@ impl InsertedRow {
     /// The answer to a caller.
     pub(crate) fn reported(self, ask: Ask) -> Inserted {
         match self {
-            Self::Created { id, task_id } => reported(ask, id, task_id),
+            Self::Created { id, task_id } => {
+                let place = TaskRef { partition: ask.partition, due_at: ask.due_at(), id };
+                created(place, task_id, ask.task, (&ask.by, ask.now))
+            }
             Self::Stands(decision, task) => Inserted { decision, task: *task },
         }
     }
@@ -111,39 +115,4 @@ impl<'a> Row<'a> {
     pub(super) fn key(&self) -> (Partition, &'a str, i64, i64) {
         (self.ask.partition, self.ask.namespace(), self.task_id, self.ask.task.task_version)
     }
-}
-
-/// The new row as a read would answer it, without the read.
-fn reported(ask: Ask, id: i64, task_id: i64) -> Inserted {
-    let (now, due_at) = (ask.now, ask.due_at());
-    let entry = Entry {
-        at: now,
-        event: None,
-        from: None,
-        to: State::Scheduled,
-        attempt: 0,
-        by: (*ask.by).to_owned(),
-        due_at: Some(due_at),
-        reason: None,
-        error: None,
-    };
-    let task = Task {
-        place: TaskRef { partition: ask.partition, due_at, id },
-        ask: NewTask { task_id: Some(task_id), on_conflict: OnConflict::default(), ..ask.task },
-        state: State::Scheduled,
-        fence: 1,
-        attempt: 0,
-        due_at,
-        fired_at: None,
-        created_at: now,
-        updated_at: now,
-        keep_until: None,
-        lease: None,
-        progress: None,
-        log: None,
-        result: None,
-        last_error: None,
-        history: vec![entry],
-    };
-    Inserted { decision: Decision::Create, task }
 }

@@ -51,7 +51,7 @@ pub(super) async fn existing(
         let of: Vec<_> =
             callers.iter().filter(|caller| caller.ask.namespace() == namespace).copied().collect();
         let is_keyed = of.iter().any(|row| row.ask.second_id.is_some());
-        if !is_keyed && near::none_stands(conn, namespace, &of).await? {
+        if !is_keyed && near::none_exists(conn, namespace, &of).await? {
             continue;
         }
         let wanted = wanted(&of);

@@ -1,5 +1,5 @@
 //! Ids that the engine gives to tasks without one. A caller may have taken one of them long ago, in any version: it
-//! is passed over. The next that fits lies in the same partition, because the task is on its way to its writer.
+//! is passed over. The next that fits is in the same partition, because the task is on its way to its writer.
 
 use super::{
     ask::{Context, Row, given_task_id},

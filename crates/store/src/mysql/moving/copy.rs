@@ -104,7 +104,7 @@ impl Pair {
         Ok(u64::try_from(found.gone.len().max(found.new.len())).unwrap_or(u64::MAX))
     }
 
-    /// Copies that are not as they should be. What belongs to a task goes only if the task is gone: if it only stands
+    /// Copies that are not as they should be. What belongs to a task goes only if the task is gone: if it is only
     /// elsewhere now, its row comes, or came, with another piece.
     async fn remove(&mut self, keys: &[RowPosition]) -> Result<(), Error> {
         let places = self.places(keys);

@@ -30,7 +30,7 @@ pub(super) enum Hold {
 }
 
 /// Before the last round of copying: entries that lead to nothing at the new place. Whichever of them belongs to a task
-/// that is only elsewhere now comes again with its row.
+/// that is only elsewhere now is entered again with its row.
 pub(crate) async fn tidy_copy(
     conn: &mut MySqlConnection,
     partition: Partition,

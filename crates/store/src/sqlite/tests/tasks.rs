@@ -147,7 +147,7 @@ fn a_lease_never_outlives_the_timeout_and_an_ended_one_is_lost() {
         };
         now(store.extend(vec![beat], at)).unwrap().remove(0)
     };
-    let held = Extended::Held { lease_until: NOW.plus(1_000), cancel_requested: false };
+    let held = Extended::Held { lease_until: NOW.plus(1_000), cancel_requested: false, has_begun: false };
     assert_eq!(beat(NOW.plus(999)), held);
     assert_eq!(now(read(&store, &task)).unwrap().state, State::Running);
     assert_eq!(beat(NOW.plus(1_000)), Extended::Lost);

@@ -2,8 +2,8 @@
 
 use super::{
     sample::{
-        KEEP, LATER, NOW, ask, beat, dispatch, extend, full, grant, insert, moved, name, read, result, scan,
-        step, version,
+        KEEP, LATER, NOW, ask, beat, dispatch, extend, grant, insert, moved, name, read, result, scan, step,
+        version,
     },
     walk::walk_to,
 };
@@ -14,7 +14,6 @@ use punctual_contract::{
 use punctual_domain::{
     history::Note,
     insert::Decision,
-    retry::RetryPolicy,
     state::State,
     task::{Content, NewTask, TaskResult},
     time::Millis,
@@ -174,19 +173,4 @@ pub async fn the_last_instant_can_be_waited_for(store: Arc<dyn Store>) {
     assert_eq!((found.len(), found[0].due_at, found[0].deadline_at), (1, Millis::MAX, Millis::MAX));
     let task = moved(&*store, &task, Change::Claim, LATER).await;
     assert_eq!(task.place.to_string().parse(), Ok(task.place), "its reference can be handed out");
-}
-
-pub async fn every_retry_policy_comes_back_identical(store: Arc<dyn Store>) {
-    let policies = [
-        RetryPolicy::default(),
-        RetryPolicy::Immediate {},
-        RetryPolicy::Fixed { delay_ms: 300 },
-        RetryPolicy::Exponential { delay_ms: 1, factor: 1.1, max_delay_ms: 7, jitter: 0.3 },
-        RetryPolicy::List { delays_ms: vec![60_000, 300_000] },
-    ];
-    for (id, retry) in (0..).zip(policies) {
-        let asked = NewTask { retry, ..full(id) };
-        let place = insert(&*store, asked.clone()).await.task.place;
-        assert_eq!(read(&*store, place).await.ask, asked);
-    }
 }

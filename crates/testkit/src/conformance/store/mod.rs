@@ -15,6 +15,7 @@ pub mod moves;
 pub mod dispatch;
 pub mod facts;
 pub mod leases;
+pub mod retries;
 
 pub mod chunks;
 pub mod labels;

@@ -21,7 +21,7 @@ fn actions() -> [(Value, &'static [&'static str]); 9] {
         (json!({"action": "bury"}), CHANGERS),
         (json!({"action": "redrive"}), OPERATORS),
         (json!({"action": "delete"}), OPERATORS),
-        // It reads: whoever may change tasks may read them.
+        // It reads: a token that may change tasks may read them.
         (json!({"action": "export"}), CHANGERS),
     ]
 }

@@ -337,7 +337,7 @@ async fn dies_at(site: &AccessSite, group: StoreGroup, nth: usize) -> bool {
     }
     turning.abort_all();
     assert!(turning.join_next().await.unwrap().unwrap_err().is_cancelled());
-    // Whoever comes next finds no gate.
+    // The next caller finds no gate.
     gate.open();
     true
 }

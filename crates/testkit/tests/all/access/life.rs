@@ -129,7 +129,7 @@ async fn a_store_that_is_away_locks_out_nobody_who_is_known() {
     site.send(get("/v1/tasks")).await.expect_problem(401, "auth.required");
     let unknown = "punctual_aaaaaaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     site.send(get("/v1/tasks").with(unknown)).await.expect_problem(503, "store.unavailable");
-    // An engine that has never read the tokens lets nobody in.
+    // An engine that has never read the tokens admits no caller.
     let beside = site.beside();
     beside.send(get("/v1/tasks").with(ADMIN)).await.expect_problem(503, "store.unavailable");
     beside.send(get("/livez")).await.expect(200);

@@ -60,7 +60,7 @@ async fn walk_call(
         let scene = Scene { site, namespace: format!("n{namespaces}"), nth: namespaces };
         let asked = Box::pin(scene.prepared(row)).await;
         let before = scene.current().await;
-        site.wall.goes_up(rise(passing));
+        site.wall.raise(rise(passing));
         let answer = site.admin(asked.within(&scene.namespace)).await;
         let refused = site.wall.down();
         let after = scene.current().await;
@@ -286,7 +286,7 @@ impl Scene<'_> {
         let mut all = BTreeSet::new();
         let tasks = self.asked(get("/v1/tasks?limit=1000")).await;
         let tasks = tasks["items"].as_array().unwrap();
-        // What is due is claimed beside whoever has asked for it, and maybe only now.
+        // Due tasks are claimed beside the call that asks for them, and maybe only now.
         let unclaimed = |said: String| said.replace(r#""state":"dispatching""#, r#""state":"scheduled""#);
         all.extend(tasks.iter().map(|task| unclaimed(format!("/v1/tasks {task}"))));
         // With its history and its log.

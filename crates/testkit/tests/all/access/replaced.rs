@@ -47,7 +47,7 @@ async fn of_a_bulk_operation() {
         let answer = answer.expect(200);
         let (before, after) = reported(&site, "stop_bulk").await;
         assert_eq!((&before["state"], &after["state"]), (&json!("paused"), &json!("stopped")));
-        // What is answered is what stands.
+        // The answer is what is stored.
         let current = site.admin(get(format!("/v1/bulk/{id}")).within(NS)).await.expect(200);
         assert_eq!(answer, current);
     })

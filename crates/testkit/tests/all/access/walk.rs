@@ -124,7 +124,7 @@ async fn request(site: &AccessSite, row: &PermissionRow, namespace: &str) -> Acc
 }
 
 async fn begun(site: &AccessSite, namespace: &str) -> String {
-    // It is over at once: nothing of it stands among the tasks.
+    // It is over at once: no task of it is left.
     let asked = json!({"input": MARK, "nodes": {"a": {"task": {"queue": "q"}, "when": "false"}}});
     let begun = site.admin(post("/v1/workflows", asked).within(namespace)).await.expect(201);
     begun["ref"].as_str().unwrap().to_owned()

@@ -12,7 +12,7 @@ fn of_service(engine: &Engine, name: &str, number: impl FnOnce(&ServiceNumbers) 
     number(engine.meters().services().iter().find(|service| service.name == name).unwrap())
 }
 
-/// An executor that has `first` in its hands, of which the store has not said yet that it may go.
+/// An executor that holds `first`, which the store has not released yet.
 struct Busy {
     rig: CrashPointsRig,
     running: Running,

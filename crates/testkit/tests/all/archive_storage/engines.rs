@@ -96,7 +96,7 @@ async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_s
     let rig = Rig { clock: clock.clone(), engine: engine(&store, &clock), store };
     rig.store.buckets(OPTIONS).run_once(THEN).await.unwrap();
     let done = rig.insert("done", 30, 100).await;
-    // Nobody works on this queue for days.
+    // No executor works on this queue for days.
     let stuck = rig.insert("stuck", 3, 500).await;
     rig.at(Millis(THEN.0 + 5_000)).await;
     let first = Rig::lease(&rig.engine, "done").await;

@@ -153,6 +153,8 @@ async fn all_is_handed_over_and_counts_when_the_database_is_back(ground: Arc<dyn
     assert_eq!((last.state, last.lease.unwrap().executor.as_str()), (State::Dispatched, "ann"));
     assert!(matches!(rig.heartbeat(&leased[4], LONG_MS).await, Extended::Held { .. }), "by the database");
     rig.ends_well(&leased[4]).await;
+    // Counted after the commit that the reads above have seen.
+    until("all outcomes are counted", || async { rig.numbers().applied + rig.numbers().stale == 4 }).await;
     let numbers = rig.numbers();
     assert_eq!((numbers.leases_written, numbers.leases_refused, numbers.leases_waiting), (5, 0, 0));
     assert_eq!((numbers.applied, numbers.stale), (4, 0));

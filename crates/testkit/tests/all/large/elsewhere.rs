@@ -68,7 +68,7 @@ async fn a_partition_that_moves_takes_its_long_contents_along() {
     rig.days_pass(1).await;
     assert_eq!(rig.objects().await.len(), 6, "all are still some task's");
     rig.advance(5_000).await;
-    // A call goes without what a busy database has not leased in time; that is given back, and comes again.
+    // A call goes without what a busy database has not leased in time; that is given back, and is leased again.
     let mut leased = Vec::new();
     for _ in 0..20 {
         rig.advance(500).await;

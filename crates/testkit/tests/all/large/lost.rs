@@ -1,4 +1,4 @@
-//! A payload whose object is lost: its task does not come again for ever, but spends its attempts, and is then dead, with a
+//! A payload whose object is lost: its task does not run for ever, but spends its attempts, and is then dead, with a
 //! reason that names the object. One that only cannot be reached spends none.
 
 use super::{
@@ -43,7 +43,7 @@ async fn a_task_whose_object_is_gone_is_dead_after_its_attempts_and_says_which(r
     let why = rig.get(&format!("/v1/tasks/{}/why", task["ref"].as_str().unwrap())).await;
     assert!(why["reason"].as_str().unwrap().contains(&key), "{why}");
 
-    // Somebody has found it in a backup.
+    // It was found in a backup.
     rig.place.put(&key, object).await.unwrap();
     rig.send("POST", &format!("/v1/tasks/{}/redrive", task["ref"].as_str().unwrap()), json!({}))
         .await

@@ -268,7 +268,7 @@ async fn who_waits_for_a_kind_is_woken_where_another_executor_leaves_it() {
     for _ in 0..4 {
         let ask = |kind| rig.engine.lease_from_several(any(&["mail", "sms"], 9, 30_000), 9, kinds(&[kind]));
         let (mut finds, mut takes) = (pin!(ask("a")), pin!(ask("b")));
-        // In this order: the first one in the line is told of what comes.
+        // In this order: the first one in the line is woken.
         waits(finds.as_mut()).await;
         waits(takes.as_mut()).await;
         let leased = is_woken(async {

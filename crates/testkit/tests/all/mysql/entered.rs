@@ -100,7 +100,7 @@ async fn an_engine_that_dies_between_the_row_of_a_chunk_and_its_commit_leaves_bo
     let both = (sql(&urls[0], ENTERED).await, sql(&urls[0], INSERTED).await);
     assert_eq!(both.0, both.1, "both, or neither");
     let next = open(&urls).await;
-    // What has come already stands.
+    // What came earlier is stored.
     next.insert(vec![late(2)], "test", NOW).await.unwrap();
     assert_eq!(found(&next).await, [2]);
     next.close().await;

@@ -52,7 +52,7 @@ impl<'s> Frozen<'s> {
         let task = living.insert(vec![ask(1)], "test", NOW).await.unwrap().remove(0).task;
         // Its writers are connected.
         engine.check_writers_in(0).await.unwrap();
-        // What it asks next is heard and not answered, and nobody can be asked whether it lives.
+        // Its next request is received and not answered, and no other connection can ask whether it lives.
         proxy.set_new(Way::Silent);
         proxy.set_open(Way::AnswersLost);
         let mut call = JoinSet::new();

@@ -151,7 +151,7 @@ async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
     // Then it knows nothing of connections of before.
     let comes_back = |proxy: &Proxy| {
         proxy.set_open(Way::Cut);
-        proxy.come_back();
+        proxy.reopen();
     };
     a_mover_ends(MoveStep::Tidied, Proxy::vanish, comes_back).await;
 }

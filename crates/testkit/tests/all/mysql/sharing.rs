@@ -111,7 +111,7 @@ async fn no_connection_waits_inside_a_transaction() {
     insert(&store, (100_000..101_000).map(ask).collect()).await;
     store.apply(standing.iter().map(claim).collect(), NOW).await.unwrap();
     balanced(&*store).await;
-    // Whoever is met between two statements continues and ends its transaction. The server ends one that waits for 3 s, with its
+    // A session between two statements continues and ends its transaction. The server ends one that waits for 3 s, with its
     // session: where a session is gone, its transaction was abandoned.
     let lines = async |text: String| -> HashSet<String> {
         sql(&urls[0], &text).await.lines().map(str::to_owned).collect()

@@ -8,7 +8,7 @@ async fn a_damaged_database_is_sound_after_a_repair_and_a_dry_run_changes_nothin
     let store = open(&urls).await;
     let tasks = insert(&store, (1..=400).map(ask).collect(), NOW).await;
     assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
-    // Tasks without rows, rows of a partition that is elsewhere, an account of nobody.
+    // Tasks without rows, rows of a partition that is elsewhere, an account without tasks.
     let here: Vec<&Task> = tasks.iter().filter(|task| task.place.partition.0 % 2 == 0).collect();
     let gone: Vec<String> = here[..30].iter().map(|task| task.place.id.to_string()).collect();
     sql(

@@ -27,7 +27,7 @@ async fn connections_to_mysql_lose_their_answers_and_firing_goes_on_on_new_ones(
     crew.insert(800, 1_500..12_000).await;
     crew.have_come(SOME).await;
     site.ways().mysql.set_open(Way::AnswersLost);
-    // A lease that was committed and not answered comes again when it has ended.
+    // The task of a lease that was committed and not answered is leased again when the lease has ended.
     crew.finish("answers of MySQL lost", 800).await;
 }
 
@@ -40,7 +40,7 @@ async fn the_host_of_mysql_vanishes_and_all_goes_on_when_its_address_is_back() {
     site.ways().mysql.vanish();
     crew.are_refused().await;
     crew.are_overdue(SOME).await;
-    site.ways().mysql.come_back();
+    site.ways().mysql.reopen();
     crew.finish("the host of MySQL gone", 1_600).await;
 }
 

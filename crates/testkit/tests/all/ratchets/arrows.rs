@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 22] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 23] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -22,6 +22,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 22] = [
     ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
     ("bulk", &["workflows", "engine", "contract", "domain"], &[]),
     ("cluster", &["engine", "contract", "domain"], &[]),
+    ("inbox", &["contract", "protocol", "domain"], &[]),
     ("traces", &["engine", "contract", "domain"], &["bus"]),
     ("console", &["protocol"], &[]),
     ("test-servers", &[], &[]),
@@ -32,6 +33,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 22] = [
             "console",
             "bulk",
             "cluster",
+            "inbox",
             "traces",
             "schedules",
             "workflows",
@@ -49,6 +51,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 22] = [
             "server",
             "bulk",
             "cluster",
+            "inbox",
             "schedules",
             "workflows",
             "sdk",
@@ -70,6 +73,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 22] = [
             "server",
             "bulk",
             "cluster",
+            "inbox",
             "traces",
             "schedules",
             "workflows",

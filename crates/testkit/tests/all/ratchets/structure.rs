@@ -7,14 +7,15 @@ use std::fs;
 /// Closures whose parameter is called `it`: a noun says what it is.
 const CLOSURES_NAMED_IT: usize = 0;
 /// Files of statements: one a subject, not one a statement. Migrations are not counted: they are released, and may stay a file each.
-const SQL_FILES: usize = 50;
+/// Two are sent to users' own databases, and to none of ours: the inbox of the relay, and that of the SDK.
+const SQL_FILES: usize = 52;
 /// Scripts of the hot set in Redis, and of its limiter.
 const SCRIPTS: usize = 16;
 /// Fields of the engine's `Core`, which every step can reach.
 const FIELDS_OF_CORE: usize = 25;
 /// Places where the engine asks in which mode it runs.
 const MODE_BRANCHES: usize = 25;
-const LONG_FILES: usize = 17;
+const LONG_FILES: usize = 9;
 const LONG_FILE_LINES: usize = 500;
 
 /// The questions: are there other engines, or other owners, who write; is there a Redis, is it away, does what is due come from it; is

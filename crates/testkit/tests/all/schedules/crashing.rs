@@ -153,7 +153,7 @@ async fn what_cannot_be_made_now_stands_in_nobodys_way(rig: SchedulesRig) {
         dies_after_the_commit_of(&rig, name).await;
         rig.clock.advance_ms(1);
     }
-    // It is to be revoked, and that fails: nobody else may make it meanwhile.
+    // It is to be revoked, and that fails: no other engine may make it meanwhile.
     rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
     assert!(rig.planner.pause(&key("digest"), None, None, "ada").await.is_err());
     let one_at_a_time = punctual_schedules::Options { batch: 1, ..punctual_schedules::Options::default() };

@@ -27,7 +27,7 @@ async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_t
     for lease in &leased {
         rig.report_holders(lease, Report::Succeeded, Some(&result)).await;
     }
-    // Whoever reported is dead, and nobody has told of any of them.
+    // The engine that took the reports is dead, and no engine was notified of any of them.
     let other = rig.beside();
     other.pass(90).await;
     let last = other.leased().await;

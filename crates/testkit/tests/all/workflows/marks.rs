@@ -150,7 +150,7 @@ async fn a_catalog_that_takes_no_marks_is_waited_for_once_and_marked_when_it_ans
     for lease in &leased[4..] {
         rig.report_expected(lease, false).await;
     }
-    // This engine dies; nobody has told of any of them.
+    // This engine dies; no engine was notified of any of them.
     let other = rig.beside();
     other.pass(5).await;
     assert_eq!(other.work(echo).await, ["last"]);

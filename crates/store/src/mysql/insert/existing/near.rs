@@ -11,7 +11,7 @@ const ROWS_MIN: usize = 32;
 const SPARSE_MAX: u64 = 16;
 
 /// None of them is there, in any version. False: perhaps some are. Not locked, because there is nothing to lock.
-pub(super) async fn none_stands(
+pub(super) async fn none_exists(
     conn: &mut MySqlConnection,
     namespace: &str,
     rows: &[Row<'_>],

@@ -60,7 +60,7 @@ fn an_engine_that_dies(ground: &Arc<dyn Ground>, dies: Dies) {
         })
         .await;
         if dies == Dies::Journalled {
-            // Nobody had it: the lease is made, and ends.
+            // No executor had it: the lease is made, and ends.
             let again = rig.handed_over(1, "bob", LONG_MS).await.remove(0);
             assert_eq!((again.place.id, again.attempt), (place.id, 2));
             return rig.stop().await;

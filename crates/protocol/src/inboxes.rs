@@ -1,0 +1,44 @@
+//! What an operator asks about inboxes.
+
+use crate::At;
+use serde::{Deserialize, Serialize};
+
+/// Whether an engine moves the rows of an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InboxState {
+    /// This engine moves its rows.
+    Moving,
+    /// Another engine does; this one takes over when that ends.
+    Standby,
+    /// The database does not answer, or has no such table.
+    Away,
+}
+
+/// A table in a user's own database whose rows become tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Inbox {
+    #[schema(example = "shop")]
+    pub name: String,
+    /// Host, port and database.
+    #[schema(example = "db.example.org:3306/shop")]
+    pub at: String,
+    pub state: InboxState,
+    /// Rows that are not tasks yet, counted up to 100,000; at most a second old, as are the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<u64>,
+    /// Age of the first of them, from its INSERT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_ms: Option<i64>,
+    /// Rows that were refused and wait for a repair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+    /// Why rows could not be moved, since rows were moved last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_error_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_at_ms: Option<i64>,
+}
