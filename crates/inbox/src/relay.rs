@@ -105,11 +105,11 @@ impl Relay {
         self.0.report.lock().clone()
     }
 
-    /// Moves what waits, as far as it may. Returns how many rows are tasks now. A database that is away is reported, and is no
-    /// error: it is the user's.
+    /// Moves waiting rows, as far as queues and the store take them. Returns how many rows have become tasks. An unavailable user's
+    /// database is reported (`report`), and is no error of the engine.
     ///
     /// # Errors
-    /// None.
+    /// Never; the type is that of a supervised service.
     pub async fn run_once(&self, now: Millis) -> Result<usize, Error> {
         if self.0.pause.lock().until.is_some_and(|until| now < until && until.since(now) <= REST_MAX_MS) {
             return Ok(0);
@@ -325,7 +325,8 @@ impl OfferedRow {
     }
 }
 
-/// Why no row of a call was taken, nor decided: so it is with all others. Else it is about rows: a database of several is away.
+/// The reason if a call decided no row at all: then the rows behind it are not offered either. None: some rows were decided, so
+/// the trouble concerns single rows, such as one of several databases.
 fn all_closed(answers: &[RowVerdict]) -> Option<String> {
     let why = |answer: &RowVerdict| match answer {
         RowVerdict::Closed(why) | RowVerdict::Unknown(why) => Some(why.clone()),

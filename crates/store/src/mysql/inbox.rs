@@ -78,7 +78,7 @@ impl MysqlInbox {
     pub async fn install(&self) -> Result<bool, Error> {
         let mut known = self.address.known().await.map_err(|source| self.address.failed(source))?;
         let conn = &mut known.conn;
-        let before = comment(conn).await.map_err(|source| self.address.failed(source))?;
+        let before = bounded(CALL, comment(conn)).await.map_err(|source| self.address.failed(source))?;
         if let Some(found) = before.as_ref().filter(|found| !found.starts_with(FORMAT)) {
             return Err(Error::OtherInbox { at: self.address.to_string(), found: found.clone() });
         }
@@ -89,8 +89,7 @@ impl MysqlInbox {
             sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *conn).await?;
             sqlx::raw_sql(sql!(inbox, create_limits)).execute(conn).await
         };
-        let created = timeout(CHANGE, creating).await.unwrap_or_else(|_| Err(silent()));
-        created.map_err(|source| self.address.failed(source))?;
+        bounded(CHANGE, creating).await.map_err(|source| self.address.failed(source))?;
         known.close().await;
         Ok(before.is_none())
     }
@@ -102,21 +101,20 @@ impl MysqlInbox {
     pub async fn uninstall(&self, even_with_rows: bool) -> Result<bool, Error> {
         let mut known = self.address.known().await.map_err(|source| self.address.failed(source))?;
         let conn = &mut known.conn;
-        match comment(conn).await.map_err(|source| self.address.failed(source))? {
+        match bounded(CALL, comment(conn)).await.map_err(|source| self.address.failed(source))? {
             None => return Ok(false),
             Some(found) if !found.starts_with(FORMAT) => {
                 return Err(Error::OtherInbox { at: self.address.to_string(), found });
             }
             Some(_) => {}
         }
-        let counts = counts(conn).await.map_err(|source| self.address.failed(source))?;
+        let counts = bounded(CALL, counts(conn)).await.map_err(|source| self.address.failed(source))?;
         let rows = counts.waiting + counts.refused;
         if rows > 0 && !even_with_rows {
             return Err(Error::InboxNotEmpty { at: self.address.to_string(), rows });
         }
         let dropping = sqlx::raw_sql(sql!(inbox, drop)).execute(&mut *conn);
-        let dropped = timeout(CHANGE, dropping).await.unwrap_or_else(|_| Err(silent()));
-        dropped.map_err(|source| self.address.failed(source))?;
+        bounded(CHANGE, dropping).await.map_err(|source| self.address.failed(source))?;
         known.close().await;
         Ok(true)
     }
@@ -134,8 +132,7 @@ impl MysqlInbox {
             let refused = rows.iter().map(shown_refusal).collect::<sqlx::Result<_>>()?;
             Ok(InboxStatus { counts, refused })
         };
-        let read = timeout(CALL, reading).await.unwrap_or_else(|_| Err(silent()));
-        let read = read.map_err(|source| self.address.failed(source))?;
+        let read = bounded(CALL, reading).await.map_err(|source| self.address.failed(source))?;
         known.close().await;
         Ok(read)
     }
@@ -147,8 +144,8 @@ impl MysqlInbox {
             let comment = comment(&mut known.conn).await?;
             Ok((known, comment))
         };
-        let connected = timeout(CALL, connecting).await.unwrap_or_else(|_| Err(silent()));
-        let (known, comment) = connected.map_err(|source| self.address.failed(source))?;
+        let (known, comment) =
+            bounded(CALL, connecting).await.map_err(|source| self.address.failed(source))?;
         let at = || self.address.to_string();
         let comment = comment.ok_or_else(|| Error::NoInbox { at: at() })?;
         match comment.strip_prefix(FORMAT) {
@@ -168,7 +165,7 @@ impl MysqlInbox {
             Some(held) => held,
             None => self.connected().await.map_err(|error| CallError::did_not_happen(doing, error))?,
         };
-        match timeout(CALL, work(&mut held)).await.unwrap_or_else(|_| Err(silent())) {
+        match bounded(CALL, work(&mut held)).await {
             Ok(done) => {
                 *self.connection.lock() = Some(held);
                 Ok(done)
@@ -277,7 +274,12 @@ impl InboxTable for MysqlInbox {
     }
 }
 
-/// None: none. They come from the table, so they are numbers.
+/// A server that falls silent in the middle of `work` is an error after `limit`.
+async fn bounded<T>(limit: Duration, work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    timeout(limit, work).await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// Row numbers for a list in a statement. None: the list is empty.
 fn listed(ids: &[i64]) -> Option<String> {
     let mut text = String::with_capacity(ids.len() * 12);
     for id in ids {
