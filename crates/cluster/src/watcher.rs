@@ -6,6 +6,7 @@ use crate::{
     alerts::ElsewhereCache,
     counts::{ReportedCounts, Sampling, Totals},
     due::DueCache,
+    ledger::LedgerCache,
     notice::{self, ClusterSnapshot, HotSet, Silent, TakenOver},
     options::Options,
     queues::QueueRatesCache,
@@ -58,6 +59,7 @@ pub(crate) struct WatcherCore {
     pub(crate) hot: HotCache,
     pub(crate) elsewhere: ElsewhereCache,
     pub(crate) queue_rates: QueueRatesCache,
+    pub(crate) ledger: LedgerCache,
 }
 
 #[derive(Debug)]
@@ -99,9 +101,19 @@ impl Watcher {
         };
         let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
         let (elsewhere, queue_rates) = (ElsewhereCache::default(), QueueRatesCache::default());
-        let hot = HotCache::default();
-        let inner =
-            WatcherCore { engine, store, options, state, due, databases, hot, elsewhere, queue_rates };
+        let (hot, ledger) = (HotCache::default(), LedgerCache::default());
+        let inner = WatcherCore {
+            engine,
+            store,
+            options,
+            state,
+            due,
+            databases,
+            hot,
+            elsewhere,
+            queue_rates,
+            ledger,
+        };
         Self { inner: Arc::new(inner) }
     }
 

@@ -23,6 +23,7 @@ use crate::{
     error::{Error, Happened},
     hot::HotEntry,
     labels::LabelStore,
+    ledger::LedgerStore,
     namespaces::NamespaceStore,
     settings::SettingStore,
 };
@@ -48,7 +49,16 @@ use std::fmt;
 /// - **No clock.** `now` is an argument.
 #[async_trait]
 pub trait Store:
-    SettingStore + LabelStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
+    SettingStore
+    + LabelStore
+    + NamespaceStore
+    + AccessStore
+    + AuditStore
+    + LedgerStore
+    + Send
+    + Sync
+    + fmt::Debug
+    + 'static
 {
     /// Stores new tasks; for an existing task with the same id, `domain::insert::decide` decides, within the
     /// transaction of the insert. A task without an id gets one that is unique in its namespace. A new row is

@@ -35,6 +35,12 @@ impl Engine {
         self.core.leads()
     }
 
+    /// The same for one database: an engine that reaches it.
+    #[must_use]
+    pub fn leads_in(&self, part: usize) -> bool {
+        self.core.leads_in(part)
+    }
+
     /// Every partition that has an owner, in order.
     ///
     /// # Errors

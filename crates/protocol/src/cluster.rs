@@ -188,6 +188,14 @@ pub struct Shard {
     pub archives_published: Option<i64>,
     /// The names of the engines that do not reach the database.
     pub away_from: Vec<String>,
+    /// When its rows were last counted (`/v1/shards/{shard}/ledger`), and how many tasks are not as they are accounted for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub counted_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unaccounted: Option<i64>,
 }
 
 /// A slice of a database's time axis: tasks that are due before its end, and not before that of the preceding
@@ -253,7 +261,7 @@ pub struct Backlog {
     /// Tasks ever stored. `deleted` of them were deleted since.
     pub accepted: i64,
     pub deleted: i64,
-    /// Tasks in no state. Any number but 0 is a fault of Punctual.
+    /// In no state, or not as the last count of the rows found: 0, or something is broken.
     pub unaccounted: i64,
     /// Payload bytes of waiting tasks.
     pub pending_bytes: i64,

@@ -11,6 +11,7 @@ use crate::{
     app::{App, Shared},
     cluster, cursor,
     extract::{Caller, MaxAge, Query},
+    ledger,
     listener::ENDS_SOON_MS,
     refusal::Refusal,
 };
@@ -51,6 +52,7 @@ pub(crate) async fn list_alerts(
     let mut items = folded::fold(folded::merge(own.chain(elsewhere).collect()));
     if caller.who.reaches_everything() {
         items.extend(cluster::alerts(&app));
+        items.extend(ledger::alerts(&app));
         items.extend(of_certificates(&app));
     }
     items.sort_by_key(|alert| alert.severity != Severity::Critical);

@@ -11,7 +11,7 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_cluster::{
-    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, PartitionView, QueueRates,
+    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, LedgerPass, PartitionView, QueueRates,
     Rates as CountedRates, ReportedAlert, Stats as Counted, Watcher,
 };
 use punctual_contract::cluster::{Event as Noticed, EventQuery, Slice};
@@ -27,7 +27,7 @@ use punctual_protocol::{
 };
 use std::sync::Arc;
 
-fn watcher(app: &App) -> Result<&Watcher, Refusal> {
+pub(crate) fn watcher(app: &App) -> Result<&Watcher, Refusal> {
     let none = || {
         Refusal::new(Code::RequestUnknownRoute, "this server was started without a watcher of the cluster")
     };
@@ -38,7 +38,7 @@ fn page_of(limit: Option<u32>) -> usize {
     usize::try_from(limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX)
 }
 
-fn as_u64(number: usize) -> u64 {
+pub(crate) fn as_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
@@ -176,11 +176,14 @@ fn partition(view: PartitionView) -> Partition {
     responses((status = 200, description = "The whole list.", body = Page<Shard>)),
 )]
 pub(crate) async fn list_shards(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let items = watcher(&app)?.databases().await.into_iter().map(shard).collect();
+    let watcher = watcher(&app)?;
+    let ledgers = watcher.ledgers();
+    let pass = |number| ledgers.iter().find(|view| view.database == number)?.pass.as_ref();
+    let items = watcher.databases().await.into_iter().map(|view| shard(pass(view.number), view)).collect();
     Ok(answer::json(StatusCode::OK, &Page::<Shard> { items, next_cursor: None }))
 }
 
-fn shard(view: DatabaseView) -> Shard {
+fn shard(pass: Option<&LedgerPass>, view: DatabaseView) -> Shard {
     let answers = view.database.is_some();
     let database = view.database.unwrap_or_default();
     Shard {
@@ -194,6 +197,9 @@ fn shard(view: DatabaseView) -> Shard {
         archives_published: database.archives,
         time_axis: database.axis.into_iter().map(bucket).collect(),
         away_from: view.away_from,
+        counted_at: pass.map(|pass| At::from_ms(pass.began_ms)),
+        counted_at_ms: pass.map(|pass| pass.began_ms),
+        unaccounted: pass.map(|pass| pass.unaccounted),
     }
 }
 
@@ -214,7 +220,8 @@ fn bucket(slice: Slice) -> Bucket {
     responses((status = 200, description = "The numbers of all engines together.", body = Stats)),
 )]
 pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
-    let this_stats: Counted = watcher(&app)?.stats(max_age.0).await?;
+    let watcher = watcher(&app)?;
+    let (this_stats, counted): (Counted, i64) = (watcher.stats(max_age.0).await?, watcher.unaccounted());
     let QueueStats { at, at_ms, rates, lateness, lateness_hour, step_ms, steps } = hour(this_stats.hour);
     let stats = Stats {
         at,
@@ -223,7 +230,7 @@ pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Res
         rates,
         lateness,
         lateness_hour,
-        backlog: this_stats.account.map(|account| backlog(&account)),
+        backlog: this_stats.account.map(|account| backlog(&account, counted)),
         hot_set: this_stats.hot.as_ref().map(hot_set),
         step_ms,
         steps,
@@ -290,13 +297,13 @@ fn hot_set(hot_status: &HotStatus) -> HotSet {
     }
 }
 
-fn backlog(account: &Account) -> Backlog {
+fn backlog(account: &Account, counted: i64) -> Backlog {
     let books = account.books();
     Backlog {
         states: account.states().iter().map(|(state, tasks)| (state.word().to_owned(), *tasks)).collect(),
         accepted: books.accepted,
         deleted: books.deleted,
-        unaccounted: books.unaccounted(),
+        unaccounted: books.unaccounted().abs().max(counted),
         pending_bytes: books.pending_bytes.iter().map(|pending_bytes| pending_bytes.bytes).sum(),
     }
 }

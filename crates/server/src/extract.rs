@@ -209,6 +209,18 @@ impl<S: Send + Sync> FromRequestParts<S> for BulkId {
     }
 }
 
+/// The database that the path names by its number.
+#[derive(Debug)]
+pub(crate) struct ShardNo(pub(crate) usize);
+
+impl<S: Send + Sync> FromRequestParts<S> for ShardNo {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let text = segment(parts, state).await?;
+        text.parse().map(Self).map_err(|_| Refusal::field("/shard", "is no number of a database, from 0"))
+    }
+}
+
 /// The executor that the path names.
 #[derive(Debug)]
 pub(crate) struct ExecutorName(pub(crate) Name);

@@ -35,6 +35,7 @@ mod dead;
 mod executors;
 mod inboxes;
 mod insert;
+mod ledger;
 mod lookup;
 mod me;
 mod namespaces;

@@ -5,7 +5,7 @@ use crate::{
     access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, log_filter,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, ledger, log_filter,
     lookup, me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
@@ -194,6 +194,7 @@ fn of_workflows() -> Guarded {
 /// The part of what all engines are together.
 fn of_the_cluster() -> Guarded {
     use Permission::{Operate, Read};
+    use Recorded::Nowhere;
     use ScopeCheck::{Everything, Own};
     Guarded::new()
         .needing(Read, Own, routes!(queues::get_queue_stats))
@@ -202,6 +203,8 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(inboxes::list_inboxes))
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
+        .needing(Read, Everything, routes!(ledger::get_ledger))
+        .recording(Nowhere, Operate, Everything, routes!(ledger::count_ledger))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
         .needing(Read, Everything, routes!(log_filter::get_log_filter))

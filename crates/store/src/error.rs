@@ -18,6 +18,8 @@ pub enum Error {
         "{path}: has schema version {found}, and this program knows up to {known}; use the newer program"
     )]
     NewerSchema { path: PathBuf, found: i64, known: usize },
+    #[error("{path}: has schema version {found}, and this program {known}; start it once with this file")]
+    OlderSchema { path: PathBuf, found: usize, known: usize },
     #[error(
         "{path}: cannot be opened for writing: {source}; check that the directory exists and may be written"
     )]

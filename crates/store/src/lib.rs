@@ -8,6 +8,7 @@ mod blobs;
 mod change_log;
 mod chunks;
 mod columns;
+mod counting;
 mod created;
 mod due_range;
 mod error;
@@ -18,6 +19,7 @@ mod known;
 pub mod mysql;
 mod rows;
 mod runs;
+mod shard_check;
 pub mod sqlite;
 mod subject;
 mod turns;
@@ -35,6 +37,7 @@ pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, 
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, InboxStatus,
     MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership, MysqlRights,
-    MysqlSettings, MysqlStore, MysqlTls, Schema, ShardCheck, ShardRepair, ShardStats, ShownRefusal, Weakness,
+    MysqlSettings, MysqlStore, MysqlTls, Schema, ShardRepair, ShardStats, ShownRefusal, Weakness,
 };
+pub use shard_check::ShardCheck;
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

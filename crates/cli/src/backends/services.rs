@@ -4,6 +4,7 @@
 use crate::config::{InboxPlace, Settings};
 use anyhow::{Context as _, Result};
 use punctual_bulk::Runner as Bulk;
+use punctual_cluster::Watcher;
 use punctual_engine::{Engine, Running};
 use punctual_inbox::{Intake, Relay};
 use punctual_server::{EngineIntake, ServerOptions};
@@ -23,6 +24,21 @@ const BULK_EVERY: Duration = Duration::from_millis(500);
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 /// A database that was added, or that did not answer, has its payloads counted within this.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// Between two looks whether a count of the ledger is due, or was requested at another engine.
+const LEDGER_EVERY: Duration = Duration::from_secs(10);
+
+pub(super) fn supervise_ledger(running: &Running, watcher: &Watcher) {
+    let (asking, counting) = (watcher.clone(), watcher.clone());
+    let asked = move || {
+        let asking = asking.clone();
+        async move { asking.ledger_is_requested().await }
+    };
+    running.supervise_when("ledger", LEDGER_EVERY, asked, move |now| {
+        let counting = counting.clone();
+        async move { counting.count_ledgers(now).await }
+    });
+}
 
 /// After an upgrade, once: what each later run costs is a look.
 pub(super) fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {

@@ -61,7 +61,7 @@ use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use cleanup::unsettled;
+pub(crate) use cleanup::{UnsettledRows, unsettled, unsettled_rows};
 pub use options::{BucketOptions, BucketReport};
 pub use survey::BucketSurvey;
 

@@ -40,6 +40,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0023_task_chunks", include_str!("../../../../migrations/mysql/0023_task_chunks.sql")),
     ("0024_token_required_at", include_str!("../../../../migrations/mysql/0024_token_required_at.sql")),
     ("0025_limiter", include_str!("../../../../migrations/mysql/0025_limiter.sql")),
+    ("0026_ledger", include_str!("../../../../migrations/mysql/0026_ledger.sql")),
 ];
 
 /// By which their texts are recorded, in the same order.

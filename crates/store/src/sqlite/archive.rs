@@ -280,7 +280,7 @@ fn forget(
         while rows.next()?.is_some() {}
         conn.prepare_cached(sql!(insert, delete_body))?.execute([id])?;
         // It is finished.
-        ledger.deleted(slot, state, 0);
+        ledger.deleted(*id, slot, state, 0);
         forgotten += 1;
     }
     Ok(forgotten)

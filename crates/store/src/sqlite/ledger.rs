@@ -1,10 +1,13 @@
 //! The running account inside one transaction: jobs enter what they move, the commit writes the sums. Entries of
 //! a job that fails are cut off again. Must never be written in another transaction than the rows it counts.
 
-use super::statements::sql;
+use super::{
+    register::{bit, ids_of},
+    statements::sql,
+};
 use crate::chunks;
 use punctual_domain::{name::Name, state::State};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use std::{
     cmp::Ordering,
     collections::{HashMap, HashSet},
@@ -39,6 +42,7 @@ struct LedgerCounts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     entries: usize,
+    registered: usize,
     counts: LedgerCounts,
 }
 
@@ -48,6 +52,8 @@ pub(crate) struct Ledger {
     names: Vec<(Box<str>, Box<str>)>,
     last: Slot,
     entries: Vec<LedgerEntry>,
+    /// Ids whose rows came into being (true) or ceased to be.
+    registered: Vec<(i64, bool)>,
     counts: LedgerCounts,
     /// The highest row id of committed transactions.
     last_id: i64,
@@ -67,6 +73,7 @@ impl Ledger {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
+            registered: Vec::new(),
             counts: LedgerCounts::default(),
             last_id,
             chunks: HashSet::new(),
@@ -113,8 +120,9 @@ impl Ledger {
     }
 
     /// `bytes`, here and below: of the task's payload.
-    pub(crate) fn accepted(&mut self, slot: Slot, bytes: i64) {
+    pub(crate) fn accepted(&mut self, id: i64, slot: Slot, bytes: i64) {
         self.counts.accepted += 1;
+        self.registered.push((id, true));
         self.enter(slot, State::Scheduled, 1, bytes);
     }
 
@@ -130,8 +138,9 @@ impl Ledger {
         self.enter(slot, state, 0, by);
     }
 
-    pub(crate) fn deleted(&mut self, slot: Slot, state: State, bytes: i64) {
+    pub(crate) fn deleted(&mut self, id: i64, slot: Slot, state: State, bytes: i64) {
         self.counts.deleted += 1;
+        self.registered.push((id, false));
         self.enter(slot, state, -1, bytes);
     }
 
@@ -146,11 +155,12 @@ impl Ledger {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { entries: self.entries.len(), counts: self.counts }
+        Mark { entries: self.entries.len(), registered: self.registered.len(), counts: self.counts }
     }
 
     pub(crate) fn cut(&mut self, mark: Mark) {
         self.entries.truncate(mark.entries);
+        self.registered.truncate(mark.registered);
         self.counts = mark.counts;
     }
 
@@ -164,6 +174,7 @@ impl Ledger {
             }
         }
         self.write_chunks(conn)?;
+        self.write_register(conn)?;
         self.entries.sort_unstable_by_key(|entry| (entry.slot, entry.state));
         let mut add = conn.prepare_cached(sql!(ledger, add_to_books))?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
@@ -173,6 +184,31 @@ impl Ledger {
             if let Some((entry, names)) = first.and_then(|entry| Some((entry, self.names.get(entry.slot.0)?)))
             {
                 add.execute(params![names.0, names.1, entry.state.code(), tasks, bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ids of a batch follow each other: one statement for each row of the register.
+    fn write_register(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        // Stable: of one id, the last entry counts.
+        self.registered.sort_by_key(|entry| entry.0);
+        let mut register = conn.prepare_cached(sql!(ledger, register))?;
+        let mut unregister = conn.prepare_cached(sql!(ledger, unregister))?;
+        for run in self.registered.chunk_by(|a, b| ids_of(a.0) == ids_of(b.0)) {
+            let (mut new, mut gone) = (0, 0);
+            for (id, is_new) in run {
+                let bit = bit(*id);
+                (new, gone) = if *is_new { (new | bit, gone & !bit) } else { (new & !bit, gone | bit) };
+            }
+            let Some(row) = run.first().map(|entry| ids_of(entry.0)) else { continue };
+            if new != 0 {
+                register.execute([row, new])?;
+            }
+            if gone != 0
+                && unregister.query_row([row, gone], |bits| bits.get::<_, i64>(0)).optional()? == Some(0)
+            {
+                conn.prepare_cached(sql!(ledger, delete_registered))?.execute([row])?;
             }
         }
         Ok(())
@@ -209,6 +245,7 @@ impl Ledger {
 
     pub(crate) fn undone(&mut self) {
         self.entries.clear();
+        self.registered.clear();
         self.counts = LedgerCounts::default();
         if !self.new_chunks.is_empty() {
             // Of those rows none is there.
@@ -236,6 +273,7 @@ mod tests {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
+            registered: Vec::new(),
             counts: LedgerCounts::default(),
             last_id: 0,
             chunks: HashSet::new(),
@@ -245,7 +283,7 @@ mod tests {
         let mut meet = |from: usize, to: usize| {
             for nth in from..to {
                 let slot = ledger.slot("n", &format!("q{nth}"));
-                ledger.accepted(slot, 0);
+                ledger.accepted(1, slot, 0);
             }
             ledger.committed();
             ledger.names.len()

@@ -41,6 +41,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0015_evaluations", include_str!("../../../../migrations/sqlite/0015_evaluations.sql")),
     ("0016_task_chunks", include_str!("../../../../migrations/sqlite/0016_task_chunks.sql")),
     ("0017_token_required_at", include_str!("../../../../migrations/sqlite/0017_token_required_at.sql")),
+    ("0018_ledger", include_str!("../../../../migrations/sqlite/0018_ledger.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();
@@ -232,6 +233,11 @@ fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
     }
     conn.prepare_cached(sql!(ledger, insert_meta))?.execute(("partitions", options.partitions))?;
     Ok(i64::from(options.partitions))
+}
+
+/// How many the file was made with.
+pub(crate) fn stored_partitions(conn: &Connection) -> rusqlite::Result<u16> {
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["partitions"], |row| row.get(0))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(crate) fn retire(
         } else if conn.prepare_cached(sql!(retention, delete_finished))?.execute([over.id])? == 1 {
             retired.deleted += 1;
             conn.prepare_cached(sql!(insert, delete_body))?.execute([over.id])?;
-            ledger.deleted(over.slot, over.state, 0);
+            ledger.deleted(over.id, over.slot, over.state, 0);
         }
     }
     Ok(retired)

@@ -84,6 +84,20 @@ impl World {
             }
             self.check_kept().await?;
         }
+        if nth.is_multiple_of(64) {
+            self.check_ledger().await?;
+        }
+        Ok(())
+    }
+
+    /// Account, register and rows.
+    async fn check_ledger(&self) -> Result<(), String> {
+        for part in 0..self.truth.parts() {
+            let count = self.truth.count_ledger(part).await.map_err(|error| error.to_string())?;
+            if let Some(count) = count.filter(|count| count.unaccounted() != 0) {
+                return Err(format!("promise 6: the ledger does not balance: {count:?}"));
+            }
+        }
         Ok(())
     }
 
@@ -103,6 +117,7 @@ impl World {
     /// Lets everything finish: an unfinished task is lost.
     pub(super) async fn finish(&mut self) -> Result<(), String> {
         self.heal().await?;
+        self.check_ledger().await?;
         for _ in 0..TURNS_TO_FINISH {
             self.run_once().await;
             self.lease(1_000, 10_000).await?;

@@ -201,4 +201,6 @@ methods_of! { AuditStore passes(inner) Mortal<dyn Store> {} }
 
 methods_of! { LabelStore passes(inner) Mortal<dyn Store> {} }
 
+methods_of! { LedgerStore passes(inner) Mortal<dyn Store> {} }
+
 methods_of! { NamespaceStore passes(inner) Mortal<dyn Store> {} }

@@ -2,10 +2,11 @@
 //! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
 
 use super::row_key::RowKey;
-use crate::mysql::{hosted, ledger::Ledger, ownership::statement::is_lock, statements::sql};
+use crate::mysql::{hosted, ledger::Ledger, ownership::statement::is_lock, row, statements::sql};
 use punctual_contract::store::Tally;
 use punctual_domain::{
     name::{Name, QueueKey},
+    place::Partition,
     state::State,
     time::Millis,
 };
@@ -128,6 +129,26 @@ pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(T
     let rows =
         done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled))).fetch_all(conn).await?;
     rows.iter().map(|row| Ok((tally(row)?, row.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
+}
+
+/// What is left of a dropped bucket, of one partition, queue and state.
+pub(crate) struct UnsettledRows {
+    pub(crate) partition: Partition,
+    pub(crate) tally: Tally,
+    /// Of their fingerprints.
+    pub(crate) sum: i64,
+}
+
+/// As `unsettled`, for a count of the ledger.
+pub(crate) async fn unsettled_rows(conn: &mut MySqlConnection) -> sqlx::Result<Vec<UnsettledRows>> {
+    let done_to = done_to(conn).await?;
+    let rows = done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled_rows)));
+    let found = |row: &MySqlRow| {
+        let tally =
+            Tally { queue: row::queue_key(row, 1, 2)?, state: row::state(row, 3)?, tasks: row.try_get(4)? };
+        Ok(UnsettledRows { partition: row::partition(row, 0)?, tally, sum: row.try_get(5)? })
+    };
+    rows.fetch_all(conn).await?.iter().map(found).collect()
 }
 
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
