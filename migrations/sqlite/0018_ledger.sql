@@ -8,6 +8,14 @@ CREATE TABLE registered (
 ) STRICT;
 INSERT INTO registered (ids_of, bits) SELECT id >> 5, sum(1 << (id & 31)) FROM task GROUP BY id >> 5;
 
+-- The account by partition: tasks accepted and deleted since this migration, with those that had rows then.
+CREATE TABLE partition_account (
+    partition INTEGER NOT NULL PRIMARY KEY,
+    accepted INTEGER NOT NULL,
+    deleted INTEGER NOT NULL
+) STRICT;
+INSERT INTO partition_account (partition, accepted, deleted) SELECT partition, count(*), 0 FROM task GROUP BY partition;
+
 -- The last report of a count of all rows, and requests for one.
 CREATE TABLE ledger_report (
     part INTEGER NOT NULL PRIMARY KEY,

@@ -33,12 +33,12 @@ pub struct LedgerPass {
 #[serde(default)]
 pub struct PartitionPass {
     pub partition: u16,
-    /// Accepted, and not deleted; None: the register is not kept by partition.
-    pub registered: Option<i64>,
+    pub accepted: i64,
+    pub deleted: i64,
     pub waiting: i64,
     pub in_flight: i64,
     pub finished: i64,
-    /// Faults, and entries too many or too few.
+    /// Faults, and rows too many or too few.
     pub unaccounted: i64,
 }
 
@@ -65,6 +65,16 @@ pub struct TaskFault {
     pub queue: Option<String>,
     pub state: Option<String>,
     pub due_ms: Option<i64>,
+    pub reference: Option<String>,
+}
+
+impl Difference {
+    /// One line of text.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let Self { namespace, queue, state, account, rows } = self;
+        format!("{namespace}/{queue} has {rows} {state} tasks, and {account} by the account")
+    }
 }
 
 impl TaskFault {
@@ -97,6 +107,7 @@ impl TaskFault {
             queue: fault.queue.as_ref().map(|queue| queue.queue.as_str().to_owned()),
             state: fault.state.map(|state| State::word(state).to_owned()),
             due_ms: fault.due_at.map(|at| at.0),
+            reference: fault.reference.map(|reference| reference.to_string()),
         }
     }
 }
@@ -108,14 +119,14 @@ impl LedgerPass {
         let partitions = count.partitions.iter().map(|of| {
             let is_here = |fault: &&LedgerFault| fault.partition == Some(of.partition);
             let faults = i64::try_from(count.faults.iter().filter(is_here).count()).unwrap_or(i64::MAX);
-            let sum = of.registered.map_or(0, |registered| (registered - of.rows()).abs());
             PartitionPass {
                 partition: of.partition.0,
-                registered: of.registered,
+                accepted: of.accepted,
+                deleted: of.deleted,
                 waiting: of.waiting,
                 in_flight: of.in_flight,
                 finished: of.finished,
-                unaccounted: sum.max(faults),
+                unaccounted: of.missing().abs().max(faults),
             }
         });
         let differences = count.differences.iter().map(|tally| Difference {
@@ -147,12 +158,8 @@ impl LedgerPass {
     #[must_use]
     pub fn described(&self) -> String {
         const NAMED: usize = 5;
-        let differs = |difference: &Difference| {
-            let Difference { namespace, queue, state, account, rows } = difference;
-            format!("{namespace}/{queue} has {rows} {state} tasks, and {account} by the account")
-        };
         let faults = self.faults.iter().map(TaskFault::described);
-        let named: Vec<String> = faults.chain(self.differences.iter().map(differs)).take(NAMED).collect();
+        let named: Vec<String> = faults.chain(self.differences.iter().map(Difference::described)).take(NAMED).collect();
         let more = (self.faults.len() + self.differences.len()).saturating_sub(named.len());
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         format!("{} tasks unaccounted for: {}{more}", self.unaccounted, named.join("; "))

@@ -5,7 +5,7 @@ use crate::error::Error;
 use async_trait::async_trait;
 use punctual_domain::{
     name::{Name, QueueKey},
-    place::Partition,
+    place::{Partition, TaskRef},
     state::State,
     time::Millis,
 };
@@ -62,8 +62,9 @@ pub const FAULTS_MAX: usize = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionCount {
     pub partition: Partition,
-    /// Ids in the register; None: the register is not kept by partition.
-    pub registered: Option<i64>,
+    /// Tasks that came into the partition, and that were deleted from it, since the store counts them by partition.
+    pub accepted: i64,
+    pub deleted: i64,
     pub waiting: i64,
     pub in_flight: i64,
     pub finished: i64,
@@ -73,6 +74,12 @@ impl PartitionCount {
     #[must_use]
     pub const fn rows(&self) -> i64 {
         self.waiting + self.in_flight + self.finished
+    }
+
+    /// Accepted tasks without a row. Negative: rows without an accepted task.
+    #[must_use]
+    pub const fn missing(&self) -> i64 {
+        self.accepted - self.deleted - self.rows()
     }
 }
 
@@ -119,8 +126,10 @@ pub struct LedgerFault {
     pub task: Option<RegisteredTask>,
     pub queue: Option<QueueKey>,
     pub state: Option<State>,
-    /// Where the row is; of a lost one, where its reference leads.
+    /// Where the row is. For a lost task: where its reference leads.
     pub due_at: Option<Millis>,
+    /// The task's reference, where it is known.
+    pub reference: Option<TaskRef>,
 }
 
 /// The caller's name of a task.
@@ -144,7 +153,11 @@ impl LedgerCount {
         let too_many: i64 = self.differences.iter().map(|tally| (tally.rows - tally.books).max(0)).sum();
         let stored = self.accepted - self.deleted;
         let faults = i64::try_from(self.faults.len()).unwrap_or(i64::MAX);
-        let sums = [(stored - self.rows()).abs(), (self.registered - self.rows()).abs()];
-        sums.into_iter().chain([missing, too_many, faults]).max().unwrap_or(0)
+        let by_partition = |sign: i64| -> i64 {
+            self.partitions.iter().map(|count| (sign * count.missing()).max(0)).sum()
+        };
+        let by_sum = [(stored - self.rows()).abs(), (self.registered - self.rows()).abs()];
+        let sums = by_sum.into_iter().chain([by_partition(1), by_partition(-1)]);
+        sums.chain([missing, too_many, faults]).max().unwrap_or(0)
     }
 }

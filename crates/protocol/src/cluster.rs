@@ -191,9 +191,9 @@ pub struct Shard {
     /// When its rows were last counted (`/v1/shards/{shard}/ledger`), and how many tasks are not as they are accounted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    pub counted_at: Option<At>,
+    pub checked_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted_at_ms: Option<i64>,
+    pub checked_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unaccounted: Option<i64>,
 }

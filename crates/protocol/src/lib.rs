@@ -82,7 +82,7 @@ pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseQueue, LeaseRequest, LeasedTask};
-pub use ledger::{Ledger, LedgerDifference, LedgerFault, LedgerPartition, LedgerTotals};
+pub use ledger::{Ledger, LedgerFinding, LedgerPartition, LedgerTotals};
 pub use lists::{ListAlerts, ListQueues};
 pub use log_filter::{LogFilter, PutLogFilter};
 pub use namespaces::{

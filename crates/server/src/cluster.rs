@@ -197,8 +197,8 @@ fn shard(pass: Option<&LedgerPass>, view: DatabaseView) -> Shard {
         archives_published: database.archives,
         time_axis: database.axis.into_iter().map(bucket).collect(),
         away_from: view.away_from,
-        counted_at: pass.map(|pass| At::from_ms(pass.began_ms)),
-        counted_at_ms: pass.map(|pass| pass.began_ms),
+        checked_at: pass.map(|pass| At::from_ms(pass.ended_ms())),
+        checked_at_ms: pass.map(LedgerPass::ended_ms),
         unaccounted: pass.map(|pass| pass.unaccounted),
     }
 }

@@ -9,19 +9,20 @@ use crate::{
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_contract::ledger::FaultKind;
 use punctual_cluster::{Difference, LedgerPass, LedgerView, PartitionPass, TaskFault, Watcher};
 use punctual_protocol::{
-    Alert, At, Int64, Ledger, LedgerDifference, LedgerFault, LedgerPartition, LedgerTotals, Severity,
+    Alert, At, Int64, Ledger, LedgerFinding, LedgerPartition, LedgerTotals, Severity,
 };
 
 /// The ledger of a database.
 ///
-/// What the last count found: of every row against account and register, on one snapshot. A database is counted at least once
-/// a day, and at most every ten minutes.
+/// What the last count found: every row against account and register, on one snapshot. An engine counts each database at
+/// least once a day, at most every ten minutes, and on request. The embedded store is shard 0.
 #[utoipa::path(
     get, path = "/v1/shards/{shard}/ledger", operation_id = "get_ledger", tag = "operation",
     params(("shard" = u64, Path, description = "Number of the database, from 0.")),
-    responses((status = 200, description = "Without `counted_at`: it was never counted.", body = Ledger)),
+    responses((status = 200, description = "Without `checked_at`: the rows were never counted.", body = Ledger)),
 )]
 pub(crate) async fn get_ledger(
     State(app): State<Shared>,
@@ -33,13 +34,14 @@ pub(crate) async fn get_ledger(
 
 /// Count a database now.
 ///
-/// Some engine does it within ten seconds; `is_requested` is true until the count is over. It reads every row.
+/// The engine that leads in the database begins within ten seconds. `is_requested` is true until the count ends. It reads
+/// every row.
 #[utoipa::path(
-    post, path = "/v1/shards/{shard}/ledger", operation_id = "count_ledger", tag = "operation",
+    post, path = "/v1/shards/{shard}/ledger/check", operation_id = "check_ledger", tag = "operation",
     params(("shard" = u64, Path, description = "Number of the database, from 0.")),
     responses((status = 202, description = "The last count; the next is requested.", body = Ledger)),
 )]
-pub(crate) async fn count_ledger(
+pub(crate) async fn check_ledger(
     State(app): State<Shared>,
     ShardNo(shard): ShardNo,
 ) -> Result<Response, Refusal> {
@@ -56,15 +58,15 @@ async fn ledger(app: &App, shard: usize) -> Result<LedgerView, Refusal> {
 
 fn shown(view: LedgerView) -> Ledger {
     let LedgerView { database, pass, is_requested } = view;
-    let counted_at = pass.as_ref().map(|pass| pass.began_ms);
+    let checked_at = pass.as_ref().map(LedgerPass::ended_ms);
     let took_ms = pass.as_ref().map(|pass| pass.took_ms);
     let pass = pass.unwrap_or_default();
     let sum = |number: fn(&PartitionPass) -> i64| -> i64 { pass.partitions.iter().map(number).sum() };
     Ledger {
         shard: as_u64(database),
         is_requested,
-        counted_at: counted_at.map(At::from_ms),
-        counted_at_ms: counted_at,
+        checked_at: checked_at.map(At::from_ms),
+        checked_at_ms: checked_at,
         took_ms,
         totals: LedgerTotals {
             accepted: pass.accepted,
@@ -74,36 +76,61 @@ fn shown(view: LedgerView) -> Ledger {
             finished: sum(|of| of.finished),
             unaccounted: pass.unaccounted,
         },
-        partitions: pass.partitions.into_iter().map(partition).collect(),
-        differences: pass.differences.into_iter().map(difference).collect(),
-        faults: pass.faults.into_iter().map(fault).collect(),
+        partitions: pass.partitions.iter().map(|counted| partition(counted, pass.ended_ms())).collect(),
+        findings: findings(&pass),
     }
 }
 
-fn partition(pass: PartitionPass) -> LedgerPartition {
-    let PartitionPass { partition, registered, waiting, in_flight, finished, unaccounted } = pass;
-    LedgerPartition { partition, registered, waiting, in_flight, finished, unaccounted }
+fn partition(counted: &PartitionPass, checked_ms: i64) -> LedgerPartition {
+    let PartitionPass { partition, accepted, deleted, waiting, in_flight, finished, unaccounted } = *counted;
+    LedgerPartition {
+        partition,
+        accepted,
+        waiting,
+        in_flight,
+        finished,
+        deleted,
+        unaccounted,
+        checked_at: At::from_ms(checked_ms),
+        checked_at_ms: checked_ms,
+    }
 }
 
-fn difference(of: Difference) -> LedgerDifference {
-    let Difference { namespace, queue, state, account, rows } = of;
-    LedgerDifference { namespace, queue, state, account, rows }
+fn findings(pass: &LedgerPass) -> Vec<LedgerFinding> {
+    pass.faults.iter().map(of_task).chain(pass.differences.iter().map(of_books)).collect()
 }
 
-fn fault(of: TaskFault) -> LedgerFault {
-    let text = of.described();
-    LedgerFault {
-        fault: of.fault,
-        id: of.id,
-        partition: of.partition,
-        namespace: of.namespace,
-        task_id: of.task_id.map(Int64),
-        task_version: of.task_version.map(Int64),
-        queue: of.queue,
-        state: of.state,
-        due_at: of.due_ms.map(At::from_ms),
-        due_at_ms: of.due_ms,
-        text,
+fn of_task(fault: &TaskFault) -> LedgerFinding {
+    // Both are rows that no entry of the register leads to.
+    let kind = if fault.fault == FaultKind::Unregistered.word() { FaultKind::Misplaced.word() } else { &fault.fault };
+    LedgerFinding {
+        kind: kind.to_owned(),
+        task_ref: fault.reference.clone(),
+        id: Some(fault.id),
+        partition: fault.partition,
+        namespace: fault.namespace.clone(),
+        task_id: fault.task_id.map(Int64),
+        task_version: fault.task_version.map(Int64),
+        queue: fault.queue.clone(),
+        last_state: fault.state.clone(),
+        due_at: fault.due_ms.map(At::from_ms),
+        due_at_ms: fault.due_ms,
+        account: None,
+        rows: None,
+        text: fault.described(),
+    }
+}
+
+fn of_books(difference: &Difference) -> LedgerFinding {
+    LedgerFinding {
+        kind: "books".to_owned(),
+        namespace: Some(difference.namespace.clone()),
+        queue: Some(difference.queue.clone()),
+        last_state: Some(difference.state.clone()),
+        account: Some(difference.account),
+        rows: Some(difference.rows),
+        text: difference.described(),
+        ..LedgerFinding::default()
     }
 }
 
@@ -116,7 +143,7 @@ pub(crate) fn alerts(app: &App) -> Vec<Alert> {
 
 fn alert(database: usize, pass: &LedgerPass) -> Alert {
     Alert {
-        name: "tasks_unaccounted".to_owned(),
+        name: "unaccounted".to_owned(),
         severity: Severity::Critical,
         since: At::from_ms(pass.ended_ms()),
         since_ms: pass.ended_ms(),
@@ -127,8 +154,8 @@ fn alert(database: usize, pass: &LedgerPass) -> Alert {
         consequences: Vec::new(),
         text: format!("database {database}: {}", pass.described()),
         what_to_do: format!(
-            "Keep the logs and a backup. GET /v1/shards/{database}/ledger names the rest. Restore lost tasks from your \
-             records; then `punctual shard repair`, and count again (POST)."
+            "Keep the logs and a backup. GET /v1/shards/{database}/ledger names the rest. Insert lost tasks again from your \
+             records. Then run `punctual shard repair`, and POST /v1/shards/{database}/ledger/check."
         ),
     }
 }

@@ -62,7 +62,7 @@ metrics! {
     LEDGER_COUNTED_AT Gauge "punctual_ledger_count_time_seconds" ["database"]
         "When the last count of all rows ended, in seconds since the epoch; absent before the first."
     LEDGER_TASKS Gauge "punctual_ledger_tasks" ["database", "partition", "status"]
-        "By the last count: registered (accepted and not deleted; absent embedded), waiting, in_flight, finished, unaccounted."
+        "Tasks of each partition by the last count; status: accepted, waiting, in_flight, finished, deleted, unaccounted."
     TASKS_INSERTED Counter "punctual_tasks_inserted_total" ["namespace", "queue"]
         "Tasks inserted or replaced, since the process began."
     TASKS_FIRED Counter "punctual_tasks_fired_total" ["namespace", "queue"]

@@ -204,7 +204,7 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
         .needing(Read, Everything, routes!(ledger::get_ledger))
-        .recording(Nowhere, Operate, Everything, routes!(ledger::count_ledger))
+        .recording(Nowhere, Operate, Everything, routes!(ledger::check_ledger))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
         .needing(Read, Everything, routes!(log_filter::get_log_filter))

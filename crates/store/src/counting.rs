@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Counting {
     partitions: BTreeMap<Partition, PartitionCount>,
     rows: BTreeMap<(QueueKey, State), i64>,
-    /// Of a register that is not kept by partition.
+    /// Ids in the register.
     registered: i64,
     /// Entries of the register that lead to no row.
     lost: Vec<LedgerFault>,
@@ -41,15 +41,15 @@ impl Counting {
         self.partitions.entry(partition).or_insert_with(new)
     }
 
-    /// The register of one partition.
-    pub(crate) fn registered_in(&mut self, partition: Partition, ids: i64) {
-        if ids > 0 || self.partitions.contains_key(&partition) {
-            self.partition(partition).registered = Some(ids);
+    /// Enters the account of one partition.
+    pub(crate) fn account(&mut self, partition: Partition, accepted: i64, deleted: i64) {
+        if accepted != 0 || deleted != 0 || self.partitions.contains_key(&partition) {
+            let count = self.partition(partition);
+            (count.accepted, count.deleted) = (accepted, deleted);
         }
-        self.registered += ids;
     }
 
-    /// One that is not kept by partition.
+    /// Adds ids of the register.
     pub(crate) fn registered(&mut self, ids: i64) {
         self.registered += ids;
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn fault(kind: FaultKind, id: i64) -> LedgerFault {
-        LedgerFault { kind, id, partition: None, task: None, queue: None, state: None, due_at: None }
+        LedgerFault { kind, id, partition: None, task: None, queue: None, state: None, due_at: None, reference: None }
     }
 
     fn books(tallies: &[(&str, State, i64)]) -> Books {
@@ -171,9 +171,10 @@ mod tests {
         let mut counting = Counting::default();
         counting.rows(Partition(1), queue("mail"), State::Scheduled, 2);
         counting.rows(Partition(2), queue("mail"), State::Dead, 1);
-        counting.registered_in(Partition(1), 2);
-        counting.registered_in(Partition(2), 1);
-        counting.registered_in(Partition(3), 0);
+        counting.account(Partition(1), 4, 2);
+        counting.account(Partition(2), 1, 0);
+        counting.account(Partition(3), 0, 0);
+        counting.registered(3);
         let count = counting.finish(&books(&[("mail", State::Scheduled, 2), ("mail", State::Dead, 1)]));
         assert_eq!((count.unaccounted(), count.rows(), count.partitions.len()), (0, 3, 2));
         assert!(count.faults.is_empty() && count.differences.is_empty());
@@ -183,6 +184,7 @@ mod tests {
     fn a_lost_task_has_the_state_that_the_account_still_counts() {
         let mut counting = Counting::default();
         counting.rows(Partition(0), queue("mail"), State::Scheduled, 1);
+        counting.account(Partition(0), 2, 0);
         counting.registered(2);
         counting.lost(fault(FaultKind::Lost, 7));
         let count = counting.finish(&books(&[("mail", State::Scheduled, 1), ("sms", State::Retrying, 1)]));
@@ -223,6 +225,7 @@ mod tests {
     fn an_account_that_was_altered_is_a_difference_without_a_name() {
         let mut counting = Counting::default();
         counting.rows(Partition(0), queue("mail"), State::Scheduled, 2);
+        counting.account(Partition(0), 2, 0);
         counting.registered(2);
         let count = counting.finish(&books(&[("mail", State::Scheduled, 1), ("mail", State::Dead, 1)]));
         assert_eq!((count.unaccounted(), count.differences.len(), count.faults.len()), (1, 2, 0));

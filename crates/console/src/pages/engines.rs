@@ -119,28 +119,25 @@ fn shard_table(context: &Context, shards: &[Shard], ledgers: &[Ledger]) -> Marku
                     td data-label="Size, about" { @match each_shard.bytes { Some(bytes) => (texts::bytes(bytes)), None => (parts::dash()) } }
                     td.num data-label="Buckets" { @match each_shard.buckets { Some(buckets) => (texts::number(buckets)), None => span.dim title="Its time axis is not cut" { "not cut" } } }
                     td.num data-label="Archived" { @match each_shard.archives_published { Some(times) => (texts::count(times.max(0).unsigned_abs(), "time", "times")), None => span.dim title="Nothing of it is in archives" { "never" } } }
-                    td data-label="Counted" { @match each_shard.counted_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim title="Its rows were not counted yet" { "not yet" } } }
+                    td data-label="Counted" { @match each_shard.checked_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim title="Its rows were not counted yet" { "not yet" } } }
                     td.num data-label="Unaccounted" { @match each_shard.unaccounted { Some(0) => (texts::number(0)), Some(tasks) => (parts::badge(&texts::number(tasks), "bad")), None => (parts::dash()) } }
                 } } }
             } }
-            @for ledger in ledgers { (faults(ledger)) }
+            @for ledger in ledgers { (findings(ledger)) }
             @for shard in shards.iter().filter(|shard| !shard.time_axis.is_empty()) { (axis(context, shard)) }
             p.dim { "Sizes are the database server's estimates, at most 15 s old." }
         },
     )
 }
 
-/// The tasks that the last count names.
-fn faults(ledger: &Ledger) -> Markup {
+/// The tasks and queues that the last count names.
+fn findings(ledger: &Ledger) -> Markup {
     const SHOWN: usize = 20;
     html! {
         h3 { "Unaccounted in shard " (ledger.shard) }
         ul data-ledger=(ledger.shard) {
-            @for fault in ledger.faults.iter().take(SHOWN) { li { (fault.text) } }
-            @for difference in ledger.differences.iter().take(SHOWN) { li {
-                (difference.namespace) "/" (difference.queue) " has " (texts::number(difference.rows)) " " (difference.state) " tasks, and "
-                (texts::number(difference.account)) " by the account"
-            } }
+            @for finding in ledger.findings.iter().take(SHOWN) { li { (finding.text) } }
+            @if ledger.findings.len() > SHOWN { li { "and " ((ledger.findings.len() - SHOWN)) " more" } }
         }
     }
 }

@@ -8,14 +8,15 @@ use crate::app::App;
 use punctual_cluster::{PartitionPass, Watcher};
 use punctual_contract::store::Books;
 
-type Number = fn(&PartitionPass) -> Option<i64>;
+type Number = fn(&PartitionPass) -> i64;
 
-const STATUSES: [(&str, Number); 5] = [
-    ("registered", |of| of.registered),
-    ("waiting", |of| Some(of.waiting)),
-    ("in_flight", |of| Some(of.in_flight)),
-    ("finished", |of| Some(of.finished)),
-    ("unaccounted", |of| Some(of.unaccounted)),
+const STATUSES: [(&str, Number); 6] = [
+    ("accepted", |counted| counted.accepted),
+    ("waiting", |counted| counted.waiting),
+    ("in_flight", |counted| counted.in_flight),
+    ("finished", |counted| counted.finished),
+    ("deleted", |counted| counted.deleted),
+    ("unaccounted", |counted| counted.unaccounted),
 ];
 
 /// `books`: None: the store does not answer.
@@ -34,12 +35,10 @@ pub(super) fn render(out: &mut Exposition, app: &App, books: Option<&Books>) {
     }
     out.begin(&LEDGER_TASKS);
     for (database, pass) in &passes {
-        for of in &pass.partitions {
-            let partition = of.partition.to_string();
+        for counted in &pass.partitions {
+            let partition = counted.partition.to_string();
             for (status, number) in STATUSES {
-                if let Some(number) = number(of) {
-                    out.sample(&LEDGER_TASKS, &[database, &partition, status], number);
-                }
+                out.sample(&LEDGER_TASKS, &[database, &partition, status], number(counted));
             }
         }
     }

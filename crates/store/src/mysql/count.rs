@@ -18,7 +18,7 @@ use punctual_contract::{
     ledger::{FAULTS_MAX, FaultKind, LedgerCount, LedgerFault, LedgerReport, LedgerStore, RegisteredTask},
     store::Tally,
 };
-use punctual_domain::{name::Name, place::Partition};
+use punctual_domain::{name::Name, place::{Partition, TaskRef}};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -112,7 +112,10 @@ async fn count(conn: &mut MySqlConnection) -> Result<LedgerCount, Error> {
         }
         let entries = sqlx::query(sql!(ledger, count_entries)).bind(number).fetch_one(&mut *conn).await?;
         let entries = Fingerprint { tasks: entries.try_get(0)?, sum: entries.try_get(1)? };
-        counting.registered_in(partition, entries.tasks);
+        let deleted: i64 =
+            sqlx::query_scalar(sql!(ledger, read_deleted)).bind(number).fetch_one(&mut *conn).await?;
+        counting.account(partition, entries.tasks + deleted, deleted);
+        counting.registered(entries.tasks);
         if unplaced > 0 || entries != rows {
             name_faults(conn, partition, &mut counting).await?;
         }
@@ -144,7 +147,9 @@ async fn name_faults(
     let most = i64::try_from(FAULTS_MAX).unwrap_or(i64::MAX);
     let found = sqlx::query(sql!(ledger, list_lost)).bind(number).bind(most);
     for lost in found.fetch_all(&mut *conn).await? {
-        counting.lost(fault(&lost, FaultKind::Lost, partition)?);
+        let fault = fault(&lost, FaultKind::Lost, partition)?;
+        let reference = fault.due_at.map(|due_at| TaskRef { partition, due_at, id: fault.id });
+        counting.lost(LedgerFault { reference, ..fault });
     }
     let found = sqlx::query(sql!(ledger, list_strays)).bind(number).bind(most);
     for stray in found.fetch_all(&mut *conn).await? {
@@ -153,7 +158,8 @@ async fn name_faults(
         let queue = row::queue_key(&stray, 0, 5)?;
         let state = row::state(&stray, 6)?;
         let fault = fault(&stray, kind, partition)?;
-        counting.stray(LedgerFault { queue: Some(queue), state: Some(state), ..fault });
+        let reference = Some(TaskRef { partition, due_at: row::millis(&stray, 8)?, id: fault.id });
+        counting.stray(LedgerFault { queue: Some(queue), state: Some(state), reference, ..fault });
     }
     Ok(())
 }
@@ -170,5 +176,6 @@ fn fault(found: &MySqlRow, kind: FaultKind, partition: Partition) -> sqlx::Resul
         queue: None,
         state: None,
         due_at: Some(row::millis(found, 4)?),
+        reference: None,
     })
 }

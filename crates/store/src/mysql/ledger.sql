@@ -45,6 +45,19 @@ INSERT INTO counters (slot, name, value)
 VALUES {rows: (?, ?, ?)}
 ON DUPLICATE KEY UPDATE value = value + VALUES(value)
 
+-- name: add_to_deleted
+-- Adds to the deleted tasks of partitions, in the transaction that deletes their rows.
+-- parameters: of each row: 1 slot, 2 partition, 3 how many more.
+-- holes: {rows} repeated for each row.
+INSERT INTO deleted_tasks (slot, partition_no, tasks)
+VALUES {rows: (?, ?, ?)}
+ON DUPLICATE KEY UPDATE tasks = tasks + VALUES(tasks)
+
+-- name: read_deleted
+-- Reads how many tasks of one partition this database has deleted since it counts them.
+-- parameters: 1 partition.
+SELECT CAST(COALESCE(SUM(tasks), 0) AS SIGNED) FROM deleted_tasks WHERE partition_no = ?
+
 -- name: lock_uncounted
 -- Locks the count of this database's payloads for as long as this connection lasts; answers 1 if it got the lock. Two
 -- counts at once would do no harm, but read everything twice. Names of locks are server-wide, hence the hash of the
@@ -115,10 +128,10 @@ LIMIT ?
 -- Lists rows of one partition that the register does not have, or that are not where it and `moved` say; and rows at the
 -- place of their reference whose task is also where it has moved to.
 -- parameters: 1 partition, 2 limit.
--- answers: namespace, task_id, task_version, id, due_at, queue, state, and 1 if the register has the row's id under its
--- name.
+-- answers: namespace, task_id, task_version, id, due_at, queue, state, 1 if the register has the row's id under its
+-- name, and the due time of the reference.
 SELECT CAST(task.namespace AS CHAR), task.task_id, task.task_version, task.id, task.due_at, CAST(task.queue AS CHAR),
-    task.state, CAST(registry.id IS NOT NULL AS SIGNED)
+    task.state, CAST(registry.id IS NOT NULL AS SIGNED), COALESCE(registry.due_at, task.place_due_at)
 FROM task FORCE INDEX (PRIMARY)
 LEFT JOIN registry FORCE INDEX (PRIMARY) ON registry.partition_no = task.partition_no
     AND registry.namespace = task.namespace AND registry.task_id = task.task_id

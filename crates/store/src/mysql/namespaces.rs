@@ -105,6 +105,7 @@ pub(crate) async fn forget(
         };
         let names = (asked.namespace.as_str(), spotted.row.try_get(3)?);
         ledger.moved(names, Some(state), None, bytes);
+        ledger.deleted(spotted.place.partition, 1);
         done.deleted.push(DeletedTask {
             place: spotted.place,
             fence: spotted.row.try_get(5)?,
@@ -113,7 +114,6 @@ pub(crate) async fn forget(
     }
     if rows.len() > 0 {
         sqlx::query(sql!(namespaces, delete_tasks)).bind(rows.json()).execute(conn).await?;
-        ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(done)
 }
@@ -144,11 +144,11 @@ pub(crate) async fn delete_finished(
         rows.row(spotted.place);
         // The bytes of what is over are in no account.
         ledger.moved((spotted.row.try_get(2)?, spotted.row.try_get(3)?), Some(state), None, 0);
+        ledger.deleted(spotted.place.partition, 1);
         answers.push(Applied::Moved);
     }
     if rows.len() > 0 {
         sqlx::query(sql!(namespaces, delete_tasks)).bind(rows.json()).execute(conn).await?;
-        ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(answers)
 }

@@ -146,11 +146,11 @@ async fn delete(
     for (place, namespace, queue, state) in over {
         rows.row(*place);
         ledger.moved((namespace, queue), Some(*state), None, 0);
+        ledger.deleted(place.partition, 1);
     }
     if rows.len() > 0 {
         sqlx::query(sql!(retention, delete_finished)).bind(rows.json()).execute(conn).await?;
     }
-    ledger.deleted(i64::try_from(over.len()).unwrap_or(i64::MAX));
     Ok(())
 }
 

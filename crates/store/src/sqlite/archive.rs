@@ -15,7 +15,7 @@ use crate::{ArchiveSource, ArchiveStorage, Error, archived};
 use punctual_contract::Error as CallError;
 use punctual_domain::{
     name::Name,
-    place::{TaskRef, partition_of},
+    place::{Partition, TaskRef, partition_of},
     task::Task,
     time::Millis,
 };
@@ -275,12 +275,12 @@ fn forget(
         let mut rows = forget.query([*id, *fence, now.0])?;
         let Some(row) = rows.next()? else { continue };
         let slot = ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-        let state = row::state(row, 2)?;
+        let (state, partition) = (row::state(row, 2)?, Partition(row.get(3)?));
         // There is one row at most; a statement that is not run to its end is not done.
         while rows.next()?.is_some() {}
         conn.prepare_cached(sql!(insert, delete_body))?.execute([id])?;
         // It is finished.
-        ledger.deleted(*id, slot, state, 0);
+        ledger.deleted((partition, *id), slot, state, 0);
         forgotten += 1;
     }
     Ok(forgotten)

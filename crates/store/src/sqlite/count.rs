@@ -21,7 +21,7 @@ use punctual_contract::{
 };
 use punctual_domain::{
     name::QueueKey,
-    place::{Partition, partition_of},
+    place::{Partition, TaskRef, partition_of},
     state::State,
 };
 use rusqlite::{Connection, Row, Rows, params};
@@ -93,6 +93,11 @@ pub(crate) fn count(conn: &Connection, partitions: u16) -> rusqlite::Result<Ledg
     count.rest()?;
     let Count { groups, mut counting, registered, .. } = count;
     counting.registered(registered);
+    let mut partitions = conn.prepare(sql!(ledger, list_partitions))?;
+    let mut partitions = partitions.query([])?;
+    while let Some(row) = partitions.next()? {
+        counting.account(Partition(row.get(0)?), row.get(1)?, row.get(2)?);
+    }
     for ((partition, group), tasks) in groups.tasks {
         if let Some((queue, state)) = groups.all.get(group) {
             counting.rows(Partition(partition), queue.clone(), *state, tasks);
@@ -145,6 +150,7 @@ impl Count<'_> {
                 queue: Some(queue.clone()),
                 state: Some(*state),
                 due_at: Some(row::millis(row, 7)?),
+                reference: Some(TaskRef { partition: belongs, due_at: row::millis(row, 9)?, id }),
             });
         }
         Ok(())
@@ -170,6 +176,7 @@ impl Count<'_> {
                 queue: None,
                 state: None,
                 due_at: None,
+                reference: None,
             });
         }
     }

@@ -141,7 +141,7 @@ impl<'a> Insert<'a> {
         }
         let slot = slot(ledger, &ask);
         ledger.enter_chunk(slot, &ask.kind, id);
-        ledger.accepted(id, slot, row::size(&ask.payload));
+        ledger.accepted((partition, id), slot, row::size(&ask.payload));
         Ok(created(place, task_id, ask, (self.context.by, self.context.now)))
     }
 

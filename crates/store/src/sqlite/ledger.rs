@@ -6,11 +6,11 @@ use super::{
     statements::sql,
 };
 use crate::chunks;
-use punctual_domain::{name::Name, state::State};
+use punctual_domain::{name::Name, place::Partition, state::State};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::{
     cmp::Ordering,
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
 };
 
 /// Names that are kept from one transaction to the next: they may be made up without end.
@@ -42,8 +42,16 @@ struct LedgerCounts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     entries: usize,
-    registered: usize,
+    rows: usize,
     counts: LedgerCounts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RowEntry {
+    id: i64,
+    partition: Partition,
+    /// The transaction creates the row. False: it deletes the row.
+    is_new: bool,
 }
 
 #[derive(Debug)]
@@ -52,8 +60,8 @@ pub(crate) struct Ledger {
     names: Vec<(Box<str>, Box<str>)>,
     last: Slot,
     entries: Vec<LedgerEntry>,
-    /// Ids whose rows came into being (true) or ceased to be.
-    registered: Vec<(i64, bool)>,
+    /// Rows that were created or deleted.
+    rows: Vec<RowEntry>,
     counts: LedgerCounts,
     /// The highest row id of committed transactions.
     last_id: i64,
@@ -73,7 +81,7 @@ impl Ledger {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
-            registered: Vec::new(),
+            rows: Vec::new(),
             counts: LedgerCounts::default(),
             last_id,
             chunks: HashSet::new(),
@@ -120,9 +128,9 @@ impl Ledger {
     }
 
     /// `bytes`, here and below: of the task's payload.
-    pub(crate) fn accepted(&mut self, id: i64, slot: Slot, bytes: i64) {
+    pub(crate) fn accepted(&mut self, (partition, id): (Partition, i64), slot: Slot, bytes: i64) {
         self.counts.accepted += 1;
-        self.registered.push((id, true));
+        self.rows.push(RowEntry { id, partition, is_new: true });
         self.enter(slot, State::Scheduled, 1, bytes);
     }
 
@@ -138,9 +146,15 @@ impl Ledger {
         self.enter(slot, state, 0, by);
     }
 
-    pub(crate) fn deleted(&mut self, id: i64, slot: Slot, state: State, bytes: i64) {
+    pub(crate) fn deleted(
+        &mut self,
+        (partition, id): (Partition, i64),
+        slot: Slot,
+        state: State,
+        bytes: i64,
+    ) {
         self.counts.deleted += 1;
-        self.registered.push((id, false));
+        self.rows.push(RowEntry { id, partition, is_new: false });
         self.enter(slot, state, -1, bytes);
     }
 
@@ -155,12 +169,12 @@ impl Ledger {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { entries: self.entries.len(), registered: self.registered.len(), counts: self.counts }
+        Mark { entries: self.entries.len(), rows: self.rows.len(), counts: self.counts }
     }
 
     pub(crate) fn cut(&mut self, mark: Mark) {
         self.entries.truncate(mark.entries);
-        self.registered.truncate(mark.registered);
+        self.rows.truncate(mark.rows);
         self.counts = mark.counts;
     }
 
@@ -175,6 +189,7 @@ impl Ledger {
         }
         self.write_chunks(conn)?;
         self.write_register(conn)?;
+        self.write_partitions(conn)?;
         self.entries.sort_unstable_by_key(|entry| (entry.slot, entry.state));
         let mut add = conn.prepare_cached(sql!(ledger, add_to_books))?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
@@ -192,16 +207,16 @@ impl Ledger {
     /// Ids of a batch follow each other: one statement for each row of the register.
     fn write_register(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         // Stable: of one id, the last entry counts.
-        self.registered.sort_by_key(|entry| entry.0);
+        self.rows.sort_by_key(|entry| entry.id);
         let mut register = conn.prepare_cached(sql!(ledger, register))?;
         let mut unregister = conn.prepare_cached(sql!(ledger, unregister))?;
-        for run in self.registered.chunk_by(|a, b| ids_of(a.0) == ids_of(b.0)) {
+        for run in self.rows.chunk_by(|a, b| ids_of(a.id) == ids_of(b.id)) {
             let (mut new, mut gone) = (0, 0);
-            for (id, is_new) in run {
-                let bit = bit(*id);
-                (new, gone) = if *is_new { (new | bit, gone & !bit) } else { (new & !bit, gone | bit) };
+            for entry in run {
+                let bit = bit(entry.id);
+                (new, gone) = if entry.is_new { (new | bit, gone & !bit) } else { (new & !bit, gone | bit) };
             }
-            let Some(row) = run.first().map(|entry| ids_of(entry.0)) else { continue };
+            let Some(row) = run.first().map(|entry| ids_of(entry.id)) else { continue };
             if new != 0 {
                 register.execute([row, new])?;
             }
@@ -210,6 +225,19 @@ impl Ledger {
             {
                 conn.prepare_cached(sql!(ledger, delete_registered))?.execute([row])?;
             }
+        }
+        Ok(())
+    }
+
+    fn write_partitions(&self, conn: &Connection) -> rusqlite::Result<()> {
+        let mut sums: BTreeMap<Partition, (i64, i64)> = BTreeMap::new();
+        for entry in &self.rows {
+            let (accepted, deleted) = sums.entry(entry.partition).or_default();
+            *(if entry.is_new { accepted } else { deleted }) += 1;
+        }
+        let mut add = conn.prepare_cached(sql!(ledger, add_to_partition))?;
+        for (partition, (accepted, deleted)) in sums {
+            add.execute(params![partition.0, accepted, deleted])?;
         }
         Ok(())
     }
@@ -245,7 +273,7 @@ impl Ledger {
 
     pub(crate) fn undone(&mut self) {
         self.entries.clear();
-        self.registered.clear();
+        self.rows.clear();
         self.counts = LedgerCounts::default();
         if !self.new_chunks.is_empty() {
             // Of those rows none is there.
@@ -273,7 +301,7 @@ mod tests {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
-            registered: Vec::new(),
+            rows: Vec::new(),
             counts: LedgerCounts::default(),
             last_id: 0,
             chunks: HashSet::new(),
@@ -283,7 +311,7 @@ mod tests {
         let mut meet = |from: usize, to: usize| {
             for nth in from..to {
                 let slot = ledger.slot("n", &format!("q{nth}"));
-                ledger.accepted(1, slot, 0);
+                ledger.accepted((Partition(0), 1), slot, 0);
             }
             ledger.committed();
             ledger.names.len()

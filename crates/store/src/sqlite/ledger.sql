@@ -61,13 +61,33 @@ UPDATE registered SET bits = bits & ~?2 WHERE ids_of = ?1 RETURNING bits
 -- parameters: ?1 id >> 5.
 DELETE FROM registered WHERE ids_of = ?1
 
+-- name: add_to_partition
+-- Adds to the accepted and deleted tasks of a partition, in the transaction that creates or deletes their rows.
+-- parameters: ?1 partition, ?2 how many were accepted, ?3 how many were deleted.
+INSERT INTO partition_account (partition, accepted, deleted) VALUES (?1, ?2, ?3)
+ON CONFLICT (partition) DO UPDATE SET accepted = accepted + excluded.accepted, deleted = deleted + excluded.deleted
+
+-- name: list_partitions
+-- Lists the accepted and deleted tasks of each partition.
+SELECT partition, accepted, deleted FROM partition_account ORDER BY partition
+
+-- name: empty_partitions
+-- Sets the accepted tasks of each partition to those that were deleted, for a repair: `fill_partitions` follows.
+UPDATE partition_account SET accepted = deleted
+
+-- name: fill_partitions
+-- Adds the rows of each partition to its accepted tasks.
+INSERT INTO partition_account (partition, accepted, deleted) SELECT partition, count(*), 0 FROM task WHERE true GROUP BY partition
+ON CONFLICT (partition) DO UPDATE SET accepted = accepted + excluded.accepted
+
 -- name: list_registered
 -- Lists the register, in order.
 SELECT ids_of, bits FROM registered ORDER BY ids_of
 
 -- name: list_rows
 -- Lists what a count compares of every row, in the order of ids: reads the whole table.
-SELECT id, partition, namespace, task_id, task_version, queue, state, due_at, wait_at FROM task ORDER BY id
+SELECT id, partition, namespace, task_id, task_version, queue, state, due_at, wait_at, place_due_at
+FROM task ORDER BY id
 
 -- name: list_reports
 -- Lists the reports of counts, and requests for one.

@@ -82,7 +82,8 @@ fn delete_finished(
     let Some(slot) = slot else { return Ok(Applied::Lost) };
     conn.prepare_cached(sql!(insert, delete_body))?.execute([finished_task.place.id])?;
     // The bytes of what is over are in no account.
-    ledger.deleted(finished_task.place.id, slot, finished_task.state, 0);
+    let place = finished_task.place;
+    ledger.deleted((place.partition, place.id), slot, finished_task.state, 0);
     Ok(Applied::Moved)
 }
 
@@ -139,7 +140,8 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
         conn.prepare_cached(sql!(namespaces, delete_task))?.execute([found.task.place.id])?;
         conn.prepare_cached(sql!(insert, delete_body))?.execute([found.task.place.id])?;
         let slot = ledger.slot(namespace, &found.queue);
-        ledger.deleted(found.task.place.id, slot, found.state, found.bytes);
+        let place = found.task.place;
+        ledger.deleted((place.partition, place.id), slot, found.state, found.bytes);
         done.deleted.push(found.task);
     }
     Ok(done)

@@ -26,6 +26,8 @@ impl SqliteStore {
                 sql!(ledger, delete_books),
                 sql!(ledger, fill_books),
                 sql!(ledger, correct_accepted),
+                sql!(ledger, empty_partitions),
+                sql!(ledger, fill_partitions),
                 sql!(ledger, delete_reports),
             ] {
                 transaction.execute(text, [])?;

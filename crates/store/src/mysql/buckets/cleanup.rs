@@ -80,15 +80,17 @@ impl Settling {
         ] {
             batch(file).execute(&mut *tx).await?;
         }
-        let (mut ledger, mut forgotten) = (Ledger::new(SLOT), 0);
+        let (mut ledger, mut deleted) = (Ledger::new(SLOT), 0);
         for row in batch(sql!(dropped_buckets, count_batch)).fetch_all(&mut *tx).await? {
-            forgotten += detach(&mut ledger, &tally(&row)?);
+            let tally = tally(&row)?;
+            detach(&mut ledger, &tally);
+            ledger.deleted(row::partition(&row, 4)?, tally.tasks);
+            deleted += tally.tasks;
         }
-        ledger.deleted(forgotten);
         ledger.write(&mut tx).await?;
         upto.bind(sqlx::query(sql!(dropped_buckets, save_settled_place))).execute(&mut *tx).await?;
         tx.commit().await?;
-        Ok(Some(forgotten.unsigned_abs()))
+        Ok(Some(deleted.unsigned_abs()))
     }
 }
 
@@ -98,13 +100,12 @@ async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(states.contains(&(hosted::HostedState::Closed as i8)))
 }
 
-fn detach(ledger: &mut Ledger, tally: &Tally) -> i64 {
+fn detach(ledger: &mut Ledger, tally: &Tally) {
     for _ in 0..tally.tasks {
         // What is over waits no more.
         let names = (tally.queue.namespace.as_str(), tally.queue.queue.as_str());
         ledger.moved(names, Some(tally.state), None, 0);
     }
-    tally.tasks
 }
 
 fn tally(row: &MySqlRow) -> sqlx::Result<Tally> {

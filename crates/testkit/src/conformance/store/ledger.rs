@@ -5,7 +5,11 @@ use super::{
     sample::{KEEP, NOW, apply, ask, find, insert, queue, step, version},
     walk::{push, reachable, walk_to},
 };
-use punctual_contract::{Store, ledger::LedgerCount, store::Change};
+use punctual_contract::{
+    Store,
+    ledger::{LedgerCount, PartitionCount},
+    store::Change,
+};
 use punctual_domain::{
     state::{State, TRANSITIONS},
     task::NewTask,
@@ -73,6 +77,12 @@ pub async fn what_is_deleted_is_in_no_register(store: Arc<dyn Store>) {
     let counts = counts(&*store).await;
     let registered: i64 = counts.iter().map(|count| count.registered).sum();
     let stored: i64 = counts.iter().map(|count| count.accepted - count.deleted).sum();
+    let by_partition = |number: fn(&PartitionCount) -> i64| -> i64 {
+        counts.iter().flat_map(|count| &count.partitions).map(number).sum()
+    };
+    let deleted: i64 = counts.iter().map(|count| count.deleted).sum();
+    assert!(deleted > 0);
+    assert_eq!((by_partition(|count| count.deleted), by_partition(|count| count.accepted)), (deleted, 40));
     assert_eq!((registered, stored), (stored, counts.iter().map(LedgerCount::rows).sum()));
     conserved(&*store).await;
 }
