@@ -26,7 +26,8 @@ use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
 use services::{
-    inboxes, supervise_bulk, supervise_inbox, supervise_ledger, supervise_payloads, supervise_traces, supervise_workflows,
+    inboxes, supervise_bulk, supervise_inbox, supervise_ledger, supervise_payloads, supervise_traces,
+    supervise_workflows,
 };
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;

@@ -159,7 +159,8 @@ impl LedgerPass {
     pub fn described(&self) -> String {
         const NAMED: usize = 5;
         let faults = self.faults.iter().map(TaskFault::described);
-        let named: Vec<String> = faults.chain(self.differences.iter().map(Difference::described)).take(NAMED).collect();
+        let named: Vec<String> =
+            faults.chain(self.differences.iter().map(Difference::described)).take(NAMED).collect();
         let more = (self.faults.len() + self.differences.len()).saturating_sub(named.len());
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         format!("{} tasks unaccounted for: {}{more}", self.unaccounted, named.join("; "))

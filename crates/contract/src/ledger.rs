@@ -153,9 +153,8 @@ impl LedgerCount {
         let too_many: i64 = self.differences.iter().map(|tally| (tally.rows - tally.books).max(0)).sum();
         let stored = self.accepted - self.deleted;
         let faults = i64::try_from(self.faults.len()).unwrap_or(i64::MAX);
-        let by_partition = |sign: i64| -> i64 {
-            self.partitions.iter().map(|count| (sign * count.missing()).max(0)).sum()
-        };
+        let by_partition =
+            |sign: i64| -> i64 { self.partitions.iter().map(|count| (sign * count.missing()).max(0)).sum() };
         let by_sum = [(stored - self.rows()).abs(), (self.registered - self.rows()).abs()];
         let sums = by_sum.into_iter().chain([by_partition(1), by_partition(-1)]);
         sums.chain([missing, too_many, faults]).max().unwrap_or(0)

@@ -9,11 +9,9 @@ use crate::{
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
-use punctual_contract::ledger::FaultKind;
 use punctual_cluster::{Difference, LedgerPass, LedgerView, PartitionPass, TaskFault, Watcher};
-use punctual_protocol::{
-    Alert, At, Int64, Ledger, LedgerFinding, LedgerPartition, LedgerTotals, Severity,
-};
+use punctual_contract::ledger::FaultKind;
+use punctual_protocol::{Alert, At, Int64, Ledger, LedgerFinding, LedgerPartition, LedgerTotals, Severity};
 
 /// The ledger of a database.
 ///
@@ -102,7 +100,11 @@ fn findings(pass: &LedgerPass) -> Vec<LedgerFinding> {
 
 fn of_task(fault: &TaskFault) -> LedgerFinding {
     // Both are rows that no entry of the register leads to.
-    let kind = if fault.fault == FaultKind::Unregistered.word() { FaultKind::Misplaced.word() } else { &fault.fault };
+    let kind = if fault.fault == FaultKind::Unregistered.word() {
+        FaultKind::Misplaced.word()
+    } else {
+        &fault.fault
+    };
     LedgerFinding {
         kind: kind.to_owned(),
         task_ref: fault.reference.clone(),

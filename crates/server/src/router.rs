@@ -5,8 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, ledger, log_filter,
-    lookup, me, metrics, namespaces, observe, openapi,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, ledger,
+    log_filter, lookup, me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };

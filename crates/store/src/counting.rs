@@ -152,7 +152,16 @@ mod tests {
     }
 
     fn fault(kind: FaultKind, id: i64) -> LedgerFault {
-        LedgerFault { kind, id, partition: None, task: None, queue: None, state: None, due_at: None, reference: None }
+        LedgerFault {
+            kind,
+            id,
+            partition: None,
+            task: None,
+            queue: None,
+            state: None,
+            due_at: None,
+            reference: None,
+        }
     }
 
     fn books(tallies: &[(&str, State, i64)]) -> Books {

@@ -71,7 +71,7 @@ async fn what_a_count_finds_is_named_in_answer_alert_and_metrics() {
         "queue": "mail", "state": "retrying", "due_ms": 1_000, "reference": "t000000000000000000000000001",
     });
     let report = json!({
-        "began_ms": world.engine.now().0, "took_ms": 5, "accepted": 2, "unaccounted": 1,
+        "began_ms": world.engine.now().0 - 1_000, "took_ms": 5, "accepted": 2, "unaccounted": 1,
         "partitions": [{"partition": 2, "accepted": 2, "waiting": 1, "unaccounted": 1}],
         "differences": [{"namespace": "default", "queue": "mail", "state": "retrying", "account": 1, "rows": 0}],
         "faults": [fault],
@@ -87,16 +87,19 @@ async fn what_a_count_finds_is_named_in_answer_alert_and_metrics() {
     let text = "lost task 5 version 0 (row 77) of default/mail, last retrying";
     assert_eq!(named["text"], text);
     let books = &found["findings"][1];
-    let (kinds, account) = ([&named["kind"], &books["kind"]], (&books["account"], &books["rows"], &books["last_state"]));
-    assert_eq!((kinds, account), ([&json!("lost"), &json!("books")], (&json!(1), &json!(0), &json!("retrying"))));
-    assert_eq!((&named["ref"], &named["last_state"]), (&json!("t000000000000000000000000001"), &json!("retrying")));
+    let (kinds, account) =
+        ([&named["kind"], &books["kind"]], (&books["account"], &books["rows"], &books["last_state"]));
+    assert_eq!(
+        (kinds, account),
+        ([&json!("lost"), &json!("books")], (&json!(1), &json!(0), &json!("retrying")))
+    );
+    assert_eq!(
+        (&named["ref"], &named["last_state"]),
+        (&json!("t000000000000000000000000001"), &json!("retrying"))
+    );
     let alerts = world.send(get("/v1/alerts")).await.expect(200);
     let alert = &alerts["items"][0];
-    assert_eq!(
-        (&alert["name"], &alert["severity"]),
-        (&json!("unaccounted"), &json!("critical")),
-        "{alerts}"
-    );
+    assert_eq!((&alert["name"], &alert["severity"]), (&json!("unaccounted"), &json!("critical")), "{alerts}");
     assert!(alert["text"].as_str().unwrap().contains(text), "{alert}");
     assert_eq!(metric(&world, "punctual_tasks_unaccounted ", "").await, Some(1.0));
     let of_partition = "partition=\"2\",status=\"unaccounted\"";

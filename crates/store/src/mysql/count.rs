@@ -18,7 +18,10 @@ use punctual_contract::{
     ledger::{FAULTS_MAX, FaultKind, LedgerCount, LedgerFault, LedgerReport, LedgerStore, RegisteredTask},
     store::Tally,
 };
-use punctual_domain::{name::Name, place::{Partition, TaskRef}};
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -167,7 +167,9 @@ impl Ledger {
             trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
         }
         for (part, text) in ADD_TO_DELETED.parts(&self.deleted_rows()) {
-            let row = |(partition, tasks): &(i32, i64)| [slot, Literal::Int((*partition).into()), Literal::Int(*tasks)];
+            let row = |(partition, tasks): &(i32, i64)| {
+                [slot, Literal::Int((*partition).into()), Literal::Int(*tasks)]
+            };
             trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
         }
     }

@@ -133,7 +133,7 @@ fn a_register_that_is_new_has_what_stood_before() {
     runtime.block_on(store.insert((1..=TASKS).map(|id| numbered(id, 0)).collect(), "test", NOW)).unwrap();
     store.close();
     let conn = Connection::open(&path).unwrap();
-    let before = "DROP TABLE registered; DROP TABLE ledger_report; DELETE FROM task WHERE id % 7 = 0;
+    let before = "DROP TABLE registered; DROP TABLE partition_account; DROP TABLE ledger_report; DELETE FROM task WHERE id % 7 = 0;
         UPDATE books SET tasks = (SELECT count(*) FROM task); UPDATE meta SET value = (SELECT count(*) FROM task)
         WHERE key = 'accepted'; PRAGMA user_version = 17;";
     conn.execute_batch(before).unwrap();
@@ -142,6 +142,8 @@ fn a_register_that_is_new_has_what_stood_before() {
     let store = SqliteStore::open(&path, &Options::default()).unwrap();
     let count = runtime.block_on(store.count_ledger(0)).unwrap().unwrap();
     assert_eq!((count.unaccounted(), count.registered), (0, TASKS - TASKS / 7), "{count:?}");
+    let accepted: i64 = count.partitions.iter().map(|partition| partition.accepted).sum();
+    assert_eq!(accepted, TASKS - TASKS / 7);
 }
 
 #[test]
