@@ -82,7 +82,7 @@ pub struct RedriveDead {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// At most this many tasks, 1 to 10,000. Default: 1,000.
+    /// The maximum number of tasks, 1 to 10,000. Default: 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000)]
     pub limit: Option<u32>,

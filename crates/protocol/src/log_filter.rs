@@ -29,7 +29,8 @@ pub struct PutLogFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "info,punctual_engine=debug", max_length = 1024)]
     pub filter: Option<String>,
-    /// How long the filter holds, at most a day. Default: until it is set again or the engine restarts.
+    /// The time in milliseconds for which the filter is in effect, at most a day. Default: until the filter is set
+    /// again or the engine restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 86_400_000)]
     pub for_ms: Option<u64>,

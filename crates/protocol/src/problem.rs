@@ -84,7 +84,7 @@ impl Problem {
         self
     }
 
-    /// Whether it is of this code.
+    /// True if the problem has this code.
     pub fn is(&self, code: Code) -> bool {
         self.code == code.name()
     }

@@ -1,14 +1,14 @@
-//! Whether the receiver of a JSON value that is kept as text can parse it. The parser of a request skips over
-//! such a text, and accepts what no receiver can parse: nesting that overflows a stack, halves of surrogate
-//! pairs, numbers beyond any double. An executor would lose the whole answer that contains it. Reads each
-//! byte once and never recurses; must only be given text that is one JSON value.
+//! Checks that the receiver of a JSON value that is stored as text can parse it. The parser of a request skips over
+//! such a text, and accepts what no receiver can parse: nesting that overflows a stack, halves of surrogate pairs,
+//! numbers beyond any double. An executor would lose the complete answer that contains it. The check reads each byte
+//! once and never recurses. Its input must be one JSON value.
 
 use std::ops::Range;
 
 use crate::fields::escape;
 use crate::limits::JSON_DEPTH_MAX;
 
-/// The most characters of a key in a pointer.
+/// The maximum number of characters of a key in a pointer.
 const KEY_MAX_CHARS: usize = 64;
 
 /// Longer than any number below the largest double is when it is written without an exponent.

@@ -11,8 +11,8 @@ use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_
 use crate::workflow_status::WorkflowState;
 use crate::{Json, ScheduledTask, parse};
 
-/// How many parents must hold before a node runs. A node holds if it succeeded, was skipped by hand, or failed with `on_failure`
-/// `continue`.
+/// The number of parents that must hold before a node runs. A node holds if it succeeded, was skipped manually, or
+/// failed with `on_failure` `continue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -22,7 +22,7 @@ pub enum Join {
     AtLeast(u32),
 }
 
-/// What happens to the workflow when the node has finally failed.
+/// The effect on the workflow when the node has finally failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
