@@ -63,7 +63,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Not a word of an event.
+/// The word names no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such kind of event")]
 pub struct NoSuchEvent;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// years. Uniqueness does not depend on it: a used id is skipped.
 pub const ENGINE_TASK_ID_BASE: i64 = 1 << 52;
 
-/// 1 is the most urgent, 5 the least.
+/// A priority from 1 (the most urgent) to 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Priority(u8);
@@ -67,7 +67,7 @@ impl From<Priority> for u8 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
     pub queue: QueueKey,
-    /// None: it is derived from `key`, or the engine assigns one.
+    /// If `None`, the id is derived from `key`, or the engine assigns one.
     pub task_id: Option<i64>,
     /// The identity as a text. A stored task has an id besides.
     pub key: Option<Key>,
@@ -88,9 +88,9 @@ pub struct NewTask {
     pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
     pub demands: Demands,
-    /// For people.
+    /// The name of the task for people.
     pub name: Option<String>,
-    /// Of the insert alone: no store keeps it.
+    /// Applies to the insert alone: no store keeps it.
     pub on_conflict: OnConflict,
 }
 
@@ -160,7 +160,7 @@ pub struct TaskResult {
 pub struct Lease {
     pub executor: String,
     pub until: Millis,
-    /// When this attempt was handed over; `timeout_ms` counts from here.
+    /// The instant at which this attempt was delivered; `timeout_ms` counts from here.
     pub since: Millis,
     pub cancel_requested: bool,
 }
@@ -173,7 +173,7 @@ impl Lease {
         format!("({engine})")
     }
 
-    /// As far as the store knows, no executor has it yet.
+    /// True if, as far as the store knows, no executor has the attempt yet.
     #[must_use]
     pub fn is_ahead(&self) -> bool {
         self.executor.starts_with('(')
@@ -197,7 +197,7 @@ pub struct Task {
     pub fired_at: Option<Millis>,
     pub created_at: Millis,
     pub updated_at: Millis,
-    /// When a finished task is forgotten.
+    /// The instant at which a finished task is deleted.
     pub keep_until: Option<Millis>,
     pub lease: Option<Lease>,
     /// JSON text, the last that the executor reported.

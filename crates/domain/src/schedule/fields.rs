@@ -20,7 +20,7 @@ pub(super) struct Fields {
     times: Times,
     /// Bit n for month n.
     months: u64,
-    /// At least one day matches.
+    /// True if at least one day matches.
     has_a_day: bool,
 }
 
@@ -159,7 +159,7 @@ impl Times {
     pub(super) const NONE: Self = Self { seconds: 0, minutes: 0, hours: 0 };
     pub(super) const ALL: Self = Self { seconds: full(MINUTES), minutes: full(MINUTES), hours: full(HOURS) };
 
-    /// At least those of both.
+    /// A superset of both sets of times.
     #[must_use]
     pub(super) const fn or(self, other: Self) -> Self {
         Self {

@@ -21,13 +21,13 @@ const LOOK_MIN_MS: i64 = 200;
 const LOOK_MAX_MS: i64 = 15_000;
 /// The same, for a run that waits for nothing else.
 const LOOK_BUFFERED_MS: i64 = 1_000;
-/// Pause before the next look, if the budget was exhausted before the next instant was found.
+/// The pause before the next step, if the budget was exhausted before the next instant was found.
 const LOOK_AGAIN_MS: i64 = 5_000;
 
 /// Facts about the payloads of runs.
 #[derive(Clone, Copy)]
 pub struct Fills<'a> {
-    /// Whether the payload of a run has a value, by its instant and number; an error says why not.
+    /// Checks that the payload of a run has a value, by its instant and number. The error is the reason why not.
     pub value: &'a dyn Fn(Millis, u64) -> Result<(), String>,
     /// The payloads of this step have reached their cost limit: the rest is continued later.
     pub are_dear: &'a dyn Fn() -> bool,
@@ -43,12 +43,12 @@ impl fmt::Debug for Fills<'_> {
 pub struct Facts<'a> {
     pub namespace: &'a Name,
     pub name: &'a Name,
-    /// Of the document.
+    /// The revision of the document.
     pub revision: i64,
     pub now: Millis,
-    /// How long before its instant a run is made.
+    /// The time by which a run is created before its instant.
     pub lead_ms: i64,
-    /// Whether the run that `Progress::last` names has ended. True if there is none.
+    /// True if the run that `Progress::last` names has ended, or if there is none.
     pub last_is_over: bool,
 }
 
@@ -80,7 +80,7 @@ impl Outcome {
         }
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code)
@@ -420,7 +420,7 @@ impl Stepping<'_> {
         progress.made_ahead.retain(|made_at| *made_at != left_out_at);
     }
 
-    /// Plans upcoming instants. Returns when to look again.
+    /// Plans upcoming instants. Returns the time of the next step.
     fn plan(&mut self) -> Option<Millis> {
         let Facts { now, lead_ms, .. } = *self.facts;
         while self.last_is_over && !self.step.progress.buffered.is_empty() && !self.is_full() {
