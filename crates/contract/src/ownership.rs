@@ -1,6 +1,5 @@
-//! Which engine works on which partition, if several engines share the work. It makes waking and wheels
-//! cheap; correctness never depends on it: claims are atomic, terms fence outdated engines, the store
-//! decides.
+//! The assignment of partitions to engines, if several engines share the work. It makes waking and wheels cheap;
+//! correctness never depends on it: claims are atomic, terms fence outdated engines, the store decides.
 
 use crate::{
     error::Error,
@@ -78,7 +77,7 @@ impl Default for Says {
 pub struct Live {
     pub engine: String,
     pub has_hot: bool,
-    /// As `Says::without`. None: its release does not report it.
+    /// The same as `Says::without`. `None` if the engine's release does not report it.
     pub without: Option<Vec<usize>>,
 }
 
@@ -108,12 +107,12 @@ impl Tenure {
 pub struct Owner {
     pub tenure: Tenure,
     pub engine: String,
-    /// How much longer its lease lasts; zero: it has ended.
+    /// The remaining time of the owner's lease; zero if it has ended.
     pub left: Duration,
 }
 
-/// Signals between engines, so that they need not poll so often. They promise nothing: a receiver that
-/// depends on them also looks at an interval. A signal may also reach its sender.
+/// Signals between engines, so that they need not poll so often. Delivery is not guaranteed: a receiver that depends
+/// on them also polls at an interval. A signal may also reach its sender.
 #[async_trait]
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// Returns the engines that have not received signals for them alone, as far as the bus can tell: they do
@@ -130,7 +129,7 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// This engine stops listening: signals for it alone are reported to their senders as not received.
     async fn close(&self) {}
 
-    /// A caller that waits for a signal looks after this time without one: it may have been lost.
+    /// The time after which a caller that waits for a signal polls without one: the signal may have been lost.
     fn look_after(&self) -> Duration {
         Duration::from_millis(250)
     }
@@ -149,9 +148,9 @@ pub enum Signal {
     /// Attempts have ended at this engine, and this many slots of a queue are free: of one lane, or of all
     /// its tasks.
     Freed { engine: String, queue: QueueKey, lane: Option<ParkReason>, places: usize },
-    /// For one engine: `Demand::to`.
+    /// A signal to one engine, `Demand::to`.
     Demand(Box<Demand>),
-    /// For one engine: `Passed::to`.
+    /// A signal to one engine, `Passed::to`.
     Passed(Box<Passed>),
 }
 
@@ -179,15 +178,15 @@ pub struct Demand {
     /// The answer names it.
     pub number: u64,
     pub queue: QueueKey,
-    /// How many tasks it accepts.
+    /// The number of tasks that the executor accepts.
     pub places: usize,
     pub lease_ms: i64,
     pub executor: String,
     /// The version of its handlers. None: it takes only tasks that demand none.
     pub version: Option<String>,
-    /// None: tasks of any kind.
+    /// `None` accepts tasks of any kind.
     pub kinds: Option<BTreeSet<Name>>,
-    /// How many tasks the executor holds at most. None: unknown.
+    /// The maximum number of tasks that the executor holds. `None` if unknown.
     pub bound: Option<u32>,
 }
 

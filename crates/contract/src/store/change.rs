@@ -108,7 +108,7 @@ impl Change {
         }
     }
 
-    /// Until when a task that it finishes is kept.
+    /// The end of the retention of a task that the change finishes.
     #[must_use]
     pub const fn keep_until(&self) -> Option<Millis> {
         match self {

@@ -30,7 +30,7 @@ pub struct OverdueLook {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OverduePage {
     pub found: Vec<Overdue>,
-    /// Where the next look continues; None: everything up to `until` was read.
+    /// The position where the next scan continues. `None` if everything up to `until` was read.
     pub next: Option<(Millis, i64)>,
     /// The number of the database that answered.
     pub database: usize,

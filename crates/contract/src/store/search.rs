@@ -14,14 +14,14 @@ pub struct Query {
     pub due_before: Option<Millis>,
     /// Changed at or after.
     pub updated_from: Option<Millis>,
-    /// Its last error has this text in it, letter for letter.
+    /// The task's last error contains this text, letter for letter.
     pub error: Option<String>,
     /// Along the due times, the latest first, instead of the newest first, where the store has a key for that; otherwise as if
     /// it were not set.
     pub by_due_time: bool,
-    /// Of a search along the due times: the earliest first instead.
+    /// A search along the due times returns the earliest first.
     pub earliest_first: bool,
-    /// Not along the due times: the oldest first, along all ids, instead of the newest.
+    /// A search that is not along the due times returns the oldest first, along all ids, instead of the newest.
     pub oldest_first: bool,
     /// Continue above this id, in a search for the oldest first.
     pub after_id: Option<i64>,
@@ -57,7 +57,7 @@ pub struct Page {
     /// `behind_due` of the next page, in a search by due time; None: this was the last.
     pub next_behind_due: Option<DuePosition>,
     pub along: Along,
-    /// Of a page along ids that is short of its limit, and is not the last: the highest id that there is.
+    /// The highest existing id. Set for a page along ids that is short of its limit and is not the last.
     pub newest_id: Option<i64>,
     /// Ids that were examined, of which the result is a part; for an index, the number of results.
     pub examined: u64,
