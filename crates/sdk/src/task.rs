@@ -107,7 +107,7 @@ impl Task {
         self.control.cancel.cancelled().await;
     }
 
-    /// Whether the task is asked to stop.
+    /// True if the task is requested to stop.
     pub fn is_cancelled(&self) -> bool {
         self.control.cancel.is_cancelled()
     }

@@ -187,8 +187,8 @@ impl Subscription {
         self.shared.held.has(&lease.place.to_string(), &token)
     }
 
-    /// Whether the attempts still hold; if so, they are extended. None: the server does not answer, for all
-    /// or for one.
+    /// Extends the attempts that still hold. The result has true for each of those. `None` if the server does not
+    /// answer, for all or for one.
     async fn ask(&self, part: &[Delivery]) -> Option<Vec<Option<bool>>> {
         let options = &self.shared.options;
         let beat = |delivery: &Delivery| LeaseBeat {
@@ -225,7 +225,8 @@ impl Subscription {
     }
 }
 
-/// None: unknown now. If it was taken nevertheless, the attempt ends with its lease.
+/// Returns `None` if the result is unknown now. If the guard granted the attempt nevertheless, it ends with its
+/// lease.
 async fn take(guard: &Guard, lease: &Assignment) -> Option<Taken> {
     let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
     match guard.take(execution).await {
@@ -237,12 +238,12 @@ async fn take(guard: &Guard, lease: &Assignment) -> Option<Taken> {
     }
 }
 
-/// As the server writes it.
+/// The token, as the server writes it.
 fn token(lease: &Assignment, lease_ms: u64) -> String {
     Token::of(lease.fence, i64::try_from(lease_ms).unwrap_or(i64::MAX), &lease.labels).to_string()
 }
 
-/// As the server would have handed it over.
+/// The task, as the server would have delivered it.
 fn leased(lease: Assignment, lease_ms: u64) -> LeasedTask {
     let mut leased = LeasedTask {
         r#ref: lease.place.to_string(),
