@@ -26,8 +26,7 @@ pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 /// Labels that a queue may index: each costs an entry per task.
 pub const INDEXED_LABELS_MAX: usize = 8;
 
-/// Characters in a `concurrency_key`, and in `handler_versions`.
-/// Of a task's identity in words: bytes of UTF-8.
+/// The maximum length of a task's key, in bytes of UTF-8.
 pub const KEY_MAX_BYTES: usize = 128;
 pub const TASK_NAME_MAX_CHARS: usize = 256;
 pub const CONCURRENCY_KEY_MAX_CHARS: usize = 256;
