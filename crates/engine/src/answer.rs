@@ -32,7 +32,7 @@ pub enum Cancelled {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
     Changed(Box<Task>),
-    /// Its state does not allow the change; the task in its current state.
+    /// The task's state does not allow the change. The variant has the task in its current state.
     Refused(Box<Task>),
 }
 

@@ -14,7 +14,7 @@ pub struct Backends {
     pub clock: Arc<dyn Clock>,
     /// Storage of long payloads and results. None: they are in the store.
     pub blobs: Option<Arc<dyn Blobs>>,
-    /// None: no other engine uses this store.
+    /// `None` if no other engine uses this store.
     pub shared: Option<SharedBackends>,
 }
 
@@ -29,7 +29,7 @@ pub struct SharedBackends {
 }
 
 impl SharedBackends {
-    /// For an engine that does not share its store.
+    /// The backends of an engine that does not share its store.
     pub(crate) fn alone(engine: &str, partitions: u16) -> Self {
         let alone = Arc::new(Alone::new(engine, partitions));
         Self { ownership: Arc::<Alone>::clone(&alone), signals: alone, stored_limiter: None }

@@ -22,7 +22,7 @@ use std::{
 
 /// An engine without a keeper follows a step of the wall clock after this long.
 const GRACE: Duration = Duration::from_secs(10);
-/// A wall clock that moved less than this needs no second look.
+/// The movement of the wall clock below which it is not read again.
 const UNMOVED_NS: i64 = MS;
 const UNSETTLED: i64 = i64::MIN;
 /// Callers that ask for the time read all clocks this often. A longer gap shows that the process was stopped.

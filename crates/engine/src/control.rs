@@ -45,7 +45,7 @@ pub(crate) async fn save(core: &Arc<Core>, save: SaveSetting, now: Millis) -> Re
     Ok(save_known(core, save, now).await?)
 }
 
-/// And this engine knows it.
+/// Saves a setting. Afterwards this engine knows it.
 pub(crate) async fn save_known(
     core: &Arc<Core>,
     save: SaveSetting,
@@ -65,7 +65,7 @@ pub(crate) async fn current_setting(core: &Core, scope: &Scope) -> Result<Option
 /// The setting after a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stood {
-    /// None: nothing is set.
+    /// `None` if nothing is set.
     pub current: Option<StoredSetting>,
     /// The revision of the history line that this change wrote; None: nothing changed, and nothing was
     /// written.
@@ -80,7 +80,7 @@ pub enum Put {
     Otherwise(i64),
 }
 
-/// What happens to the entry of a queue whose last setting is removed.
+/// The treatment of a queue's entry whose last setting is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenNothing {
     /// The entry is removed, as if nothing was ever set: its revision is 0.
@@ -211,8 +211,7 @@ impl Engine {
         .await
     }
 
-    /// Whether the queue's tasks are sent to the bus, as far as this engine knows; at most a second behind
-    /// the store.
+    /// True if the queue's tasks are sent to the bus, as far as this engine knows; at most a second behind the store.
     #[must_use]
     pub fn is_pushed(&self, queue: &QueueKey) -> bool {
         self.core.pushes(queue)
@@ -274,7 +273,7 @@ impl Engine {
     /// Waiting tasks continue, in their order.
     ///
     /// # Errors
-    /// As [`Engine::pause`].
+    /// Fails like [`Engine::pause`].
     pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let change = |settings: &mut QueueSettings| settings.pause.take().is_some();

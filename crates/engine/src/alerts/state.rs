@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// An alert about an event, as opposed to a state, ends when the event has not occurred for this long.
 const QUIET_MS: i64 = 60_000;
 
-/// In the order in which they are listed.
+/// The kinds of alerts, in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AlertKind {
     FiredEarly,
@@ -188,7 +188,7 @@ pub struct Alert {
     pub count: u64,
 }
 
-/// The subject of an alert: a queue, a service, or the whole engine.
+/// The subject of an alert: a queue, a service, or the engine.
 pub(super) type About = (AlertKind, Option<QueueKey>, &'static str);
 
 #[derive(Debug, Default)]
@@ -225,7 +225,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// How much it has grown within the last minute, and when last.
+    /// Returns how much the counter has grown within the last minute, and when last.
     fn look(&mut self, (look, now): (AlertCheck, Millis), count: u64) -> (u64, Option<Millis>) {
         if self.looks.is_empty() {
             // The engine counts from its own beginning.

@@ -27,8 +27,8 @@ pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(),
     Ok(())
 }
 
-/// As often as heartbeats, but separate: it delays none. While the keeper is unavailable, the last agreed
-/// offset determines the time.
+/// Reads the keeper. It runs as often as heartbeats, but separately: it delays none. While the keeper is unavailable,
+/// the last agreed offset determines the time.
 async fn ask_keeper(core: &Core) {
     let Some(trust) = core.clock.trust() else { return };
     match tokio::time::timeout(ANSWERS_WITHIN, ask(trust, core.shared.ownership.as_ref())).await {
@@ -99,7 +99,7 @@ impl Engine {
     }
 }
 
-/// What an operator should know about the clock; None: nothing.
+/// Describes a problem of the clock to an operator. `None` if there is none.
 pub(crate) fn doubt(core: &Core) -> Option<String> {
     let status = core.clock.trust()?.status();
     let ahead = |ms: i64| format!("{} {}", Span(ms), if ms < 0 { "behind" } else { "ahead of" });

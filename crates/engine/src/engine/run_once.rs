@@ -20,7 +20,7 @@ use punctual_domain::{state::State, time::Millis};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What one run did.
+/// The results of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineRun {
     /// Partitions taken over.
@@ -132,7 +132,7 @@ impl Engine {
     /// Sends pending announcements to the other engines now; a running engine does so by itself.
     ///
     /// # Errors
-    /// When an announcement cannot be sent; then the others find it at their next look.
+    /// Fails if an announcement cannot be sent; the others then find the change at their next check.
     pub fn announce(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move { announce::run_once(&self.core).await })
     }

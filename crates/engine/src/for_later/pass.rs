@@ -23,7 +23,7 @@ use std::{
 
 /// After this many single outcomes of which the database accepted none, the others are not tried.
 const ALONE_MAX: usize = 20;
-/// Of the journal, applied in one step.
+/// The maximum size of the part of the journal that is applied in one step.
 const PAGE_BYTES: usize = 256 << 10;
 
 pub(super) struct JournalPass<'c> {
@@ -57,7 +57,7 @@ pub(super) async fn run(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 }
 
 impl JournalPass<'_> {
-    /// From the first record of this database on.
+    /// Applies the pages from the first record of this database on.
     async fn pages(&mut self) -> Result<(), Error> {
         let state = &self.core.maintenance.for_later;
         let read = state.read_by(self.part, placement(self.core));
@@ -254,7 +254,7 @@ fn placement(core: &Core) -> u64 {
 struct PendingPage {
     leases: Vec<WaitingLease>,
     outcomes: Vec<Waiting>,
-    /// Of a later release.
+    /// Records of a later release.
     odd: Vec<(u64, AttemptKey)>,
 }
 

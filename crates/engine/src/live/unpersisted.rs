@@ -25,7 +25,7 @@ impl Table {
         known
     }
 
-    /// None: it has a lease of its own, or the table has a newer fence.
+    /// Returns `None` if the task has its own lease, or the table has a newer fence.
     pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
@@ -63,7 +63,7 @@ impl Table {
         self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
     }
 
-    /// Those of them that have fired until an instant, by their due times.
+    /// The unpersisted tasks that have fired until an instant, by their due times.
     pub(crate) fn unpersisted_until(&self, until: Millis) -> impl Iterator<Item = &HotEntry> {
         let due = self.index.until(Group::Unpersisted, until);
         let entries = due.filter_map(|nth| Some(&self.slots.get(nth)?.entry));

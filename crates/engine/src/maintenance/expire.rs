@@ -1,6 +1,6 @@
-//! Buries fired tasks that were not started in time: past their deadline, or pending for longer than their
-//! queue allows. Runs when an executor asks for tasks. Those of which no executor asks are buried when
-//! `refill` looks at overdue tasks.
+//! Buries fired tasks that were not started in time: past their deadline, or pending for longer than their queue
+//! allows. Runs when an executor requests tasks. Tasks that no executor requests are buried when `refill` checks
+//! overdue tasks.
 
 use crate::{core::Core, for_later::hand_over as without_store, parts, pipeline::hand_over::grants::forget};
 use punctual_contract::{
