@@ -39,7 +39,7 @@ pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
         engine: &str,
     ) -> Result<usize, Error>;
 
-    /// Returns quarantined subjects: [`DEATHS_MAX`] engines have died of each. At most `limit`.
+    /// Returns subjects that are set aside: [`DEATHS_MAX`] engines have died of each. At most `limit`.
     async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, Error>;
 
     /// Returns subjects with marks of dead engines that no engine evaluates any more: they were deleted, or have
