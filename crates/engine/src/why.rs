@@ -155,7 +155,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
     }
 }
 
-/// Its queue is paused: no other reason matters now.
+/// Explains a paused queue: no other reason matters now.
 fn paused(core: &Core, task: &Task) -> Why {
     let settings = core.settings.queue(&task.ask.queue);
     let pause = settings.pause.as_ref();
@@ -350,7 +350,7 @@ fn share_of_slots(scope: &Scope, share: &Share, most: u32, holders: &str) -> (St
     (reason, "an attempt there ends, or others want less")
 }
 
-/// In words: some tasks and their executors.
+/// Describes some tasks and their executors.
 async fn holders(core: &Core, queue: &QueueKey, scope: &Scope) -> String {
     let Ok(holders) = core.limiter_of(queue).holders(scope, HOLDERS_SHOWN).await else {
         return "by whom is not known".into();

@@ -37,8 +37,8 @@ pub(crate) async fn look_at_served(core: &Arc<Core>) {
     }
 }
 
-/// Keeps the tasks that may still start, and buries the others. Those of a failing database are set aside,
-/// except those that are handed over without it.
+/// Keeps the tasks that may still start, and buries the others. Those of a failing database are set aside, except
+/// those that are handed over without it.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();
     let entries = parts::keep_answering(core, without_store::keep_free(core, entries));

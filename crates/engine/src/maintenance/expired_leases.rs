@@ -110,7 +110,7 @@ async fn shorten(
     Ok((count, next))
 }
 
-/// None: the lease may have been made or extended since.
+/// Returns `None` if the lease may have been made or extended since.
 fn shortened_to(task: &Task, seen: Millis, now: Millis) -> Option<Beat> {
     let lease = task.lease.as_ref()?;
     let left_ms = lease.until.since(seen).max(0);
@@ -159,7 +159,7 @@ fn is_ahead(task: &Task) -> bool {
     task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead)
 }
 
-/// Of those whose leases ended in an engine's name, the ones for which that must not continue.
+/// Among tasks whose leases ended in an engine's name, returns those for which that must not continue.
 async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64>, Error> {
     let ahead: Vec<TaskRef> = tasks.iter().filter(|task| is_ahead(task)).map(|task| task.place).collect();
     if ahead.is_empty() {

@@ -133,8 +133,8 @@ fn worth_it(
     (waiting, soon_gone)
 }
 
-/// Whether a task is moved here or was handed over meanwhile: the store knows of it either way. A task that
-/// was to be preleased was not marked when it was claimed. A task that was ready before, or could not be
+/// Marks tasks as ready. A task is either moved here, or was handed over meanwhile: the store knows of it either way.
+/// A task that was to be preleased was not marked when it was claimed. A task that was ready before, or could not be
 /// sent, is already known.
 async fn mark(core: &Core, fired: &[HotEntry], now: Millis) -> Result<(), Error> {
     let steps = |mark: &HotEntry| {

@@ -25,7 +25,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How long a caller with nothing else to do waits.
+    /// The time limit of the wait of a caller with nothing else to do.
     pub(super) fn patience(&self) -> Duration {
         self.usual.map_or(AT_MOST, |usual| (usual * TIMES).clamp(AT_LEAST, AT_MOST))
     }

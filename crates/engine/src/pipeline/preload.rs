@@ -84,7 +84,7 @@ async fn extend_part(
     result.map(|()| loaded)
 }
 
-/// For how many entries there is room, whichever partition they are of.
+/// The number of entries that still fit, whichever partition they are of.
 struct Places {
     left: AtomicUsize,
     is_crowded: AtomicBool,
@@ -102,7 +102,7 @@ impl Places {
     }
 }
 
-/// Whether it may be left in the store when room is short.
+/// States if the window may be left in the store when capacity is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PreloadWindow {
     Near,

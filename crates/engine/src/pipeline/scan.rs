@@ -9,8 +9,8 @@
 //! 2. It is moved to `ready`, in a transaction of its own that names its state and fence. Refused: it was
 //!    cancelled, changed or replaced since the read. Answer lost: the next scan finds it as `scheduled` or
 //!    `ready`. A failure is counted, and the scan continues with the next task.
-//! 3. It is added to the line in the live table, for executors of this engine. Crash: it is `ready`; each
-//!    engine whose executors request the queue looks for such tasks once a second, in all partitions.
+//! 3. It is added to the line in the live table, for executors of this engine. Crash: it is `ready`; each engine
+//!    whose executors request the queue searches for such tasks once a second, in all partitions.
 //! 4. The limiter in the store grants a slot, of `scan_concurrency` over all engines. Crash: the reconciler
 //!    frees it.
 //! 5. It is leased, in a transaction of its own that reads its row and names state and fence (`hand_over`).
@@ -49,9 +49,9 @@ use state::{Key, Round, ScanCounts};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Between two checks whether a queue is due for a scan.
+/// The interval between two checks whether a queue is due for a scan.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
-/// Between two looks for ready tasks of scanned queues that executors request.
+/// The interval between two searches for ready tasks of scanned queues that executors request.
 pub(crate) const READY_PERIOD: Duration = Duration::from_secs(1);
 /// A read that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -211,8 +211,8 @@ async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: 
     }
 }
 
-/// Looks in all partitions for ready tasks of scanned queues that executors request here. Another engine or a
-/// caller made them ready, or they were returned. Returns how many were newly lined up.
+/// Searches all partitions for ready tasks of scanned queues that executors request here. Another engine or a caller
+/// made them ready, or they were returned. Returns the number of newly lined up tasks.
 pub(crate) async fn serve_ready(core: &Arc<Core>) -> Result<usize, Error> {
     let wanted = wanted(core);
     if wanted.values().all(|left| *left == 0) {
@@ -255,7 +255,7 @@ fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
     fire::offer_again(core, served);
 }
 
-/// As if all partitions of this engine had just been taken over.
+/// Reads all partitions of this engine as if they had just been acquired.
 fn look_through(core: &Core) {
     core.store_fallback.watermarks.begin_anew();
     for tenure in core.holdings.tenures() {
@@ -271,9 +271,9 @@ fn look_through(core: &Core) {
 pub struct ManualScanResult {
     /// Due tasks that no executor has.
     pub found: usize,
-    /// Of these, how many the scan has made ready.
+    /// Of these, the number of tasks that the scan has made ready.
     pub handed_over: usize,
-    /// Of these, how many could not be written.
+    /// Of these, the number of tasks that could not be written.
     pub failed: usize,
     pub took: Duration,
     /// Everything was read.
@@ -281,7 +281,8 @@ pub struct ManualScanResult {
 }
 
 impl Engine {
-    /// Whether the due tasks of a queue are scanned for, as far as this engine knows; a second behind the store at most.
+    /// True if the due tasks of a queue are scanned for, as far as this engine knows; a second behind the store at
+    /// most.
     #[must_use]
     pub fn is_scanned(&self, queue: &QueueKey) -> bool {
         self.core.settings.is_scanned(queue)

@@ -12,7 +12,7 @@ pub(crate) struct Holdings {
     sole: bool,
     partitions: Vec<Holding>,
     held: AtomicUsize,
-    /// No other engine is alive, as of the last heartbeats.
+    /// True if no other engine is alive, as of the last heartbeats.
     is_only: AtomicBool,
     /// The live engines, as of the last heartbeats; empty: none were received yet.
     live: Mutex<Vec<Live>>,
@@ -83,7 +83,7 @@ impl Holdings {
         self.all().filter_map(|(partition, _)| self.tenure(partition)).collect()
     }
 
-    /// Those that are not held.
+    /// The partitions that this engine does not hold.
     pub(crate) fn others(&self) -> Vec<Partition> {
         let free = |pair: &(Partition, &Holding)| pair.1.inner.lock().term.is_none();
         self.all().filter(free).map(|(partition, _)| partition).collect()
@@ -98,7 +98,8 @@ impl Holdings {
         self.live.lock().clone()
     }
 
-    /// From now on the tenure is not renewed, and nothing is drained there. False: it was given up before.
+    /// Gives a tenure up: from now on it is not renewed, and nothing is drained there. Returns false if it was given
+    /// up before.
     pub(crate) fn is_lost(&self, tenure: Tenure) -> bool {
         if self.tenure(tenure.partition) != Some(tenure) {
             return false;
@@ -129,7 +130,7 @@ impl Holdings {
         self.held.load(SeqCst)
     }
 
-    /// Forgets earlier knowledge of the partition: another engine may have worked there.
+    /// Acquires a partition, and resets earlier knowledge of it: another engine may have worked there.
     pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.replace(term).is_none() {
@@ -163,7 +164,7 @@ impl Holdings {
         self.at(partition).inner.lock().frontier
     }
 
-    /// None: the frontier is already there, or the partition is not held.
+    /// Returns `None` if the frontier is already there, or the partition is not held.
     pub(crate) fn raise_frontier(&self, partition: Partition, until: Millis) -> Option<Raised> {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.is_none() || until <= inner.frontier {

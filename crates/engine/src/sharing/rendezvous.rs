@@ -1,6 +1,6 @@
-//! Which engine should own which partition: rendezvous hashing over the live engines. Every engine computes
-//! the same answer from the same names, without asking another. An engine that joins or leaves moves only its
-//! own partitions. Pure. Decides nothing: the ownership back end decides who owns a partition.
+//! Computes which engine should own which partition: rendezvous hashing over the live engines. Every engine computes
+//! the same answer from the same names, without asking another. An engine that joins or leaves moves only its own
+//! partitions. Pure. Decides nothing: the ownership back end decides who owns a partition.
 
 use punctual_contract::ownership::Live;
 use punctual_domain::place::Partition;

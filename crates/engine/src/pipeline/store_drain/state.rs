@@ -27,7 +27,7 @@ pub(super) struct Watermark {
     generation: u64,
     /// Everything up to here was read. None: nothing was.
     pub(super) read_to: Option<Key>,
-    /// Where the scan for late commits behind the watermark resumes. None: at its beginning.
+    /// The position where the scan for late commits behind the watermark resumes. `None` is its beginning.
     pub(super) looked_to: Option<Key>,
     /// Up to here the last of these scans was completed.
     pub(super) looked_until: Option<Millis>,
