@@ -111,7 +111,7 @@ impl RedisHot {
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
-    /// Of partitions that have keys.
+    /// The command that drains partitions that have keys.
     fn drain_call(&self, bundle: &[(&Tenure, &mut Option<Drained>)], until: Millis, limit: usize) -> Cmd {
         let keys: Vec<&str> = bundle
             .iter()
@@ -187,7 +187,7 @@ impl RedisHot {
     }
 }
 
-/// How many entries were added. A broken partition makes it an error; entries in the others were added
+/// Returns the number of added entries. A broken partition is an error; entries in the others were added
 /// nevertheless.
 fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) -> Result<usize, Error> {
     if answers.len() != partitions.len() {
@@ -224,8 +224,8 @@ fn drained(partition: Partition, answer: Value) -> Option<Drained> {
     }
 }
 
-/// Splits the list into consecutive parts that fit into one call: at most `partitions` partitions, and a
-/// bounded number of entries.
+/// Splits the list into consecutive parts that fit into one call: at most `partitions` partitions, and a bounded
+/// number of entries.
 fn bundles<'a, 'b>(
     mut rest: &'a [(Partition, &'b [&'b HotEntry])],
     partitions: usize,
@@ -307,7 +307,7 @@ pub(super) fn list(doing: &'static str, value: Value) -> Result<Vec<Value>, Erro
     }
 }
 
-/// As `list`, with exactly `count` elements.
+/// Reads like `list`, and requires exactly `count` elements.
 fn list_of(doing: &'static str, answer: Result<Value, Error>, count: usize) -> Result<Vec<Value>, Error> {
     let found = list(doing, answer?)?;
     let is_each = found.len() == count;
