@@ -1,5 +1,5 @@
-//! Looks for tasks in one archive: the filter says no for nearly everything that is not there, at the price of one
-//! page; the entries say which block; the block is read, and nothing else of the data.
+//! Searches one archive for tasks: the filter excludes nearly everything that is not there, at the price of one page;
+//! the entries name the block; the block is read, and nothing else of the data.
 
 use super::{
     Error, block,
@@ -23,7 +23,7 @@ pub(super) struct Archived {
     layout: Layout,
 }
 
-/// What a search reads from.
+/// The sources from which a search reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading<'a> {
     pub(super) objects: &'a Objects,
@@ -31,7 +31,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl Archived {
-    /// Of an index, by its first page. None: it is gone.
+    /// Opens an index by its first page. `None` if the index was removed.
     pub(super) async fn open(objects: &Objects, index: Path, number: u32) -> Result<Option<Self>, Error> {
         let first = match pages::read(objects, &index, 0).await {
             // Before checksum or length are blamed: another format may have others.
@@ -122,7 +122,7 @@ impl Archived {
         Ok(blocks)
     }
 
-    /// Of one page of their table.
+    /// Reads the entries of one page of their table.
     async fn entries(&self, reading: Reading<'_>, nth: u64) -> Result<Vec<IndexEntry>, Error> {
         let Some(page) = self.page(reading, self.layout.entries + nth).await? else { return Ok(Vec::new()) };
         let per_page = format::rows_per_page(format::ENTRY_ROW);

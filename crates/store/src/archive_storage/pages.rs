@@ -1,5 +1,5 @@
-//! Pages of indexes, kept in memory up to a budget: those that were used last. Must never keep a page that is not as
-//! it was written.
+//! A cache of index pages in memory, up to a budget: the pages that were used last. Must never keep a page that
+//! differs from what was written.
 
 use super::{
     Error,
@@ -61,7 +61,7 @@ impl Pages {
         Ok(Some(read))
     }
 
-    /// How many pages were read from storage since the beginning.
+    /// The number of pages that were read from storage since the beginning.
     pub(super) fn read(&self) -> u64 {
         self.kept.lock().read
     }
@@ -89,7 +89,7 @@ impl PageCache {
         Some(page.clone())
     }
 
-    /// A full cache lets go of the eighth that was used longest ago, so that it looks through itself seldom.
+    /// Stores a page. A full cache removes the least recently used eighth, so that it rarely scans itself.
     fn keep(&mut self, place: Place, page: Bytes, pages_max: usize) {
         self.read += 1;
         if self.pages.len() >= pages_max {

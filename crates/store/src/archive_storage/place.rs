@@ -1,6 +1,6 @@
-//! Whose a place is: the number of a store, in an object of its own. Databases remember that they have archives, or long
-//! payloads, so that a directory that is not mounted, or another store's, is not taken for theirs. Must never be changed
-//! once it exists.
+//! The owner of a storage place: the number of a store, in an object of its own. Databases remember that they have
+//! archives, or long payloads, so that a directory that is not mounted, or another store's, is not mistaken for
+//! theirs. Must never be changed once it exists.
 
 use super::{ArchiveStorage, Error, objects::Objects};
 use object_store::path::Path;

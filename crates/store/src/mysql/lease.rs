@@ -86,7 +86,7 @@ enum Granted {
     Refused(Dispatched),
 }
 
-/// What decides whether a grant is given, and keeps the account of it.
+/// Decides if a grant is given, and maintains the account of it.
 struct Desk<'a> {
     ledger: &'a mut Ledger,
     pauses: &'a Pauses,
@@ -198,7 +198,7 @@ struct Signs {
     now: Millis,
     rows: Rows,
     said: Rows,
-    /// Of attempts that were over before they were reported to the store.
+    /// The rows of attempts that were over before they were reported to the store.
     fired: Rows,
     moves: Moves,
 }

@@ -1,4 +1,4 @@
-//! How a store in MySQL is opened. Must not open anything.
+//! The options of a store in MySQL. Must not open anything.
 
 /// How a store is opened. The number of partitions counts only when the cluster is created.
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ use sqlx::{Connection as _, MySqlConnection, mysql::MySqlArguments};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// How long others may be at the buckets: a run ends after seconds, or continues a minute later.
+/// The time limit of the wait for other work on the buckets: a run ends after seconds, or continues a minute later.
 const BUCKETS_WAIT: Duration = Duration::from_secs(120);
 const BUCKETS_AGAIN: Duration = Duration::from_millis(200);
 
@@ -107,7 +107,7 @@ impl Side {
         }
     }
 
-    /// What the partition takes along, in place of what an earlier run wrote.
+    /// Enters what moves with the partition, in place of what an earlier run wrote.
     pub(super) async fn enter(
         &mut self,
         (state, term): (HostedState, i64),
