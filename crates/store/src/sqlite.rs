@@ -136,13 +136,13 @@ impl SqliteStore {
     /// Brings the schema of a file up to date and answers the names of the migrations that were applied.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails like `open`.
     pub fn migrate(path: impl AsRef<Path>, options: &Options) -> Result<Vec<&'static str>, Error> {
         check(options)?;
         Ok(open::file(path.as_ref(), options)?.migrated)
     }
 
-    /// What opening it applied: empty, if the schema was current.
+    /// The migrations that opening the store applied. Empty if the schema was current.
     #[must_use]
     pub fn migrated(&self) -> &[&'static str] {
         &self.migrated

@@ -27,16 +27,13 @@ use std::{
     },
 };
 
-/// The maximum time after its due time at which a new row may appear: longer than a call waits for a partition that
-/// moves and then a transaction may take, and than clocks differ.
+/// The maximum delay of a new row: more than the wait for a moving partition, a transaction, and the clocks' difference.
 const LATE_MS: i64 = 60_000;
-/// The time after which a row has appeared in all but the rarest cases: most reads trust in that, so that they do not
-/// read what became due and was finished in the last minute, over and over.
+/// The time after which nearly every row has appeared. Most reads trust in that, and skip what was finished since.
 const SOON_MS: i64 = 4_000;
 /// Unfinished tasks that are remembered in one partition; a floor stays where there are more.
 const LEFT_MAX: usize = 1_000;
-/// The maximum number of passed unfinished tasks for the floor of most reads: each is looked up by itself, which
-/// costs as much as ten that are read in a row.
+/// The same maximum for the floor of most reads: a look-up of each costs as much as ten rows that are read in order.
 const LEFT_SOON_MAX: usize = 50;
 /// Rows of one statement, and of one walk: the first one after a start has days before it.
 const CHUNK_ROWS: i64 = 2_000;
@@ -47,13 +44,11 @@ const SHORT_MS: i64 = 10_000;
 const BACK_MS: i64 = 2_000;
 /// One of this many reads trusts in nothing that is less than a minute old: one read a second.
 const LOOKS: u32 = 60;
-/// The pause between reads after which a read does not trust either. Less than `SOON_MS`: a database that was silent
-/// for as long as that has answered no read either.
+/// The pause after which a read does not trust. Less than `SOON_MS`: a database that was silent so long has no reads.
 const STALE_MS: i64 = 3_000;
 /// After a silence rows may appear behind the second floor for so long, until the last transaction that was under way is over.
 const DOUBT_MS: i64 = 10_000;
-/// The interval, meanwhile, of the reads that trust in nothing that is less than a minute old: such a read reads all
-/// that was finished in that minute, and must not slow down a database that is merely slow.
+/// The interval, meanwhile, of reads that do not trust: they read a minute's rows, which a slow database must bear.
 const DOUBTED_EVERY_MS: i64 = 3_000;
 
 pub(crate) type Key = (Millis, i64);

@@ -261,8 +261,7 @@ impl Moves {
         self.send_if_long(conn, event).await
     }
 
-    /// Updates the entries of a task that changes its queue: its labels are entered as the new queue has declared
-    /// them.
+    /// Updates the entries of a task that changes its queue: the new queue's labels apply.
     async fn enter(
         &mut self,
         conn: &mut MySqlConnection,

@@ -23,7 +23,7 @@ impl Default for Options {
     }
 }
 
-/// What the writer has done since it was opened; all zero in memory.
+/// The writer's activity since it was opened; all zero in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     pub transactions: u64,

@@ -45,7 +45,7 @@ pub(crate) struct Threads {
     reads: Arc<SqliteLanes<Read>>,
     watch: Arc<Watch>,
     counts: Arc<WriterCounts>,
-    /// In the order in which they end.
+    /// The threads in the order in which they end.
     running: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<File>>,
     /// Closed after every connection: see `wal::run`.
@@ -217,7 +217,7 @@ pub(crate) trait SqliteJob: Send {
     fn tenant(&self) -> Tenant;
     fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>;
     fn failed(&mut self, why: Failed);
-    /// After the transaction; `Some`: it was not confirmed.
+    /// Answers after the transaction. `Some` states that it was not confirmed.
     fn answer(self: Box<Self>, unfinished: Option<&Unfinished>);
 }
 

@@ -8,7 +8,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// How far the axis reaches when it is made, 256 years, and how much of it may pass before it is made longer.
 const AXIS_MS: i64 = 256 * 365 * 24 * HOUR_MS;
 const AXIS_MIN_MS: i64 = AXIS_MS / 2;
-/// A bucket may be this fraction of its distance wide.
+/// The minimum distance of a bucket from the present, as a multiple of its width.
 const WIDTHS_AWAY: i64 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
