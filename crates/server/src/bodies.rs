@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// What is kept of one body.
+/// The reserved bytes of one body.
 #[derive(Debug)]
 pub(crate) struct BodyBytes {
     all: Arc<AtomicUsize>,

@@ -6,7 +6,7 @@ use std::future::Future;
 
 /// Pages of the store that one answer may cost.
 const ROUNDS_MAX: usize = 20;
-/// What a page that is sifted here asks the store for at a time, at least.
+/// The minimum number of items that a page that is filtered here requests from the store at a time.
 pub(crate) const SIFTED_MIN: usize = 1_000;
 
 /// A page, in its order, with the positions of its items: ids, mostly.
@@ -22,7 +22,7 @@ impl<T, P> Numbered<T, P> {
     }
 }
 
-/// What to ask the store for, where so many items are wanted.
+/// The number of items to request from the store for a page of this length.
 pub(crate) fn asked(who: &Who, limit: usize) -> usize {
     if who.reaches_everything() { limit } else { limit.max(SIFTED_MIN) }
 }

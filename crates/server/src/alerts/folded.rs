@@ -1,12 +1,12 @@
-//! From what engines report to a list for people: one alert for one thing, and consequences with their cause. Pure. Must never
-//! drop a report: it is in an alert, or among the consequences of one.
+//! Converts the reports of engines to a list for people: one alert for one subject, and consequences with their
+//! cause. Pure. Must never drop a report: it is in an alert, or among the consequences of one.
 
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::AlertKind;
 use punctual_protocol::{Alert, At, Consequence, Severity};
 
-/// What an engine failed at may have begun before the cause was known to be one: a service is reported after its third failure,
-/// a database after two looks.
+/// The time by which a failure may have begun before its cause was known: a service is reported after its third
+/// failure, a database after two checks.
 const KNOWN_LATE_MS: i64 = 15_000;
 
 /// A cause, and what follows from it while it lasts.
@@ -88,7 +88,8 @@ fn alert(mut reports: Vec<AlertReport>) -> Option<Alert> {
     })
 }
 
-/// What a cause explains becomes its consequence: what began while it lasted, or shortly before it was known.
+/// Moves alerts into the consequences of their cause: those that began while it lasted, or shortly before it was
+/// known.
 pub(super) fn fold(mut alerts: Vec<Alert>) -> Vec<Alert> {
     for (cause, consequences) in CAUSES {
         let Some(since_ms) =

@@ -94,9 +94,9 @@ pub(super) struct Watched {
     socket: Socket,
     activity: Arc<ConnectionActivity>,
     framing: Framing,
-    /// What the HTTP library is still given after a line that was spoilt: it looks at a head when a blank line ends it.
+    /// The bytes for the HTTP library after a line that was spoilt: it checks a head when a blank line ends it.
     ending: &'static [u8],
-    /// What is said in place of the HTTP library's refusal, and how much of it has been.
+    /// The answer that replaces the HTTP library's refusal, and the number of sent bytes.
     instead: Option<(Vec<u8>, usize)>,
     discarded: usize,
 }

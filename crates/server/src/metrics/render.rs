@@ -216,7 +216,7 @@ fn journal(out: &mut Exposition, app: &App) {
     out.single(&OUTCOMES_JOURNAL_BYTES, numbers.waiting.bytes);
 }
 
-/// The hot set as a whole, and this engine's share of the work.
+/// Renders the hot set, and this engine's share of the work.
 fn sharing(out: &mut Exposition, app: &App) {
     let meters = app.engine.meters();
     let fullness = app.engine.hot_fullness();
