@@ -8,16 +8,16 @@ use punctual_contract::{
 };
 use std::fmt::Display;
 
-/// What makes a store.
+/// The migration that creates a store.
 const FIRST_MIGRATION: &str = "0001_tasks";
 
-/// Who runs the command, as far as the system says it.
+/// The user who runs the command, by the environment.
 pub(crate) fn operator() -> String {
     let user = std::env::var("USER").ok().filter(|text| !text.is_empty());
     user.map_or_else(|| "command".to_owned(), |user| format!("{user} (command)"))
 }
 
-/// What a command changes.
+/// The change of a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audited<T> {
     pub(crate) value: T,

@@ -252,7 +252,7 @@ fn reported_parked(parked: &Parked) -> String {
     }
 }
 
-/// What an answer has besides settings.
+/// The fields of an answer that are not settings.
 const REPORTED_ELSEWHERE: [&str; 15] = [
     "queue",
     "namespace",

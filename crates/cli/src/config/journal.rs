@@ -1,4 +1,4 @@
-//! Where outcomes are kept while their database does not answer. Opens nothing.
+//! The place of the journal of outcomes, for outages of their database. Opens nothing.
 
 use super::{
     Error, Layers,
@@ -21,7 +21,7 @@ pub(crate) struct JournalPlace {
     pub(crate) is_alone: bool,
 }
 
-/// None: an outcome that its database does not take is refused.
+/// `None` if outcomes that their database does not accept are refused.
 pub(super) fn journal(layers: &Layers, place: &StoreLocation) -> Result<Option<JournalPlace>, Error> {
     let max_mib: u64 = layers.number(JOURNAL_MAX_MIB, 1..=65_536)?;
     let named = layers.get(JOURNAL_DIRECTORY).text;

@@ -40,16 +40,16 @@ pub(crate) struct Settings {
     pub(crate) workflows: punctual_workflows::Options,
     pub(crate) bulk: punctual_bulk::Options,
     pub(crate) cluster: punctual_cluster::Options,
-    /// None: off.
+    /// `None` if traces are off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
     /// Tables of users whose rows become tasks.
     pub(crate) inboxes: Vec<InboxPlace>,
-    /// None: off.
+    /// `None` if the journal is off.
     pub(crate) journal: Option<JournalPlace>,
-    /// How often due schedules are looked for.
+    /// The interval of the search for due schedules.
     pub(crate) trigger_interval: Duration,
-    /// Of an embedded hot set. None: what follows from the machine's memory.
+    /// The limit of an embedded hot set. `None` derives it from the machine's memory.
     pub(crate) memory_max_bytes: Option<u64>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -57,12 +57,12 @@ pub(crate) struct Settings {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Where tasks go before they are deleted.
+/// The archive, where tasks are stored before they are deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Archive {
-    /// None: nowhere.
+    /// `None` if there is no archive.
     pub(crate) url: Option<String>,
-    /// Of buckets; the embedded store has none.
+    /// The age of buckets that are archived; the embedded store has none.
     pub(crate) after_days: u32,
     pub(crate) bucket_width_hours: u32,
     pub(crate) buckets_ahead_hours: u32,

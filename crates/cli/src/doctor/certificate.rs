@@ -75,7 +75,7 @@ pub(super) async fn shown(host: &str, port: u16) -> Result<i64, String> {
     }
 }
 
-/// Takes any certificate, and keeps it: nothing that matters goes over the connection.
+/// Accepts any certificate, and stores it: nothing confidential is sent over the connection.
 #[derive(Debug)]
 struct Witness {
     provider: Arc<CryptoProvider>,

@@ -97,7 +97,7 @@ fn of_settings(at: &str, settings: &Result<MysqlSettings, String>) -> Findings {
     checks.into_iter().map(|(check, judge)| finding(check, at, judged(judge))).collect()
 }
 
-/// What is in the database; only one that is ours has more than a schema.
+/// Checks the content of the database; only one of ours has more than a schema.
 async fn current(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Check, Judged)> {
     let schema = match limited(doctor.schema()).await {
         Ok(schema) => schema,

@@ -64,7 +64,7 @@ fn shown(check: &ShardCheck) -> Shown {
     }
 }
 
-/// How far two accounts differ, over all queues and states.
+/// The difference between two accounts, over all queues and states.
 fn misplaced(books: &Books, counted: &Books) -> u64 {
     let of = |all: &Books, one: &punctual_contract::store::Tally| {
         let same = all.tallies.iter().find(|tally| tally.queue == one.queue && tally.state == one.state);

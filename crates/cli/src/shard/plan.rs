@@ -33,7 +33,7 @@ pub(crate) struct PlanArgs {
     /// Average size of a payload, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload: u32,
-    /// How long finished tasks stay in their bucket, in whole days
+    /// How long finished tasks stay in their bucket, in full days
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, default_value = "7d")]
     keep: Duration,
     /// How far ahead tasks are held in Redis, 10s to 7d
@@ -96,7 +96,7 @@ fn file(settings: &[(&str, u64)]) -> Vec<String> {
 const DAY_S: f64 = 86_400.0;
 /// More than any of the constants was ever measured for.
 const RATE_MAX: f64 = 10_000_000.0;
-/// What `archive.after_days` and `engine.horizon_ms` take.
+/// The maximum of `archive.after_days` and `engine.horizon_ms`.
 const KEEP_DAYS_MAX: u32 = 3_650;
 const HORIZON: RangeInclusive<u64> = 10..=604_800;
 
