@@ -378,7 +378,7 @@ fn outcome_report(app: &App, caller: &Caller, outcome: Outcome) -> Result<Option
     Ok(Some(OutcomeReport { place, fence: token.fence, report, result }))
 }
 
-/// Returns the tasks that the token does not reach. Costs a read of the tasks, for tokens with a restricted grant.
+/// The tasks that the token does not reach. Costs a read of them if its grant is restricted.
 async fn barred(
     app: &App,
     who: &Who,
@@ -402,8 +402,7 @@ async fn barred(
         .collect())
 }
 
-/// Reads tasks with a time limit if outcomes can be accepted for later, so that their callers do not wait for an
-/// unavailable database.
+/// Reads tasks, with a time limit if outcomes can be accepted for later.
 async fn read_in_time(
     app: &App,
     places: Vec<TaskRef>,
