@@ -33,7 +33,7 @@ pub(crate) struct PlanArgs {
     /// Average size of a payload, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload: u32,
-    /// How long finished tasks stay in their bucket, in full days
+    /// How long finished tasks stay in their bucket, in whole days
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, allow_hyphen_values = true, default_value = "7d")]
     keep: Duration,
     /// How far ahead tasks are held in Redis, 10s to 7d
