@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DOING: &str = "compute the instants of schedules";
 
-/// As a tenant of the pool: whose schedules are planned is bounded by `allowance`.
+/// The planner's tenant name in the pool: `allowance` bounds the time of each namespace.
 const PLANNER: &str = "(planner)";
 
-/// For the planner. Work that is not computed now is computed at its next look.
+/// Runs work for the planner. Work that is not computed now is computed at its next run.
 pub(crate) async fn for_planner<T: Send + 'static>(
     pool: &Pool,
     work: impl FnOnce() -> T + Send + 'static,
@@ -26,8 +26,8 @@ pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// For a request of a namespace. The work's own budget ends with its turn: when the caller is gone, or at the
-/// pool's deadline.
+/// Runs work for a request of a namespace. The work's own budget ends with its turn: when the caller has
+/// disconnected, or at the pool's deadline.
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,
