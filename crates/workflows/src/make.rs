@@ -1,6 +1,6 @@
-//! Makes the tasks of open rows. An id is derived from workflow, node, item and attempt, and an existing task
-//! is kept: made twice, it is one task, however late the second insert is. A task whose content cannot be
-//! filled in ends its node.
+//! Creates the tasks of open rows. An id is derived from workflow, node, item and attempt, and an existing task
+//! stays: created twice, it is one task, however late the second insert is. A task whose content cannot be filled in
+//! ends its node.
 
 use crate::{
     Plan,
@@ -25,9 +25,9 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
-/// In the histories of tasks.
+/// The author in the histories of tasks.
 pub(crate) const BY: &str = "workflow";
-/// On every task of a workflow.
+/// The label on every task of a workflow.
 const LABEL: &str = "workflow";
 const LABEL_NODE: &str = "workflow_node";
 const LABEL_ITEM: &str = "workflow_item";
@@ -229,7 +229,7 @@ async fn filled(
     Ok(all)
 }
 
-/// Inserts tasks, and records in their rows that they exist. Failed ones are made at the next look.
+/// Inserts tasks, and records in their rows that they exist. Failed ones are created in the next run.
 async fn insert(step: &mut StepContext<'_>, all: &[Prepared<'_>]) -> Result<(), BackendError> {
     let mut made = Vec::with_capacity(all.len());
     let mut left: Vec<&Prepared<'_>> = all.iter().collect();

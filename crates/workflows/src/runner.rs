@@ -1,5 +1,5 @@
-//! The runner: looks at workflows that are due, and advances those with ended tasks. `run_once` is bounded,
-//! repeatable at any time, and may run at several engines at once.
+//! The runner: checks workflows that are due, and advances those with ended tasks. `run_once` is bounded, repeatable
+//! at any time, and may run at several engines at once.
 
 use crate::{
     Plan, advance::StepRequest, evaluate, marked::is_set_aside, marks::Marks, options::Options,
@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-/// Pause before the next look at a workflow that cannot be read.
+/// The pause before the next check of a workflow that cannot be read.
 const AFTER_FAILURE_MS: i64 = 1_000;
 /// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 100;
@@ -86,7 +86,7 @@ impl Runner {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Looks at workflows that are due, and handles reported ends. Returns how many were advanced.
+    /// Checks workflows that are due, and handles reported ends. Returns how many were advanced.
     ///
     /// # Errors
     /// A failing store; completed work remains. A workflow that failed by itself (its tasks are in an
@@ -142,7 +142,7 @@ impl Runner {
         }
     }
 
-    /// Whether every checked workflow is consistent.
+    /// Checks that every workflow under suspicion is consistent.
     ///
     /// # Errors
     /// The number of inconsistent ones.
@@ -204,7 +204,7 @@ impl Runner {
 }
 
 impl WorkflowsState {
-    /// Those of the partitions that this engine works on: bit n for slot n.
+    /// The slots of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);
         let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
