@@ -145,7 +145,7 @@ impl Runner {
         .await
     }
 
-    /// No further batch begins; the running batch is finished.
+    /// Pauses an operation. No further batch begins; the running batch is finished.
     ///
     /// # Errors
     /// [`Error::IsIn`] if it has not begun or has ended, or a failing store.
@@ -168,7 +168,7 @@ impl Runner {
     }
 
     /// # Errors
-    /// As [`Runner::pause`].
+    /// Fails like [`Runner::pause`].
     pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         let was_set_aside = self.release(namespace, id).await?;
         self.change(namespace, id, |bulk, now| match bulk.state {
@@ -219,7 +219,7 @@ impl Runner {
         Ok(self.inner.engine.set_aside(&*self.inner.store, EvaluationKind::Bulk).await?)
     }
 
-    /// True: it was set aside, or an engine had died of it.
+    /// Releases an operation. Returns true if it was set aside, or an engine had died of it.
     async fn release(&self, namespace: &Name, id: i64) -> Result<bool, Error> {
         let stored = self.get(namespace, id).await?;
         let inner = &self.inner;

@@ -1,4 +1,4 @@
-//! What all steps of a runner share. Must import no step.
+//! The state that all steps of a runner share. Must import no step.
 
 use crate::{meters::Meters, options::Options};
 use parking_lot::Mutex;
