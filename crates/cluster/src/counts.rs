@@ -40,7 +40,7 @@ pub struct EngineCounts {
     pub over_budget: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub lateness_sum_ms: u64,
-    /// By the bounds of the engine's meters, and the rest.
+    /// The counts by the bounds of the engine's meters, and the rest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lateness: Vec<u64>,
 }
@@ -90,7 +90,7 @@ impl EngineCounts {
         }
     }
 
-    /// How much happened.
+    /// The number of counted events.
     pub(crate) fn changes(&self) -> u64 {
         let counts = [self.inserted, self.fired, self.dispatched, self.succeeded, self.retried, self.dead];
         counts.iter().fold(self.cancelled, |sum, count| sum.saturating_add(*count))
@@ -166,7 +166,7 @@ pub(crate) struct ReportedCounts {
 }
 
 impl ReportedCounts {
-    /// None: another release wrote an unknown form.
+    /// Returns `None` if another release wrote an unknown form.
     pub(crate) fn read(sample: &Sample) -> Option<Self> {
         serde_json::from_str(&sample.body).ok()
     }
@@ -177,7 +177,7 @@ impl ReportedCounts {
 pub(crate) struct Sampling {
     started_at: Millis,
     step_at: Millis,
-    /// As it was when the step began.
+    /// The totals when the step began.
     base: Totals,
     reported_at: Option<Millis>,
 }
