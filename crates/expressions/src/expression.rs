@@ -93,7 +93,7 @@ impl Expression {
 }
 
 impl Value {
-    /// As JSON, of at most `max` bytes.
+    /// Converts to JSON of at most `max` bytes.
     ///
     /// # Errors
     /// It is longer, or JSON cannot represent it.
