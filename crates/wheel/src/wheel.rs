@@ -1,4 +1,4 @@
-//! The wheel as its users see it: insert, cancel, and when to look again. Time moves in `advance.rs` only.
+//! The public interface of the wheel: insert, cancel, and the time of the next call. Time moves in `advance.rs` only.
 
 use std::array;
 use std::cmp::Reverse;
@@ -18,8 +18,9 @@ pub(crate) const SMOOTHING_TICKS: u64 = 16;
 
 /// Timers with a payload each, ordered by deadline, for a caller that passes the time.
 ///
-/// Instants are UTC milliseconds, any `i64`. A wheel holds up to 2^32 - 1 timers; memory is that of the most it ever
-/// held (up to twice of it, if most timers are cancelled), about 17 to 19 bytes a timer and the payload.
+/// A timer wheel. Instants are UTC milliseconds, any `i64`. A wheel holds up to 2^32 - 1 timers; its memory is that
+/// of the maximum that it ever held (up to twice of it, if most timers are cancelled), about 17 to 19 bytes a timer
+/// and the payload.
 pub struct Wheel<T> {
     /// Everything up to this tick has fired or waits in `late`.
     pub(crate) elapsed: u64,
@@ -100,7 +101,7 @@ impl<T> Wheel<T> {
         tick.map(ms_of)
     }
 
-    /// Puts an entry where it belongs now. `tick` must not lie before `elapsed`.
+    /// Puts an entry where it belongs now. `tick` must not be before `elapsed`.
     pub(crate) fn place(&mut self, tick: u64, index: u32) {
         let level = level_of(self.elapsed, tick);
         match self.rings.get_mut(level as usize) {

@@ -18,7 +18,7 @@ enum Operation {
         span_ms: i64,
         count: u16,
     },
-    /// Cancels one of all keys ever handed out.
+    /// Cancels one of all keys that were ever returned.
     Cancel(prop::sample::Index),
     Advance(i64),
     /// Sleeps exactly as long as the wheel allows, some times over.
