@@ -12,7 +12,7 @@ use prost::Message as _;
 use punctual_domain::{task::Task, time::Millis};
 use std::str::FromStr;
 
-/// How a request is written.
+/// The encoding of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Json,
@@ -35,7 +35,7 @@ impl Protocol {
     }
 }
 
-/// As `OTEL_EXPORTER_OTLP_PROTOCOL` names them.
+/// Parses the names of `OTEL_EXPORTER_OTLP_PROTOCOL`.
 impl FromStr for Protocol {
     type Err = String;
 
