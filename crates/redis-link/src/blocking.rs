@@ -111,7 +111,7 @@ fn node_of(address: &str, own: Option<String>) -> Option<Node> {
     Some((host, port.parse().ok()?))
 }
 
-/// To one server; to a Cluster, to the node that was named, or to any.
+/// Connects to one server; in a Cluster, to the named node, or to any.
 async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<OpenReader, LinkError> {
     let mut opened = Err(LinkError::Unreachable("no server is named".to_owned()));
     if let (Some((host, port)), [server, ..]) = (node, place.servers()) {
