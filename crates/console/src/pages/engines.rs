@@ -122,7 +122,7 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
     )
 }
 
-/// What is due soon and what waits for executors.
+/// The tasks that are due soon and those that wait for executors.
 fn hot_set(hot_set: Option<HotSet>) -> Markup {
     let of =
         |name, count: u64, title| html! { div title=(title) { dt { (name) } dd { (texts::number(count)) } } };

@@ -72,7 +72,7 @@ fn executor(context: &Context, name: &str) -> Markup {
     html! { a href=(context.href(&crate::layout::under("/console/executors", name), &[])) { (name) } }
 }
 
-/// From the reason on, what must happen.
+/// The chain of explanations, from the reason on.
 fn chain(context: &Context, why: &Why) -> Markup {
     html! {
         p.why #why { (why.reason) }
@@ -254,7 +254,7 @@ fn again(task: &Task) -> Option<String> {
     Some(act::with_payload(fields.clone(), task.payload.as_ref()))
 }
 
-/// In words.
+/// The retry policy in words.
 fn retried(retry: &Retry) -> String {
     match retry {
         Retry::Immediate {} => "at once".to_owned(),
