@@ -1,6 +1,6 @@
-//! A wall that rises after a change, or after any other call. It shows the answer to a caller whose change
-//! took effect, but whose later reads fail. Never loses an answer: a refused call did not happen, and a call
-//! that happens is answered.
+//! A wall that rises after a change, or after any other call. It shows the answer to a caller whose change took
+//! effect, but whose later reads fail. Never loses an answer: a refused call did not happen, and a call that happens
+//! is answered.
 
 use parking_lot::Mutex;
 use punctual_contract::Error;

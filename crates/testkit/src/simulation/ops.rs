@@ -59,7 +59,7 @@ pub enum Op {
     Beat {
         pick: usize,
     },
-    /// An executor dies and forgets its tasks.
+    /// An executor dies and loses its tasks.
     ExecutorDies {
         pick: usize,
     },

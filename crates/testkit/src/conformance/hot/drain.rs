@@ -21,7 +21,7 @@ const fn tenure(partition: u16, term: i64) -> Tenure {
     Tenure { partition: Partition(partition), term }
 }
 
-/// Of one partition, by an engine of this term.
+/// Drains one partition, by an engine of this term.
 async fn drained_by(hot: &dyn Hot, term: i64, until: i64, limit: usize) -> Vec<i64> {
     let mut answers = hot.drain(&[tenure(0, term)], Millis(until), limit).await;
     ids(&answers.remove(0).unwrap())

@@ -335,7 +335,7 @@ pub async fn the_next_attempt_is_due_no_earlier_than_the_change(store: Arc<dyn S
     }
 }
 
-/// Three attempts fail with errors of the longest kept length, and one with a longer error.
+/// Three attempts fail with errors of the longest stored length, and one with a longer error.
 pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_cut(store: Arc<dyn Store>) {
     let mut task = walk_to(&*store, 1, State::Running).await;
     let long = |nth: usize, len: usize| format!("{nth}{}", "é\n".repeat(len / 3));
