@@ -56,7 +56,7 @@ pub(crate) struct SpawnedEngine {
     before: Usage,
     /// It was stopped on purpose: its end is no failure.
     is_ending: bool,
-    /// Holds log and, unless another place was named, data; removed at the end. None: they are the caller's.
+    /// Holds log and, unless another place was named, data; removed at the end. `None` if they are the caller's.
     _directory: Option<tempfile::TempDir>,
 }
 

@@ -67,7 +67,7 @@ const AHEAD_MS: i64 = 3_000;
 /// checks every second.
 const FREED_LIMIT_MS: i64 = 60_000;
 
-/// One execution, from begin to end in microseconds of the executors' clock; None: its executor was killed.
+/// One execution, from begin to end in microseconds of the executors' clock, or `None` if its executor was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Execution {
     pid: u32,

@@ -115,7 +115,7 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// `admin`: what an admin's token is; None: there are no tokens.
+    /// `admin`: what an admin's token is, or `None` if there are no tokens.
     pub(crate) async fn start(
         options: &ServerOptions,
         push: Option<Push>,

@@ -92,7 +92,7 @@ impl Subscriber {
         }
     }
 
-    /// False: another has executed this attempt.
+    /// False if another has executed this attempt.
     async fn is_granted(&self, lease: &Assignment) -> bool {
         let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
         matches!(self.guard.take(execution).await, Ok(Taken::Granted))

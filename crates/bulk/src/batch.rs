@@ -46,8 +46,8 @@ pub(crate) struct WalkPosition {
     pub(crate) is_through: bool,
 }
 
-/// Accounts for a batch and stores the next, in one step. If the operation was paused or stopped meanwhile,
-/// the running batch is still accounted for. None: another engine has done so.
+/// Accounts for a batch and stores the next, in one step. If the operation was paused or stopped meanwhile, the
+/// running batch is still accounted for. `None` if another engine has done so.
 pub(crate) async fn commit(
     inner: &RunnerState,
     mut stored: StoredBulk,

@@ -35,7 +35,7 @@ pub struct Changed {
 #[derive(Debug, Default)]
 pub struct FoundOf {
     pub tasks: Vec<Task>,
-    /// The next page is below this id; None: no more tasks match.
+    /// The next page is below this id, or `None` means no more tasks match.
     pub next: Option<i64>,
     /// The page is full, or no more tasks match.
     pub is_complete: bool,

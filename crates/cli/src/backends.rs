@@ -386,7 +386,7 @@ struct HotBackends {
     signals: Arc<dyn Signals>,
     /// The limiter of scanned queues. `None` if `limiter` is the one for them.
     stored_limiter: Option<Arc<dyn Limiter>>,
-    /// Why Redis was not reached. None: it was reached, or none is set.
+    /// Why Redis was not reached. `None` if it was reached, or none is set.
     away: Option<Error>,
 }
 

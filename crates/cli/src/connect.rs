@@ -93,7 +93,7 @@ impl ConnectArgs {
     }
 }
 
-/// The profile that is used if no flag names a server. None: the environment names the server, or there is none.
+/// The profile that is used if no flag names a server. `None` if the environment names the server, or there is none.
 fn chosen(asked: Option<&str>) -> Result<Option<Profile>> {
     if let Some(name) = asked {
         return named(name).map(Some);

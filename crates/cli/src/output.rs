@@ -120,7 +120,7 @@ fn wrapped(text: &str, (first, below): (&str, &str), width: usize) -> Vec<String
     lines
 }
 
-/// `width`: None: that of the terminal, if it is one.
+/// `width`: `None` is that of the terminal, if it is one.
 fn render<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,

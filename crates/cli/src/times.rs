@@ -118,7 +118,7 @@ fn relative(text: &str, now_ms: i64, way: Way) -> Option<i64> {
     Some(if way == Way::Back { now_ms.saturating_sub(span_ms) } else { now_ms.saturating_add(span_ms) })
 }
 
-/// A date and a time without an offset, or a date alone: its midnight. None: it is none.
+/// A date and a time without an offset, or a date alone: its midnight. `None` if it is none.
 fn of_zone(text: &str, zone: TimeZone) -> Result<Option<i64>, String> {
     let civil = match text.parse::<Date>() {
         Ok(date) if text.len() == "2026-11-24".len() => date.to_datetime(jiff::civil::Time::midnight()),

@@ -134,8 +134,8 @@ impl EngineCounts {
         }
     }
 
-    /// The bucket bound within which this share of tasks (in thousandths) fired; [`LATENESS_BEYOND_MS`]:
-    /// beyond the last bound. None: no task fired.
+    /// The bucket bound within which this share of tasks (in thousandths) fired; [`LATENESS_BEYOND_MS`]: beyond the
+    /// last bound. `None` means no task fired.
     #[must_use]
     pub fn lateness_ms(&self, per_thousand: u64) -> Option<i64> {
         let all: u64 = self.lateness.iter().sum();

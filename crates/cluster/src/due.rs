@@ -32,7 +32,7 @@ pub struct Due {
     /// When it was counted; the first minute begins here.
     pub at: Millis,
     pub step_ms: i64,
-    /// Tasks by minute; None: earlier minutes had too many tasks to count this one.
+    /// Tasks by minute, or `None` if earlier minutes had too many tasks to count this one.
     pub steps: Vec<Option<u64>>,
     pub partitions: usize,
     pub partitions_counted: usize,

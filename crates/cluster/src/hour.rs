@@ -144,7 +144,7 @@ impl Hour {
     }
 }
 
-/// The time that an engine's last two steps cover. None: it has sent no sample for a while.
+/// The time that an engine's last two steps cover. `None` if it has sent no sample for a while.
 pub(crate) fn reported_for_ms(now: Millis, started_at: Millis, until: Millis) -> Option<i64> {
     (now.since(until) < SILENT_MS).then(|| until.since(since(now).max(started_at)))
 }

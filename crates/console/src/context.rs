@@ -26,7 +26,7 @@ pub(crate) struct Context {
     pub(crate) params: Vec<(&'static str, String)>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) zone: Zone,
-    /// `light`, `dark`; None: as the system has it.
+    /// `light`, `dark`, or `None` means as the system has it.
     pub(crate) theme: Option<&'static str>,
     pub(crate) now_ms: i64,
     /// True for a page that is open already: parts that scripts fill in are left out.
@@ -84,7 +84,7 @@ impl Context {
         self.here_with("", "")
     }
 
-    /// Why the caller may not do it; None: the caller has the permission.
+    /// Why the caller may not do it, or `None` if the caller has the permission.
     pub(crate) fn lacks(&self, permission: &str) -> Option<String> {
         if self.me.permissions.iter().any(|candidate| candidate == permission) {
             return None;

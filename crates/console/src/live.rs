@@ -137,7 +137,7 @@ struct Viewer {
     sent: HashMap<&'static str, Hash>,
     queue: VecDeque<Event>,
     is_over: bool,
-    /// Done when the API would no longer accept the token; None: not checked yet.
+    /// Done when the API would no longer accept the token, or `None` means not checked yet.
     refused: Option<Waiting>,
     _seat: Subscription,
 }

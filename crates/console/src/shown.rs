@@ -96,8 +96,8 @@ fn viewport(site: &Site, parts: &Parts) -> Option<PageKey> {
     Some(PageKey { who, key: hasher.finalize() })
 }
 
-/// The rendering. None: it takes longer than is waited for. A page of which there is an earlier rendering to show is waited for less
-/// long: one that is only slow is not to be mistaken for a database that does not answer.
+/// The rendering. `None` if it takes longer than is waited for. A page of which there is an earlier rendering to show
+/// is waited for less long: one that is only slow is not to be mistaken for a database that does not answer.
 async fn in_time(
     site: &Arc<Site>,
     parts: &Parts,

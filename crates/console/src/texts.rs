@@ -201,7 +201,7 @@ pub(crate) fn relative(ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// `1h 30min`, `500ms`, `7 d`; a bare number is milliseconds. None: it is none of them.
+/// `1h 30min`, `500ms`, `7 d`; a bare number is milliseconds. `None` if it is none of them.
 pub(crate) fn read_duration(text: &str) -> Option<i64> {
     let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     if text.is_empty() {

@@ -67,9 +67,8 @@ pub struct Token {
     pub used_at: Option<Millis>,
     /// The revision of the last change of the token.
     pub revision: i64,
-    /// Requests without a token are accepted until then, in spite of this token. Named with the first token,
-    /// the same for all that are created before then, and never changed. None: a token is required from its
-    /// creation on.
+    /// Requests without a token are accepted until then, in spite of this token. Named with the first token, the same
+    /// for all that are created before then, and never changed. `None` if a token is required from its creation on.
     pub required_at: Option<Millis>,
 }
 

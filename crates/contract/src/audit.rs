@@ -45,7 +45,7 @@ pub struct AuditEntry {
     pub times: i64,
     /// The result of a refusal is known immediately.
     pub result: Option<AuditResult>,
-    /// Drawn by a caller that may append the entry twice, because the first answer may be lost; None: it is
+    /// Drawn by a caller that may append the entry twice, because the first answer may be lost, or `None` if it is
     /// appended once. Not returned by reads.
     pub key: Option<AuditKey>,
 }
@@ -83,6 +83,6 @@ pub struct AuditQuery {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditPage {
     pub entries: Vec<(i64, AuditEntry)>,
-    /// `before_id` of the next page; None: this was the last.
+    /// `before_id` of the next page, or `None` if this was the last.
     pub next_before_id: Option<i64>,
 }

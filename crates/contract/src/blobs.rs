@@ -15,9 +15,8 @@ use std::fmt;
 ///   without an answer.
 #[async_trait]
 pub trait Blobs: Send + Sync + fmt::Debug + 'static {
-    /// The storage is available, and belongs to this store: a missing object is lost, and one that no row
-    /// refers to may be deleted. False: it belongs to another store, or is unused, like a directory that is
-    /// not mounted.
+    /// The storage is available, and belongs to this store: a missing object is lost, and one that no row refers to
+    /// may be deleted. False if it belongs to another store, or is unused, like a directory that is not mounted.
     async fn is_own(&self) -> Result<bool, Error>;
 
     async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Error>;

@@ -140,7 +140,7 @@ pub struct TaskFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching {
     pub places: Vec<TaskRef>,
-    /// `before_id` of the next page; None: this was the last.
+    /// `before_id` of the next page, or `None` if this was the last.
     pub next_before_id: Option<i64>,
     /// Ids that were examined, of which the result is a part; for an index, the number of results.
     pub examined: u64,

@@ -12,7 +12,7 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time until `at` begins; zero if it has begun. Finer than a millisecond, for callers that sleep until then.
     fn until(&self, at: Millis) -> Duration;
 
-    /// The watcher of this clock. None: the clock is taken as it is.
+    /// The watcher of this clock. `None` if the clock is taken as it is.
     fn trust(&self) -> Option<&dyn Trust> {
         None
     }

@@ -61,7 +61,7 @@ pub struct Event {
     /// The key of the event. An event that several engines notice has the same key at each; at most [`EVENT_KEY_MAX`]
     /// bytes.
     pub key: String,
-    /// The engine that it concerns, or that noticed it; None: no engine.
+    /// The engine that it concerns, or that noticed it, or `None` means no engine.
     pub engine: Option<String>,
     /// A sentence for people.
     pub text: String,
@@ -109,13 +109,13 @@ pub struct SignOfLife {
     pub has_hot: bool,
 }
 
-/// Estimates of its server; None: it has none.
+/// Estimates of its server, or `None` if it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     pub name: String,
     pub rows: Option<i64>,
     pub bytes: Option<i64>,
-    /// Slices of the time axis; None: it is not partitioned.
+    /// Slices of the time axis, or `None` if it is not partitioned.
     pub buckets: Option<i64>,
     /// The number of these buckets that are too wide and cannot be split. `None` if that was not checked yet.
     pub buckets_wide: Option<i64>,
@@ -136,7 +136,7 @@ pub struct Move {
 /// A piece of the time axis of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Exclusive; None: the last one, which has no end.
+    /// Exclusive, or `None` for the last one, which has no end.
     pub until: Option<Millis>,
     /// The number of rows, estimated by the server of the database.
     pub rows: i64,

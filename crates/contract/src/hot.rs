@@ -66,8 +66,8 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Why no call reaches its servers: they have not answered a first check, must not be used by an engine,
-    /// or have another store's entries. None: calls pass through. Makes no call.
+    /// Why no call reaches its servers: they have not answered a first check, must not be used by an engine, or have
+    /// another store's entries. `None` if calls pass through. Makes no call.
     fn refusal(&self) -> Option<String> {
         self.stranger()
     }
@@ -130,7 +130,7 @@ pub struct Details {
     /// `None` if an older release wrote the entry without the kind. The row has it.
     pub kind: Option<Name>,
     pub demands: Demands,
-    /// Further data for a hand-over. None: too long to travel, or omitted for lack of room. The row has it.
+    /// Further data for a hand-over. `None` means too long to travel, or omitted for lack of room. The row has it.
     pub ask: Option<Arc<Ask>>,
 }
 

@@ -16,7 +16,7 @@ pub trait InboxTable: Debug + Send + Sync {
     /// `host:port/database`, without a password.
     fn at(&self) -> String;
 
-    /// Becomes or stays the holder. False: another relay is.
+    /// Becomes or stays the holder. False if another relay is.
     async fn hold(&self) -> Result<bool, Error>;
 
     /// Returns the waiting rows above a number, in the order of numbers, at most `limit`.

@@ -66,8 +66,8 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// All attempts in flight are about to be restored. Changes nothing if no member is missing.
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error>;
 
-    /// All attempts in flight have been restored since `begin_anew`. False: members were lost again, or
-    /// another engine has begun after that; nothing is changed.
+    /// All attempts in flight have been restored since `begin_anew`. False if members were lost again, or another
+    /// engine has begun after that; nothing is changed.
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
 
@@ -77,8 +77,8 @@ pub trait LimiterState: Send + Sync + fmt::Debug + 'static {
     /// The stored value. `known`: a version whose value need not be read again.
     async fn read(&self, known: i64) -> Result<StoredState, Error>;
 
-    /// Replaces the value of `version` by this one, whose version is the next. False: the stored version
-    /// differs, and nothing is changed.
+    /// Replaces the value of `version` by this one, whose version is the next. False if the stored version differs,
+    /// and nothing is changed.
     async fn swap(&self, version: i64, value: Vec<u8>) -> Result<bool, Error>;
 }
 
@@ -89,7 +89,7 @@ pub struct StoredState {
     pub version: i64,
     /// The store's clock.
     pub now: Millis,
-    /// Empty: none was written yet. None: the caller has it.
+    /// Empty: none was written yet. `None` if the caller has it.
     pub value: Option<Vec<u8>>,
 }
 
@@ -148,7 +148,7 @@ pub enum Verdict {
     Granted,
     /// The first of its scopes that is full.
     Blocked(Scope),
-    /// The first of its rates without a start, and how long until it has one; None: never.
+    /// The first of its rates without a start, and how long until it has one, or `None` means never.
     Throttled {
         scope: Scope,
         wait_ms: Option<i64>,

@@ -45,7 +45,7 @@ pub struct FinishedTask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTasks {
     pub namespace: Name,
-    /// Inclusive; None: from the beginning.
+    /// Inclusive, or `None` means from the beginning.
     pub from: Option<TaskPosition>,
     /// The maximum number of tasks that are read, and of answers that are deleted.
     pub limit: usize,

@@ -23,8 +23,8 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// A heartbeat of `engine`, valid for `ttl`, with its report. Returns all live engines, sorted by name.
     async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error>;
 
-    /// Acquires the partitions that are free, whose lease has expired, or that `engine` already owns (then
-    /// the term stays), for `ttl`. One answer per partition, in order; None: another engine owns it.
+    /// Acquires the partitions that are free, whose lease has expired, or that `engine` already owns (then the term
+    /// stays), for `ttl`. One answer per partition, in order, or `None` if another engine owns it.
     async fn acquire(
         &self,
         engine: &str,
@@ -35,10 +35,9 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// Makes leases last `ttl` from now. One answer a tenure, in order; false: it is lost.
     async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error>;
 
-    /// Gives partitions that `engine` holds by these tenures a term above `above`, unless theirs is higher:
-    /// the hot set has seen newer terms, because this back end was restored or has lost its last writes. One
-    /// answer per tenure, in order; None: it is lost. An engine that does not hold a partition raises
-    /// nothing.
+    /// Gives partitions that `engine` holds by these tenures a term above `above`, unless theirs is higher: the hot
+    /// set has seen newer terms, because this back end was restored or has lost its last writes. One answer per
+    /// tenure, in order, or `None` if it is lost. An engine that does not hold a partition raises nothing.
     async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error>;
 
     /// Ends leases immediately, so that others need not wait for their end. Partitions that are no longer
@@ -48,8 +47,8 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// `engine` stops: it is not among the live any more.
     async fn leave(&self, engine: &str) -> Result<(), Error>;
 
-    /// The keeper's clock, in one short round trip: the time on which all engines agree. None: it has no
-    /// clock besides the engine's own.
+    /// The keeper's clock, in one short round trip: the time on which all engines agree. `None` if it has no clock
+    /// besides the engine's own.
     async fn now(&self) -> Result<Option<Millis>, Error>;
 
     /// Every partition that ever had an owner, in order.
@@ -155,7 +154,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The engine that it is for. None: all of them.
+    /// The engine that it is for. `None` means all of them.
     #[must_use]
     pub fn addressee(&self) -> Option<&str> {
         match self {
@@ -182,7 +181,7 @@ pub struct Demand {
     pub places: usize,
     pub lease_ms: i64,
     pub executor: String,
-    /// The version of its handlers. None: it takes only tasks that demand none.
+    /// The version of its handlers. `None` if it takes only tasks that demand none.
     pub version: Option<String>,
     /// `None` accepts tasks of any kind.
     pub kinds: Option<BTreeSet<Name>>,
@@ -199,7 +198,7 @@ pub struct Passed {
     pub number: u64,
     pub queue: QueueKey,
     pub entries: Vec<HotEntry>,
-    /// The instant that the limiter was given when it granted their slots. None: they need none.
+    /// The instant that the limiter was given when it granted their slots. `None` if they need none.
     pub granted_at: Option<Millis>,
     /// More of the queue wait there.
     pub has_more: bool,

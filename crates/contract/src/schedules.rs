@@ -34,7 +34,7 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
         limit: usize,
     ) -> Result<Vec<StoredSchedule>, Error>;
 
-    /// Stores a document, with a higher revision than any earlier change of any schedule. None: the stored
+    /// Stores a document, with a higher revision than any earlier change of any schedule. `None` if the stored
     /// schedule is not as expected, and nothing has changed.
     async fn save_schedule(&self, save: SaveSchedule, now: Millis) -> Result<Option<StoredSchedule>, Error>;
 
@@ -128,7 +128,7 @@ pub struct SaveSchedule {
     pub schedule: Schedule,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
-    /// The step that it was decided on; None: the schedule does not exist.
+    /// The step that it was decided on, or `None` if the schedule does not exist.
     pub expected: Option<i64>,
     pub by: String,
 }
@@ -160,8 +160,8 @@ pub struct NewRun {
     pub execute_at: Millis,
     /// The revision of the document that created the run.
     pub revision: i64,
-    /// The version of its task. None: an older program decided the run, and its task's name is derived from
-    /// the revision.
+    /// The version of its task. `None` if an older program decided the run, and its task's name is derived from the
+    /// revision.
     pub version: Option<i64>,
     pub number: u64,
     /// Created: its task must be made, and it is unsettled until then.
@@ -182,7 +182,7 @@ pub struct RecordRun {
     pub key: RunKey,
     /// The reference of its task.
     pub task_ref: String,
-    /// The new note; None: the existing one.
+    /// The new note, or `None` means the existing one.
     pub note: Option<String>,
 }
 

@@ -94,8 +94,8 @@ pub trait Store:
     /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
 
-    /// Scans of several partitions that a back end can answer together, in the order of `scans`. None: this one needs a `scan` of its
-    /// own. A back end to which a call costs little answers none.
+    /// Scans of several partitions that a back end can answer together, in the order of `scans`. `None` if this one
+    /// needs a `scan` of its own. A back end to which a call costs little answers none.
     async fn scan_together(&self, scans: Vec<Scan>) -> Result<Vec<Option<Vec<HotEntry>>>, Error> {
         Ok(scans.iter().map(|_| None).collect())
     }
@@ -119,9 +119,9 @@ pub trait Store:
         Ok(tasks)
     }
 
-    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins; None: that
-    /// was all. A lease that is extended meanwhile may be returned twice; a new one may be missing. Histories
-    /// are not included.
+    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins, or `None` if that
+    /// was all. A lease that is extended meanwhile may be returned twice; a new one may be missing. Histories are not
+    /// included.
     async fn in_flight(
         &self,
         after: Option<LeasePosition>,
@@ -207,7 +207,7 @@ pub trait Store:
     /// Executors of a namespace, by name, from a name on (inclusive).
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error>;
 
-    /// Sets an executor's desired state, and returns the previous one. None: no executor has this name.
+    /// Sets an executor's desired state, and returns the previous one. `None` if no executor has this name.
     async fn desired_state_of_executor(
         &self,
         namespace: &Name,
@@ -285,7 +285,7 @@ pub struct Step {
     pub note: Note,
     /// The instant at which the attempt fired, for the last outcome of a task. `None` if it equals the hand-over.
     pub fired_at: Option<Millis>,
-    /// The caller's facts about the attempt that a success ends. None: the row is read.
+    /// The caller's facts about the attempt that a success ends. `None` if the row is read.
     pub known: Option<LeaseFacts>,
 }
 
@@ -303,7 +303,7 @@ pub struct Grant {
     /// The executor already has the task, and the store learns of it late: a pause of its queue, which stops
     /// new starts, does not refuse it.
     pub has_begun: bool,
-    /// The caller's facts about the task. None: the row is read.
+    /// The caller's facts about the task. `None` if the row is read.
     pub known: Option<Facts>,
 }
 

@@ -110,7 +110,7 @@ pub struct NewWorkflow {
     pub definition: Arc<Definition>,
     /// JSON text.
     pub input: String,
-    /// Up to 64 characters. Two creations with the same key make one workflow. None: always a new one.
+    /// Up to 64 characters. Two creations with the same key make one workflow. `None` means always a new one.
     pub key: Option<String>,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
@@ -120,7 +120,7 @@ pub struct NewWorkflow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatedWorkflow {
     pub workflow: StoredWorkflow,
-    /// False: its key was there.
+    /// False if its key was there.
     pub is_new: bool,
 }
 

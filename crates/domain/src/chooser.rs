@@ -47,7 +47,7 @@ impl Level {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Chooser {
     pub choice: Choice,
-    /// The percentage of starts for the lane of retries while both lanes wait. None: half, for entries that
+    /// The percentage of starts for the lane of retries while both lanes wait. `None` means half, for entries that
     /// are still in it.
     pub retries_percent: Option<u8>,
 }
@@ -58,8 +58,7 @@ impl Chooser {
         Self { choice: settings.choice, retries_percent: settings.retries.share_percent }
     }
 
-    /// The level whose oldest task is next; None: no task waits. `waiting`: the number of tasks in each
-    /// level.
+    /// The level whose oldest task is next, or `None` if no task waits. `waiting`: the number of tasks in each level.
     #[must_use]
     pub fn choose(&self, waiting: &[usize; LEVELS], draws: &mut Draws) -> Option<Level> {
         let occupied: Vec<usize> =

@@ -59,7 +59,7 @@ pub struct SplitLine {
     pub tail: String,
 }
 
-/// The stored line of `event` at `at`; None: the insert.
+/// The stored line of `event` at `at`, or `None` for the insert.
 #[must_use]
 pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
     let word = event.map_or("insert", Event::word);

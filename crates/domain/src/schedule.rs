@@ -51,7 +51,7 @@ pub struct Schedule {
     pub cron: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<i64>,
-    /// An instant of the interval, in ms since the epoch. None: `start_at`, or the epoch itself.
+    /// An instant of the interval, in ms since the epoch. `None` means `start_at`, or the epoch itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

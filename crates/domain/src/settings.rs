@@ -33,8 +33,8 @@ pub struct QueueSettings {
     /// Fired and not started for this long, a task is dead.
     pub pending_timeout_ms: Option<i64>,
     pub keep: Keep,
-    /// How late the tasks of the queue may fire: later ones are counted and raise an alert. 0: no bound;
-    /// None: the default.
+    /// How late the tasks of the queue may fire: later ones are counted and raise an alert. 0: no bound, or `None`
+    /// means the default.
     pub lateness_budget_ms: Option<i64>,
     /// The delivery mode: executors pull tasks, or tasks are pushed to them. `None` selects the engine's default.
     pub mode: Option<Mode>,
@@ -167,7 +167,7 @@ impl ScopeSettings {
 pub struct Deletion {
     pub since: Millis,
     pub by: String,
-    /// The number of tasks at that time; the remaining number shows the progress. None: unknown.
+    /// The number of tasks at that time; the remaining number shows the progress. `None` means unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
 }
@@ -284,7 +284,7 @@ impl Scope {
         }
     }
 
-    /// The inverse of `names`. None: no such scope exists.
+    /// The inverse of `names`. `None` if no such scope exists.
     #[must_use]
     pub fn of_names(namespace: &str, queue: &str) -> Option<Self> {
         match (Name::new(namespace), Name::new(queue)) {

@@ -80,7 +80,7 @@ pub struct NewTask {
     pub payload: Content,
     pub max_attempts: u32,
     pub retry: RetryPolicy,
-    /// The longest time of one attempt; None: as long as its lease is extended.
+    /// The longest time of one attempt, or `None` means as long as its lease is extended.
     pub timeout_ms: Option<i64>,
     /// Counted from `execute_at`: not started by then, it is dead. It marks an instant: when a retry moves
     /// `execute_at`, it shrinks by as much, and may become negative.
@@ -100,7 +100,7 @@ pub struct Demands {
     /// Tasks of one queue that name the same key share the queue's limits per key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
-    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). None: any, even an unnamed one.
+    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). `None` means any, even an unnamed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_versions: Option<String>,
 }

@@ -82,7 +82,7 @@ pub enum Work {
 #[serde(deny_unknown_fields)]
 pub struct SubWorkflow {
     pub definition: Definition,
-    /// JSON text, with expressions. None: null.
+    /// JSON text, with expressions. `None` means null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
 }

@@ -112,7 +112,7 @@ pub(crate) struct OutcomeMeters {
 }
 
 impl OutcomeMeters {
-    /// `with`: the shared histogram; None: this queue gets its own.
+    /// `with`: the shared histogram, or `None` if this queue gets its own.
     pub(crate) fn new(with: Option<&Processing>) -> Self {
         Self {
             counts: Default::default(),

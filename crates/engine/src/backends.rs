@@ -12,7 +12,7 @@ pub struct Backends {
     pub limiter: Arc<dyn Limiter>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
-    /// Storage of long payloads and results. None: they are in the store.
+    /// Storage of long payloads and results. `None` if they are in the store.
     pub blobs: Option<Arc<dyn Blobs>>,
     /// `None` if no other engine uses this store.
     pub shared: Option<SharedBackends>,
@@ -23,8 +23,8 @@ pub struct Backends {
 pub struct SharedBackends {
     pub ownership: Arc<dyn Ownership>,
     pub signals: Arc<dyn Signals>,
-    /// Holds the limits of scanned queues, so that these need no Redis. None: `Backends::limiter` is in the
-    /// store itself.
+    /// Holds the limits of scanned queues, so that these need no Redis. `None` if `Backends::limiter` is in the store
+    /// itself.
     pub stored_limiter: Option<Arc<dyn Limiter>>,
 }
 

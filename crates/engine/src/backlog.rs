@@ -25,8 +25,8 @@ struct PendingInserts {
     rows: usize,
     namespaces: HashMap<Name, usize>,
     pace: Pace,
-    /// When the store last stored a row. If that precedes all running inserts: when the first of them began.
-    /// None: none is running.
+    /// When the store last stored a row. If that precedes all running inserts: when the first of them began. `None`
+    /// if none is running.
     idle_since: Option<Instant>,
 }
 

@@ -58,7 +58,7 @@ async fn count_now(core: &Core) {
     }
 }
 
-/// In order. None: the task fits, its room is reserved, and it is within its rate.
+/// In order. `None` if the task fits, its room is reserved, and it is within its rate.
 pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
     if core.options.explicit_namespaces {
         // An unread namespace would be mistaken for a missing one.
@@ -111,7 +111,7 @@ fn grows(stored_task: &Task, payload: &Content) -> bool {
     !is_answer && bytes_of(payload) > was
 }
 
-/// Why a waiting task cannot get this payload. None: it fits.
+/// Why a waiting task cannot get this payload. `None` if it fits.
 async fn other_payload(core: &Arc<Core>, task: &Task, payload: &Content) -> Option<TooManyBytes> {
     let known = core.settings.known();
     let more = bytes_of(payload).saturating_sub(bytes_of(&task.ask.payload));

@@ -151,9 +151,9 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
         && (task.due_at > core.now() || removed.leased == Some(task.fence - 1))
 }
 
-/// An engine holds the task's lease and has reported no holder. Either it is about to hand the task over, or another call has
-/// withdrawn and is about to change it; the store soon says which. Waits briefly before the next read. False: the lease is not an
-/// engine's, or has been undecided for longer than such a lease lasts.
+/// An engine holds the task's lease and has reported no holder. Either it is about to hand the task over, or another
+/// call has withdrawn and is about to change it; the store soon says which. Waits briefly before the next read. False
+/// if the lease is not an engine's, or has been undecided for longer than such a lease lasts.
 async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
     let is_engines = lease.is_some_and(Lease::is_ahead);
@@ -188,7 +188,8 @@ pub(crate) async fn cancel_and_read(
     }
 }
 
-/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it refused the cancel.
+/// `expected` guards against changes that the caller has not seen, as with `reschedule`. `None` if it refused the
+/// cancel.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
     subject: Subject,

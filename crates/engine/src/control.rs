@@ -67,7 +67,7 @@ pub(crate) async fn current_setting(core: &Core, scope: &Scope) -> Result<Option
 pub struct Stood {
     /// `None` if nothing is set.
     pub current: Option<StoredSetting>,
-    /// The revision of the history line that this change wrote; None: nothing changed, and nothing was
+    /// The revision of the history line that this change wrote, or `None` if nothing changed, and nothing was
     /// written.
     pub written: Option<i64>,
 }
@@ -167,7 +167,7 @@ impl Engine {
         Ok(least)
     }
 
-    /// The setting of a scope; None: nothing is set.
+    /// The setting of a scope, or `None` if nothing is set.
     ///
     /// # Errors
     /// A failing store.

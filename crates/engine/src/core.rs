@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub(crate) hot: Arc<dyn Hot>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Storage of long payloads and results. None: they are in the store.
+    /// Storage of long payloads and results. `None` if they are in the store.
     pub(crate) blobs: Option<Arc<dyn Blobs>>,
     /// If no other engine uses this store, replacements that work alone.
     pub(crate) shared: SharedBackends,

@@ -53,8 +53,8 @@ impl Engine {
         self.core.work.to_its_end(work).await.unwrap_or_else(|| Err(panicked().into()))
     }
 
-    /// Registers a listener for each attempt and task that this engine ends, with or without a report. It
-    /// must not block. False: another listener is registered.
+    /// Registers a listener for each attempt and task that this engine ends, with or without a report. It must not
+    /// block. False if another listener is registered.
     pub fn on_attempt_end(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.ends.listen(Box::new(listener))
     }
@@ -143,7 +143,7 @@ impl Engine {
         self.has_hot_set() && self.core.store_fallback.is_away()
     }
 
-    /// False: there is no hot set, and firing always uses the store.
+    /// False if there is no hot set, and firing always uses the store.
     #[must_use]
     pub fn has_hot_set(&self) -> bool {
         self.core.store_fallback.hot_set_keeps() != Keeps::Nothing

@@ -34,8 +34,8 @@ impl Engine {
         self.core.callers.executor_registry.until(namespace, name, serves).await;
     }
 
-    /// Sets an executor's desired state and returns the previous one. It takes effect here before the answer,
-    /// at other engines within seconds. None: no executor has this name.
+    /// Sets an executor's desired state and returns the previous one. It takes effect here before the answer, at
+    /// other engines within seconds. `None` if no executor has this name.
     ///
     /// # Errors
     /// A failing store.

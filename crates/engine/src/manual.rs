@@ -123,8 +123,8 @@ impl Engine {
         self.run(async move { change::reschedule(&core, subject, change, &by, &expected).await }).await
     }
 
-    /// Changes the properties of a dead task, which stays dead; `change` is an `Amend`. None: `expected`
-    /// refused the task.
+    /// Changes the properties of a dead task, which stays dead; `change` is an `Amend`. `None` if `expected` refused
+    /// the task.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
@@ -180,7 +180,7 @@ impl Engine {
         self.run(async move { change::bury(&core, subject, reason, &by, &expected).await }).await
     }
 
-    /// Deletes a finished task with its history and its payload. None: `expected` refused the task.
+    /// Deletes a finished task with its history and its payload. `None` if `expected` refused the task.
     ///
     /// # Errors
     /// [`Error::NotFound`] or a failing store.

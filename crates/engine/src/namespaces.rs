@@ -37,7 +37,7 @@ pub(crate) fn closed(core: &Core, known: &LoadedSettings, namespace: &Name) -> O
     }
 }
 
-/// The settings of a namespace; None: nothing is set.
+/// The settings of a namespace, or `None` if nothing is set.
 fn settings_of(current: Option<&StoredSetting>) -> ScopeSettings {
     match current.map(|standing| &standing.setting) {
         Some(Setting::Scope(set)) => set.clone(),
@@ -168,8 +168,8 @@ impl Engine {
         self.run(async move { put(&core, namespace, settings, by, fits).await }).await
     }
 
-    /// Begins to delete a namespace with all its contents. The beginning is durable when this returns; the
-    /// live engines do the rest in small batches. None: nothing of this name exists.
+    /// Begins to delete a namespace with all its contents. The beginning is durable when this returns; the live
+    /// engines do the rest in small batches. `None` if nothing of this name exists.
     ///
     /// # Errors
     /// Fails like [`Engine::put_namespace`].

@@ -40,7 +40,7 @@ pub struct Redriven {
     pub lost: u64,
     /// When the next one would be due.
     pub until: Millis,
-    /// The `before_id` to continue with; None: there are no more.
+    /// The `before_id` to continue with, or `None` if there are no more.
     pub next_before_id: Option<i64>,
 }
 

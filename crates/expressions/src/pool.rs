@@ -105,7 +105,7 @@ struct LaneQueue {
 }
 
 impl LaneQueue {
-    /// False: as much waits as may.
+    /// False if as much waits as may.
     fn push(&mut self, tenant: &Arc<str>, work: Work, most: usize) -> bool {
         let own = self.of_tenant.entry(Arc::clone(tenant)).or_default();
         if self.waiting >= most || own.len() >= most.div_ceil(4) {

@@ -68,10 +68,10 @@ pub struct RedisOptions {
     pub partitions: u16,
     /// The prefix of every key: engines with the same prefix share one hot set.
     pub prefix: String,
-    /// The cluster that owns these keys. The first engine writes its name beside them, and later engines
-    /// compare it. None: not checked.
+    /// The cluster that owns these keys. The first engine writes its name beside them, and later engines compare it.
+    /// `None` means not checked.
     pub cluster: Option<ClusterName>,
-    /// The memory that the preloader may fill; None: the servers' `maxmemory`, if set.
+    /// The memory that the preloader may fill, or `None` means the servers' `maxmemory`, if set.
     pub memory_budget_bytes: Option<u64>,
     pub connect_timeout: Duration,
     /// The time limit of one batch of calls. A batch that takes longer may have been executed.
@@ -121,9 +121,9 @@ impl RedisHot {
         })
     }
 
-    /// The same, but an unavailable Redis is no error. Until it answers, every call fails and does nothing;
-    /// the first `is_whole` that it answers checks it as `connect` does. A Redis that `connect` would refuse
-    /// is not used then or later. Returns why it was not reached; None: it was.
+    /// The same, but an unavailable Redis is no error. Until it answers, every call fails and does nothing; the first
+    /// `is_whole` that it answers checks it as `connect` does. A Redis that `connect` would refuse is not used then
+    /// or later. Returns why it was not reached, or `None` if it was.
     ///
     /// # Errors
     /// Fails like `connect`, except if Redis does not answer.

@@ -260,7 +260,7 @@ pub struct Me {
     /// Absent if no tokens exist, or if the token is the one in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
-    /// False: no token exists, or none is required yet. Then every caller may do everything.
+    /// False if no token exists, or none is required yet. Then every caller may do everything.
     pub needs_token: bool,
     pub roles: Vec<Role>,
     /// The permissions of the roles: the words of `x-permission` in this document.

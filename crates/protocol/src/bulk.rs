@@ -233,7 +233,7 @@ pub struct BulkOperation {
     pub count: u64,
     /// The same as `counted_all`.
     pub count_is_exact: bool,
-    /// False: `count` is a lower bound. Counting continues until all tasks were read, or the operation is
+    /// False if `count` is a lower bound. Counting continues until all tasks were read, or the operation is
     /// confirmed.
     #[serde(default)]
     #[schema(required = true)]

@@ -36,7 +36,7 @@ pub struct HeartbeatRequest {
     pub kinds: Option<BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// True: the executor exits on purpose, and is removed from the list.
+    /// True if the executor exits on purpose, and is removed from the list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
     /// The leases to extend; may be empty.

@@ -78,7 +78,7 @@ fn after_string(text: &[u8], quote_at: usize) -> Result<usize, usize> {
     }
 }
 
-/// The position after an escape, or a pair of them; None: half of a pair.
+/// The position after an escape, or a pair of them, or `None` means half of a pair.
 fn after_unit(text: &[u8], at: usize) -> Option<usize> {
     match unit(text, at) {
         Some(0xD800..=0xDBFF) => matches!(unit(text, at + 6), Some(0xDC00..=0xDFFF)).then_some(at + 12),
@@ -107,7 +107,7 @@ fn is_too_large(number: &[u8]) -> bool {
 /// On the way to the fault.
 enum Frame {
     Item(usize),
-    /// The present member; None: none yet, or it is the key itself.
+    /// The present member, or `None` if none yet, or it is the key itself.
     Member(Option<Range<usize>>),
 }
 

@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// The code of a refusal, such as "NOGROUP". None: there was no answer.
+    /// The code of a refusal, such as "NOGROUP". `None` if there was no answer.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.redis()?.code()

@@ -66,7 +66,7 @@ impl RedisServer {
         }
     }
 
-    /// Host and port. None: it is no network address.
+    /// Host and port. `None` if it is no network address.
     ///
     /// # Errors
     /// The Sentinels do not answer.

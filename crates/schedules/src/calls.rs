@@ -31,7 +31,7 @@ const PAYLOAD_MAX_BYTES: usize = 64 << 10;
 /// A schedule after a change, and what happened to runs that had been made ahead.
 #[derive(Clone, Debug)]
 pub struct TakenBack {
-    /// The schedule before the change. None: it is new.
+    /// The schedule before the change. `None` if it is new.
     pub before: Option<StoredSchedule>,
     pub schedule: StoredSchedule,
     /// They will not fire.
@@ -257,7 +257,7 @@ impl Planner {
         Ok(taken)
     }
 
-    /// False: it has another document by now.
+    /// False if it has another document by now.
     async fn remove(&self, disabled: &StoredSchedule) -> Result<bool, Error> {
         for _ in 0..TRIES {
             let current =

@@ -20,8 +20,8 @@ pub(crate) async fn for_planner<T: Send + 'static>(
     computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
 }
 
-/// One of several pieces of work, on a thread of the pool. None: it panicked (which is counted and logged
-/// like every panic), and the others continue.
+/// One of several pieces of work, on a thread of the pool. `None` if it panicked (which is counted and logged like
+/// every panic), and the others continue.
 pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

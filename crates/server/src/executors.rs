@@ -1,6 +1,5 @@
 //! Executors that pull: lease, outcomes, heartbeats. A `ref` with its token is sufficient proof of a lease, so these
-//! calls check no namespace but that of the queue. Only for callers with a restricted grant the server looks up the
-//! tasks of their leases.
+//! calls check no namespace but that of the queue. Restricted callers also need access to the tasks of their leases.
 
 use crate::{
     access::Who,

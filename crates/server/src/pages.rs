@@ -12,7 +12,7 @@ pub(crate) const SIFTED_MIN: usize = 1_000;
 /// A page, in its order, with the positions of its items: ids, mostly.
 pub(crate) struct Numbered<T, P = i64> {
     pub(crate) items: Vec<(P, T)>,
-    /// The next page is behind this position; None: this was the last.
+    /// The next page is behind this position, or `None` if this was the last.
     pub(crate) next: Option<P>,
 }
 

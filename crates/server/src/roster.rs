@@ -29,7 +29,7 @@ const ALIVE_MS: i64 = 30_000;
 /// Leases can be long; how soon a death is noticed should not.
 const ALIVE_MAX_MS: i64 = 300_000;
 
-/// An executor that asks for work; None: it has no name of its own.
+/// An executor that asks for work, or `None` if it has no name of its own.
 pub(crate) fn asks(queues: &[QueueKey], request: &LeaseRequest) -> Option<Heartbeat> {
     let namespace = &queues.first()?.namespace;
     let profile = Profile {

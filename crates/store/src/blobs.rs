@@ -25,7 +25,8 @@ const LOOK: &str = "look whose the long payloads and results are";
 #[derive(Clone, Debug)]
 pub struct ObjectBlobs {
     store: Arc<dyn ObjectStore>,
-    /// The number of the store that it was taken for. None: no store has taken it, and nothing there is taken for unused or lost.
+    /// The number of the store that it was taken for. `None` if no store has taken it, and nothing there is taken for
+    /// unused or lost.
     owner: Option<i64>,
 }
 

@@ -71,7 +71,7 @@ struct ReportedEnds {
 }
 
 impl ReportedEnds {
-    /// False: it was sent before.
+    /// False if it was sent before.
     fn is_new(&mut self, end: End) -> bool {
         if !self.ends.insert(end) {
             return false;

@@ -63,7 +63,7 @@ impl Runner {
         Ok(evaluate::for_request(self.inner.options.pool, namespace, |_| Plan::of(definition)).await??)
     }
 
-    /// Stores a workflow, and begins it. False: its key was there.
+    /// Stores a workflow, and begins it. False if its key was there.
     ///
     /// # Errors
     /// [`Error::Invalid`], a failing store.

@@ -42,10 +42,10 @@ pub(crate) struct LookResult {
     pub(crate) is_cut: bool,
 }
 
-/// Workflows that were read for one batch of ends. None: it was deleted.
+/// Workflows that were read for one batch of ends. `None` if it was deleted.
 type ReadWorkflows = HashMap<WorkflowId, Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError>>;
 
-/// The end of each of these tasks, in order. None: it belongs to no workflow, or has not ended. A failed read
+/// The end of each of these tasks, in order. `None` if it belongs to no workflow, or has not ended. A failed read
 /// does not affect the others.
 pub(crate) async fn tasks(
     inner: &WorkflowsState,

@@ -79,7 +79,7 @@ fn identity<'a>(stored: &StoredWorkflow, node: &'a Name, key: &NodeKey, attempt:
 struct RowToMake {
     key: NodeKey,
     attempt: u32,
-    /// Filled in. None: it has none.
+    /// Filled in. `None` if it has none.
     content: Option<Content>,
 }
 

@@ -161,7 +161,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// These were recorded. None: the workflow of the task is unknown.
+    /// These were recorded. `None` if the workflow of the task is unknown.
     pub fn ended(self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
         self.runner.inner.tasks_ended(tasks);
     }

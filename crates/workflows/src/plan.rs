@@ -25,7 +25,7 @@ pub struct Plan {
 /// this one refuses.
 type Stored<T> = Result<T, Problem>;
 
-/// The expressions of a node. None: it has none.
+/// The expressions of a node. `None` if it has none.
 #[derive(Debug, Default)]
 struct Read {
     when: Option<Stored<Expression>>,

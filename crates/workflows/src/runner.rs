@@ -211,7 +211,7 @@ impl WorkflowsState {
         (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
     }
 
-    /// The secret from which the ids of a workflow's tasks are derived. None: an older program began it
+    /// The secret from which the ids of a workflow's tasks are derived. `None` means an older program began it
     /// without one.
     pub(crate) async fn secret_of(
         &self,
@@ -223,7 +223,7 @@ impl WorkflowsState {
         self.engine.identity_secret(&*self.store).await.map(Some)
     }
 
-    /// The parsed document of a workflow. None: it was deleted together with its workflow.
+    /// The parsed document of a workflow. `None` if it was deleted together with its workflow.
     pub(crate) async fn plan(
         &self,
         namespace: &Name,

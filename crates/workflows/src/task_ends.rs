@@ -224,7 +224,7 @@ impl Runner {
         pass
     }
 
-    /// The workflow and the end of each. None: nothing to handle.
+    /// The workflow and the end of each. `None` means nothing to handle.
     async fn found(
         &self,
         some: Vec<Heard>,

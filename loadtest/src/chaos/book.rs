@@ -75,7 +75,7 @@ pub(crate) struct Track {
     pub(crate) unknown_sends: u32,
     pub(crate) change: Option<ChangeCall>,
     pub(crate) receipts: Vec<Receipt>,
-    /// When it should come next; None: an executor has it, or it is over.
+    /// When it should come next, or `None` if an executor has it, or it is over.
     pub(crate) expected_ms: Option<i64>,
 }
 

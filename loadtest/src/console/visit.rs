@@ -127,7 +127,7 @@ pub(super) async fn addresses(
     Ok(all)
 }
 
-/// The third page of a list, as far as it has so many. None: it has one.
+/// The third page of a list, as far as it has so many. `None` if it has one.
 async fn later(viewer: &Target, list: &str) -> anyhow::Result<Option<String>> {
     let mut connection = Connection::new(viewer.clone());
     let (mut address, mut found) = (list.to_owned(), None);

@@ -68,7 +68,7 @@ async fn reclaim_stream(core: &Core, stream: &Stream, before: Millis) -> Result<
     Ok(moved)
 }
 
-/// One page, and when its idle times were counted. None: the group does not exist, so no consumer holds a
+/// One page, and when its idle times were counted. `None` if the group does not exist, so no consumer holds a
 /// message.
 async fn look(
     core: &Core,

@@ -104,7 +104,7 @@ impl Listening {
         !self.address.ip().is_loopback() && self.plain && self.listener.tls.is_none()
     }
 
-    /// Why its callers cannot be distinguished; None: they can.
+    /// Why its callers cannot be distinguished, or `None` if they can.
     pub(crate) fn hidden_callers(&self) -> Option<String> {
         let hides_callers = self.is_plain_on_a_network() && self.listener.trusted_proxies.is_empty();
         hides_callers.then(|| {

@@ -127,7 +127,7 @@ fn archive(layers: &Layers) -> Result<Archive, Error> {
     })
 }
 
-/// A directory or a bucket. None: empty. `folder` is for the examples, and `without` is what empty means.
+/// A directory or a bucket. `None` means empty. `folder` is for the examples, and `without` is what empty means.
 pub(super) fn object_url(
     layers: &Layers,
     key: &'static str,
@@ -224,7 +224,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
     })
 }
 
-/// Too long to be guessed. None: empty.
+/// Too long to be guessed. `None` means empty.
 fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     const CHARS_MIN: usize = 24;
     let text = layers.get(AUTH_ADMIN_TOKEN).text;

@@ -32,7 +32,7 @@ fn of_der(der: &[u8]) -> Result<i64, String> {
     i64::try_from(not_after.as_millis()).map_err(|error| error.to_string())
 }
 
-/// `Nov 23 04:06:21 2031 GMT`, as servers write it; None: otherwise.
+/// `Nov 23 04:06:21 2031 GMT`, as servers write it, or `None` means otherwise.
 pub(super) fn instant(text: &str) -> Option<i64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

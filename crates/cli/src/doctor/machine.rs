@@ -85,7 +85,7 @@ fn private(key: &Path) -> Judged {
     Judged::good("its owner and group alone can read it")
 }
 
-/// Directories that are written; None: it is none.
+/// Directories that are written, or `None` if it is none.
 fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
     let mut places = Vec::new();
     if let StoreLocation::Embedded { sqlite_path } = &settings.place {

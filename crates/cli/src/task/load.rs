@@ -265,7 +265,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
     }
 }
 
-/// The task of a line. None: there is nothing in it.
+/// The task of a line. `None` if there is nothing in it.
 pub(super) fn checked(line: &InputLine) -> Option<Result<InsertTask, Invalid>> {
     let first = if line.number == 1 { line.text.strip_prefix("\u{feff}".as_bytes()) } else { None };
     let text = first.unwrap_or(&line.text);

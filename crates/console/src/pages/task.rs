@@ -235,7 +235,7 @@ fn copies(context: &Context, task: &Task) -> Markup {
     )
 }
 
-/// The body of an insert. None: its payload is not here.
+/// The body of an insert. `None` if its payload is not here.
 fn again(task: &Task) -> Option<String> {
     if task.payload_outside_bytes.is_some() && task.payload.is_none() && task.payload_base64.is_none() {
         return None;

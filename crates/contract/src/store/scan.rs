@@ -9,7 +9,7 @@ use punctual_domain::{
 pub struct Scan {
     pub partition: Partition,
     pub until: Millis,
-    /// Exclusive; None: from the beginning.
+    /// Exclusive, or `None` means from the beginning.
     pub after: Option<(Millis, i64)>,
     pub limit: usize,
 }
@@ -17,13 +17,13 @@ pub struct Scan {
 #[derive(Clone, Debug)]
 pub struct OverdueLook {
     pub partition: Partition,
-    /// Exclusive; None: from the beginning.
+    /// Exclusive, or `None` means from the beginning.
     pub after: Option<(Millis, i64)>,
     /// Inclusive.
     pub until: Millis,
     /// Most tasks that are answered.
     pub limit: usize,
-    /// About this many rows are read, whatever their state; None: all up to `until`, which is near.
+    /// About this many rows are read, whatever their state, or `None` is all up to `until`, which is near.
     pub rows: Option<usize>,
 }
 

@@ -50,11 +50,11 @@ impl DuePosition {
 pub struct Page {
     /// Histories are not filled in.
     pub tasks: Vec<Task>,
-    /// `before_id` of the next page; None: this was the last, or the search is by due time.
+    /// `before_id` of the next page, or `None` if this was the last, or the search is by due time.
     pub next_before_id: Option<i64>,
-    /// `after_id` of the next page, in a search for the oldest first; None: this was the last.
+    /// `after_id` of the next page, in a search for the oldest first, or `None` if this was the last.
     pub next_after_id: Option<i64>,
-    /// `behind_due` of the next page, in a search by due time; None: this was the last.
+    /// `behind_due` of the next page, in a search by due time, or `None` if this was the last.
     pub next_behind_due: Option<DuePosition>,
     pub along: Along,
     /// The highest existing id. Set for a page along ids that is short of its limit and is not the last.

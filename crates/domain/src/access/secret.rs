@@ -100,7 +100,7 @@ impl Secret {
         SecretHash::of(&self.text)
     }
 
-    /// The id in a sent text; None: it is not a token of ours.
+    /// The id in a sent text, or `None` if it is not a token of ours.
     #[must_use]
     pub fn id_in(sent: &str) -> Option<&str> {
         let (id, secret) = sent.strip_prefix(PREFIX)?.split_once('_')?;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Progress {
     /// The number of tasks that the preview has counted.
     pub count: u64,
-    /// False: `count` is a lower bound, because not all tasks were read.
+    /// False if `count` is a lower bound, because not all tasks were read.
     pub count_is_exact: bool,
-    /// Tasks with this id or a higher one were counted; None: counting has ended.
+    /// Tasks with this id or a higher one were counted, or `None` if counting has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting_below: Option<i64>,
     /// How often it was stored that it was counted on: steps of the operation that are all the same preview.
@@ -19,7 +19,7 @@ pub struct Progress {
     pub counting_steps: u32,
     /// Tasks that were made later are not touched.
     pub previewed_at: Millis,
-    /// Tasks with this id or a higher one were planned; None: none was.
+    /// Tasks with this id or a higher one were planned, or `None` if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
     /// True if no task is left below `before_id`.

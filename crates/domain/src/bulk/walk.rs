@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Walk {
     /// Sorted. The first walk names none: it has all partitions that no other walk has.
     pub partitions: Vec<u16>,
-    /// Tasks with this id or a higher one were planned; None: none was.
+    /// Tasks with this id or a higher one were planned, or `None` if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
     /// True if no task is left below `before_id`.

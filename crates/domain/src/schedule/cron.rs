@@ -62,7 +62,7 @@ impl Expression {
         Self { fields: self.fields.of_whole_minutes(), ..self }
     }
 
-    /// The first instant after one; None: there are no more.
+    /// The first instant after one, or `None` if there are no more.
     pub(super) fn next_after(
         &self,
         after: Millis,

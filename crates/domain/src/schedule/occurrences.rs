@@ -86,7 +86,7 @@ impl Timing {
         })
     }
 
-    /// The first instant after one; None: there are no more.
+    /// The first instant after one, or `None` if there are no more.
     ///
     /// # Errors
     /// The budget is exhausted: there is no instant up to the one that the error names.

@@ -117,7 +117,7 @@ pub struct PlannedRun {
 pub struct Step {
     pub progress: Progress,
     pub runs: Vec<PlannedRun>,
-    /// When the next step is due; None: not before the schedule is changed.
+    /// When the next step is due, or `None` means not before the schedule is changed.
     pub wake_at: Option<Millis>,
     /// The run of an earlier step that must be stopped.
     pub cancels: Option<LastRun>,
@@ -233,8 +233,8 @@ impl Stepping<'_> {
         self.step.runs.push(run);
     }
 
-    /// False: it is skipped, because its payload has no value. Then nothing waits for it, and it does not
-    /// count as a run.
+    /// False if it is skipped, because its payload has no value. Then nothing waits for it, and it does not count as
+    /// a run.
     fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) -> bool {
         let number = self.step.progress.next_number();
         if let Err(problem) = (self.fills.value)(at, number) {

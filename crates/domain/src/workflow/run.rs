@@ -181,7 +181,7 @@ impl Run {
         self.changed.insert(key);
     }
 
-    /// A task of this attempt has ended. False: it is not awaited.
+    /// A task of this attempt has ended. False if it is not awaited.
     pub fn end(&mut self, graph: &Graph, key: NodeKey, attempt: u32, end: End) -> bool {
         let Some(row) =
             self.rows.get(&key).copied().filter(|row| row.state.is_open() && row.attempt == attempt)

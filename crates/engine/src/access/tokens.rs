@@ -84,7 +84,7 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
     Err(Error::Contended)
 }
 
-/// The token in its current state. None: no token has this id.
+/// The token in its current state. `None` if no token has this id.
 async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
     Ok(store.tokens().await?.all.into_iter().find(|token| token.id == *id))
 }

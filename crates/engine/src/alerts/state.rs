@@ -101,7 +101,7 @@ impl AlertKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The sentence for events that occurred this often within the last minute; None: the alert is a state.
+    /// The sentence for events that occurred this often within the last minute, or `None` if the alert is a state.
     #[must_use]
     pub fn counted(self, count: u64) -> Option<String> {
         let (one, many) = match self {

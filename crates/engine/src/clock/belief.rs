@@ -41,7 +41,7 @@ impl Reading {
 #[derive(Debug)]
 pub(super) struct Belief {
     bound_ns: i64,
-    /// Without a keeper: a step that has lasted this long is followed. None: the keeper is asked.
+    /// Without a keeper: a step that has lasted this long is followed. `None` if the keeper is asked.
     grace_ns: Option<i64>,
     /// The offset that was last agreed upon.
     anchor: i64,

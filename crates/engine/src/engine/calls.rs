@@ -117,7 +117,7 @@ impl Engine {
             .await
     }
 
-    /// Changes time, priority, payload or queue of an unfired task. `change` must be a `Reschedule`. None:
+    /// Changes time, priority, payload or queue of an unfired task. `change` must be a `Reschedule`. `None` if
     /// `expected` refused the task.
     ///
     /// # Errors
@@ -321,7 +321,7 @@ impl Engine {
         Ok(slots::shared_slots(&self.core).await?)
     }
 
-    /// The holders of a queue's slots: its limit, and the first holders. None: the queue counts for no limit.
+    /// The holders of a queue's slots: its limit, and the first holders. `None` if the queue counts for no limit.
     ///
     /// # Errors
     /// A limiter that is unavailable.

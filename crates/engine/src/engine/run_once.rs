@@ -137,7 +137,7 @@ impl Engine {
         Box::pin(async move { announce::run_once(&self.core).await })
     }
 
-    /// The next instant at which a run has work; None: nothing waits and no lease is active.
+    /// The next instant at which a run has work, or `None` if nothing waits and no lease is active.
     ///
     /// # Errors
     /// When the store cannot be read.

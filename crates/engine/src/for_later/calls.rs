@@ -23,8 +23,8 @@ impl Engine {
         self.core.maintenance.for_later.set_journal(journal)
     }
 
-    /// Registers a listener for each workflow task whose outcome was taken for later and is now accepted. It
-    /// must not block. False: another listener is registered.
+    /// Registers a listener for each workflow task whose outcome was taken for later and is now accepted. It must not
+    /// block. False if another listener is registered.
     pub fn on_applied(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.maintenance.for_later.set_listener(Box::new(listener))
     }

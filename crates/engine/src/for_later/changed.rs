@@ -75,7 +75,7 @@ pub(crate) fn read_as(core: &Core, task: HotEntry) {
 /// its caller is gone, and the store may still make the change.
 pub(crate) struct Changing<'c> {
     core: &'c Core,
-    /// The task before the change. None: nothing is marked, or the answer is known.
+    /// The task before the change. `None` if nothing is marked, or the answer is known.
     task: Option<HotEntry>,
 }
 

@@ -71,8 +71,8 @@ pub(crate) fn is_with_executor(core: &Core, task: i64, fence: i64) -> bool {
     is_to_be_written || has_handed_over(core, task, fence)
 }
 
-/// An attempt that has ended in the store, as a table entry. It refuses late results of earlier reads, which
-/// nothing else would refuse in a queue that hands over without its database. None: this queue does not.
+/// An attempt that has ended in the store, as a table entry. It refuses late results of earlier reads, which nothing
+/// else would refuse in a queue that hands over without its database. `None` if this queue does not.
 pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fence: i64) -> Option<HotEntry> {
     is_allowed(core, queue).then(|| HotEntry {
         place,
@@ -307,8 +307,8 @@ pub(crate) fn keep_stored(core: &Core, mut leases: Vec<Assignment>) -> Vec<Assig
     leases
 }
 
-/// Answers a heartbeat of an attempt that the store does not know. None: the store must be asked. Progress
-/// and log lines are discarded.
+/// Answers a heartbeat of an attempt that the store does not know. `None` if the store must be asked. Progress and
+/// log lines are discarded.
 pub(super) fn extended(core: &Core, beat: &Beat) -> Option<Extended> {
     let now = core.now();
     core.live.lock().extend_for_later(beat.place.id, beat.fence, beat.lease_until, now)

@@ -125,7 +125,7 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Sends a small query. False: the database is silent, or refuses.
+    /// Sends a small query. False if the database is silent, or refuses.
     async fn look(&mut self) -> bool {
         let mut partitions = self.core.partitions();
         let Some(partition) = partitions.find(|partition| parts::is_in(self.core, self.part, *partition))

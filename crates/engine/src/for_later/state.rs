@@ -157,7 +157,7 @@ impl Drop for Begun<'_> {
 }
 
 impl ForLater {
-    /// False: it has one.
+    /// False if it has one.
     pub(super) fn set_journal(&self, journal: Arc<dyn Journal>) -> bool {
         self.journal.set(journal).is_ok()
     }
@@ -273,7 +273,7 @@ impl ForLater {
         self.inner.lock().taken.remove(&part)
     }
 
-    /// It could not be applied, and not for want of its database. True: for the first time.
+    /// It could not be applied, and not for want of its database. True means for the first time.
     pub(super) fn failed_alone(&self, key: AttemptKey) -> bool {
         let mut inner = self.inner.lock();
         let tries = inner.tries.entry(key).or_default();
@@ -281,7 +281,7 @@ impl ForLater {
         *tries == 1
     }
 
-    /// The task is as before the attempt. True: its lease may still be written.
+    /// The task is as before the attempt. True if its lease may still be written.
     pub(super) fn may_be_early(&self, key: AttemptKey) -> bool {
         let mut inner = self.inner.lock();
         let tries = inner.tries.entry(key).or_default();

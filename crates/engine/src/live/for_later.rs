@@ -51,7 +51,7 @@ impl ForLaterLease {
 }
 
 impl Table {
-    /// An executor gets this, with the fence of the lease. False: it is here with this fence or a newer one.
+    /// An executor gets this, with the fence of the lease. False if it is here with this fence or a newer one.
     pub(crate) fn hand_over_for_later(&mut self, entry: HotEntry, lease: ForLaterLease) -> bool {
         let there = self.by_id.get(&entry.place.id).copied();
         match there.map(|nth| (nth, self.fence(nth))) {
@@ -78,7 +78,7 @@ impl Table {
         self.by_id.get(&id).and_then(|nth| self.slots.get(*nth)).is_some_and(|slot| slot.doubt.is_some())
     }
 
-    /// Answers a heartbeat as the store would. None: the store has the lease.
+    /// Answers a heartbeat as the store would. `None` if the store has the lease.
     pub(crate) fn extend_for_later(
         &mut self,
         id: i64,
@@ -95,12 +95,12 @@ impl Table {
         Some(Extended::Held { lease_until: lease.until, cancel_requested: false, has_begun })
     }
 
-    /// The lease has not reached its executor. False: the store has it.
+    /// The lease has not reached its executor. False if the store has it.
     pub(crate) fn unheard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
-    /// The lease is about to reach its executor. False: the store already has it, or has refused it.
+    /// The lease is about to reach its executor. False if the store already has it, or has refused it.
     pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).is_some_and(|lease| {
             lease.is_unheard = false;
@@ -128,9 +128,9 @@ impl Table {
         self.refuse_older(attempts, now, false);
     }
 
-    /// A caller is about to change this task; the entry is as before. From now on, no executor gets the old
-    /// entry, however late a read returns it. With `takes_fired`, neither does a fired entry, because the
-    /// change takes it out of its line. False: an executor has it, or is about to get it.
+    /// A caller is about to change this task; the entry is as before. From now on, no executor gets the old entry,
+    /// however late a read returns it. With `takes_fired`, neither does a fired entry, because the change takes it
+    /// out of its line. False if an executor has it, or is about to get it.
     pub(crate) fn begin_change(&mut self, task: &HotEntry, takes_fired: bool) -> bool {
         let (id, fence) = (task.place.id, task.fence);
         if self.for_later(id, fence + 1).is_some_and(|lease| lease.written_until.is_none()) {

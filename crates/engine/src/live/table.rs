@@ -165,7 +165,7 @@ impl Table {
         }
     }
 
-    /// The only place where a stage changes. None: the event is illegal here, and changes nothing.
+    /// The only place where a stage changes. `None` if the event is illegal here, and changes nothing.
     pub(super) fn advance(&mut self, nth: usize, event: TaskEvent) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
@@ -200,8 +200,8 @@ impl Table {
         }
     }
 
-    /// Stops keeping the task; it stays only while something about it is unsettled with the store. False: the
-    /// event was illegal, and nothing has changed.
+    /// Stops keeping the task; it stays only while something about it is unsettled with the store. False if the event
+    /// was illegal, and nothing has changed.
     pub(super) fn let_go(&mut self, nth: usize, event: TaskEvent) -> bool {
         let is_legal = self.advance(nth, event).is_some();
         self.finish(nth);

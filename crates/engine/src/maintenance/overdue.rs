@@ -126,7 +126,7 @@ impl OverdueCheck<'_> {
         read.ok()?.pop()?.map(|task| task.ask.queue)
     }
 
-    /// Returns where the walk stopped; None: at the end.
+    /// Returns where the walk stopped, or `None` means at the end.
     async fn walk(
         &self,
         watched: &mut Watched,

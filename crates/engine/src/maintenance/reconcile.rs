@@ -277,7 +277,7 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     Ok(restored.len())
 }
 
-/// The slots that a task in flight should hold; None: it has no limits. `executor`: the scope of an executor
+/// The slots that a task in flight should hold, or `None` if it has no limits. `executor`: the scope of an executor
 /// with a bound.
 fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
     let until = task.lease.as_ref()?.until;

@@ -91,7 +91,7 @@ struct Places {
 }
 
 impl Places {
-    /// False: no more fit. A page of each partition that is being loaded may be too many.
+    /// False means no more fit. A page of each partition that is being loaded may be too many.
     fn took(&self, count: usize) -> bool {
         let before = self.left.update(Relaxed, Relaxed, |number| number.saturating_sub(count));
         let has_more = before > count;

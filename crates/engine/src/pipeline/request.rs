@@ -16,7 +16,7 @@ pub struct LeaseRequest {
     pub wait_ms: u64,
     pub lease_ms: i64,
     pub executor: String,
-    /// The version of its handlers. None: it gets only tasks that demand none.
+    /// The version of its handlers. `None` if it gets only tasks that demand none.
     pub version: Option<String>,
 }
 

@@ -133,7 +133,7 @@ async fn step(
     bound.is_none()
 }
 
-/// Reads the next tasks of each partition. Returns up to where all partitions are read; None: to their end.
+/// Reads the next tasks of each partition. Returns up to where all partitions are read, or `None` means to their end.
 async fn look(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -167,8 +167,8 @@ async fn look(
     (found, bound)
 }
 
-/// The next tasks of a queue in one partition, at least a batch if there are that many; and up to where it is
-/// read. None: to its end. An error of None: there was no answer.
+/// The next tasks of a queue in one partition, at least a batch if there are that many; and up to where it is read.
+/// `None` means to its end. An error of None: there was no answer.
 async fn look_at(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -288,7 +288,7 @@ impl Engine {
         self.core.settings.is_scanned(queue)
     }
 
-    /// Scans a queue now, in all partitions, whichever engine owns them. None: the queue is not scanned.
+    /// Scans a queue now, in all partitions, whichever engine owns them. `None` if the queue is not scanned.
     ///
     /// # Errors
     /// When the queue's settings cannot be read, or no database has answered in time. Other failures are part

@@ -126,8 +126,8 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
     Ok(())
 }
 
-/// How far ahead to read now. None: enough is read before the watermark. Even with too many tasks in the
-/// table, tasks about to fire are read: they leave the table when they fire.
+/// How far ahead to read now. `None` if enough is read before the watermark. Even with too many tasks in the table,
+/// tasks about to fire are read: they leave the table when they fire.
 fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
     let (reach_ms, left_ms) = match waiting {
         WAITING_MAX.. => (SOON_MS, SOON_MS),

@@ -58,7 +58,7 @@ pub(super) struct ShareDemand {
     pub(super) slots: u64,
     /// Its recent maximum, and a little more: reserved for it as far as its weight allows.
     pub(super) slots_lately: u64,
-    /// Per thousand seconds. None: as many as there are.
+    /// Per thousand seconds. `None` means as many as there are.
     pub(super) starts_per_ks: Option<u64>,
     pub(super) starts_lately: u64,
     /// It has set itself.

@@ -37,7 +37,7 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     results.into_iter().sum()
 }
 
-/// False: the hot set refuses this term.
+/// False if the hot set refuses this term.
 async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     // Later losses are noticed.
     if let [Wholeness::NewerTerm(newest)] = *core.hot.is_whole(&[tenure]).await? {

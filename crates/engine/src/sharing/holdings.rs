@@ -74,7 +74,7 @@ impl Holdings {
         (0..).map(Partition).zip(&self.partitions)
     }
 
-    /// The tenure by which this engine drains due tasks; None: it has none.
+    /// The tenure by which this engine drains due tasks, or `None` if it has none.
     pub(crate) fn tenure(&self, partition: Partition) -> Option<Tenure> {
         self.at(partition).inner.lock().term.map(|term| Tenure { partition, term })
     }
@@ -182,8 +182,8 @@ impl Holdings {
         }
     }
 
-    /// The hot set has lost the partition, or missed tasks: it is scanned as if it had just been taken over.
-    /// False: that is still to be done anyway, or the partition is no longer held.
+    /// The hot set has lost the partition, or missed tasks: it is scanned as if it had just been taken over. False if
+    /// that is still to be done anyway, or the partition is no longer held.
     pub(crate) fn begin_anew(&self, tenure: Tenure) -> bool {
         let mut inner = self.at(tenure.partition).inner.lock();
         let begins = inner.term == Some(tenure.term) && !inner.is_new;

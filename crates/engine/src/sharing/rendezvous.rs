@@ -5,7 +5,7 @@
 use punctual_contract::ownership::Live;
 use punctual_domain::place::Partition;
 
-/// The engine with the highest score; None: no engine is alive.
+/// The engine with the highest score, or `None` if no engine is alive.
 pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
     live.iter().map(String::as_str).max_by_key(|engine| (score(engine, partition), *engine))
 }

@@ -32,7 +32,7 @@ impl Unhealthy {
     }
 }
 
-/// The first reason against owning partitions; None: it is fit.
+/// The first reason against owning partitions, or `None` if it is fit.
 pub(crate) fn unhealthy(core: &Core) -> Option<Unhealthy> {
     let stuck = |tick: &LivenessTick, after| tick.silent_for().is_some_and(|silent| silent > after);
     if stuck(core.firing.timer.tick(), WHEEL_STUCK_AFTER) {

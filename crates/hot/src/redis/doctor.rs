@@ -27,7 +27,7 @@ pub struct RedisDoctor {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedisServer {
     pub version: String,
-    /// Why no engine may use it, and the remedy; None: it is usable.
+    /// Why no engine may use it, and the remedy, or `None` if it is usable.
     pub problem: Option<String>,
     /// The eviction policy, as the server names it. Empty if it does not report one.
     pub eviction: String,
@@ -93,7 +93,7 @@ impl RedisDoctor {
         Ok(infos.iter().map(server).collect())
     }
 
-    /// `own`: the number of the cluster whose engines would use it. None: no cluster is founded yet.
+    /// `own`: the number of the cluster whose engines would use it. `None` if no cluster is founded yet.
     ///
     /// # Errors
     /// See `servers`.

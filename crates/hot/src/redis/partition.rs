@@ -211,7 +211,7 @@ fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) ->
     if is_broken { Err(unexpected(doing, "a count for each partition")) } else { Ok(put) }
 }
 
-/// One partition's answer; None: it was not read.
+/// One partition's answer, or `None` if it was not read.
 fn drained(partition: Partition, answer: Value) -> Option<Drained> {
     match answer {
         Value::Int(_) => None,

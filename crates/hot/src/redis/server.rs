@@ -7,7 +7,7 @@ use redis::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
     pub used_bytes: u64,
-    /// The configured budget, or else the servers' `maxmemory`; None: unlimited.
+    /// The configured budget, or else the servers' `maxmemory`, or `None` means unlimited.
     pub budget_bytes: Option<u64>,
 }
 

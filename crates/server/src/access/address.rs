@@ -109,8 +109,9 @@ impl TrustedProxies {
     }
 }
 
-/// The nearest proxy's last; None: not an address. `X-Forwarded-For`, which nearly all proxies write, and `Forwarded` only
-/// where there is none: a proxy that writes one of them commonly lets the other through as its caller sent it.
+/// The nearest proxy's last, or `None` means not an address. `X-Forwarded-For`, which nearly all proxies write, and
+/// `Forwarded` only where there is none: a proxy that writes one of them commonly lets the other through as its
+/// caller sent it.
 fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let lines = |name: &HeaderName| {
         let values = headers.get_all(name).iter();

@@ -89,7 +89,7 @@ impl Attempts {
         }
     }
 
-    /// Counts a failure. True: there were too many before it.
+    /// Counts a failure. True if there were too many before it.
     pub(crate) fn failed(&self, address: Option<IpAddr>) -> bool {
         let mut windows = self.windows.lock();
         if counted_as(&windows, address) == ClientHost::Others {

@@ -237,7 +237,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// True: it had no such order, and no stricter one.
+    /// True if it had no such order, and no stricter one.
     pub(super) fn raise(&self, order: Order) -> bool {
         let before = self.order.fetch_max(order as u8, Relaxed);
         if before >= order as u8 {

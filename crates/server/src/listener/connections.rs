@@ -143,7 +143,7 @@ impl Connections {
         Ok(Pass { connections: Arc::clone(self), id, activity })
     }
 
-    /// Ends one that can make room; None: there is none.
+    /// Ends one that can make room, or `None` if there is none.
     fn make_room(&self, open: &mut Open, of: Option<IpAddr>, now: u64) -> Option<()> {
         if open.evicted.len() >= ENDING_MAX {
             return None;

@@ -105,7 +105,7 @@ impl Framing {
         bytes.len()
     }
 
-    /// Why no more of the connection is read; None: it is well-formed, or the library knows itself.
+    /// Why no more of the connection is read, or `None` if it is well-formed, or the library knows itself.
     pub(super) fn fault(&self) -> Option<&'static str> {
         self.fault.map(|fault| fault.words)
     }

@@ -188,7 +188,7 @@ impl Watched {
         Poll::Ready(())
     }
 
-    /// A refusal by the HTTP library becomes a problem document; what is before it is first. None: it is none.
+    /// A refusal by the HTTP library becomes a problem document; what is before it is first. `None` if it is none.
     fn send_problem(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.activity.is_serving() {
             return None;

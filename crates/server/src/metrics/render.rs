@@ -87,7 +87,7 @@ async fn read(app: &App) -> Exposition {
     out
 }
 
-/// Milliseconds. None: the store does not answer, or there are no schedules here.
+/// Milliseconds. `None` if the store does not answer, or there are no schedules here.
 async fn behind(app: &App) -> Option<u64> {
     let next = app.options.schedules.as_ref()?.next_run_at();
     let next = tokio::time::timeout(PATIENCE, next).await.ok()?.ok()?;

@@ -116,7 +116,7 @@ pub(super) fn seal(mut room: Vec<u8>) -> Vec<u8> {
     room
 }
 
-/// The room of a page. None: it is not as it was written.
+/// The room of a page. `None` if it is not as it was written.
 pub(super) fn unseal(page: &[u8]) -> Option<&[u8]> {
     let (room, sum) = page.split_at_checked(PAGE_ROOM)?;
     (sum == crc32fast::hash(room).to_le_bytes()).then_some(room)

@@ -80,7 +80,7 @@ impl Archived {
         reading.pages.page(reading.objects, index, page).await
     }
 
-    /// The row of a table. None: the archive is gone.
+    /// The row of a table. `None` if the archive is gone.
     async fn row(
         &self,
         reading: Reading<'_>,
@@ -150,7 +150,7 @@ impl Archived {
         Ok(row.as_deref().and_then(BlockRow::read))
     }
 
-    /// The text of a block. None: the archive is gone, index and all; without its data alone it is damaged.
+    /// The text of a block. `None` if the archive is gone, index and all; without its data alone it is damaged.
     async fn text(&self, reading: Reading<'_>, number: u32) -> Result<Option<String>, Error> {
         let Some(row) = self.block_row(reading, number).await? else { return Ok(None) };
         let range = row.offset..row.offset.saturating_add(row.bytes.into());

@@ -42,7 +42,7 @@ impl Pages {
         Self { kept: Mutex::default(), pages_max: (budget_bytes / PAGE).max(64) }
     }
 
-    /// The room of a page. None: there is no such object any more.
+    /// The room of a page. `None` if there is no such object any more.
     pub(super) async fn page(
         &self,
         objects: &Objects,

@@ -38,7 +38,7 @@ pub(super) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Opens it, and makes it if it is not there. None: another process has it.
+    /// Opens it, and makes it if it is not there. `None` if another process has it.
     pub(super) fn take(path: &Path) -> io::Result<Option<Self>> {
         let file = options().create(true).open(path)?;
         match file.try_lock() {

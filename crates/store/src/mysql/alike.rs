@@ -137,8 +137,8 @@ fn each(text: &str, rows: usize) -> String {
     format!("{own}history{shared}updated_at = ?{rest}")
 }
 
-/// Moves the rows, if many of them are alike. Answers how many moved; None: it is not the way for these, and nothing
-/// is done.
+/// Moves the rows, if many of them are alike. Answers how many moved, or `None` if it is not the way for these, and
+/// nothing is done.
 pub(crate) async fn send(
     conn: &mut MySqlConnection,
     event: Event,
@@ -188,7 +188,7 @@ async fn update(
     Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
 }
 
-/// Places as a condition on `task`. None: they are too many for one.
+/// Places as a condition on `task`. `None` if they are too many for one.
 pub(crate) fn condition(places: &[TaskRef]) -> Option<String> {
     if !(1..=READ_MAX).contains(&places.len()) {
         return None;

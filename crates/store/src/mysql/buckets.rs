@@ -325,7 +325,7 @@ impl BucketService<'_> {
         self.session.keep_wide(self.report.wide).await
     }
 
-    /// False: the budget is spent.
+    /// False if the budget is spent.
     async fn drop_if_over(&mut self, bucket: &TimeBucket, looks: &mut Looks) -> sqlx::Result<bool> {
         let asked = (self.now, self.options.carry_rows);
         let found = look::look(&mut self.session, bucket, looks, asked, &mut self.budget).await?;
@@ -368,7 +368,7 @@ impl BucketService<'_> {
         Ok(())
     }
 
-    /// False: the budget is spent, or nothing can be archived now.
+    /// False if the budget is spent, or nothing can be archived now.
     async fn settle(&mut self) -> sqlx::Result<bool> {
         if !self.session.has_gone_rows().await? {
             return Ok(true);

@@ -28,7 +28,7 @@ use crate::{Error, chunks};
 use sqlx::{Connection as _, MySqlConnection, Row as _};
 use tokio::time::timeout;
 
-/// Tasks below this id are not entered; 0: all are; None: it is not begun.
+/// Tasks below this id are not entered; 0: all are, or `None` if it is not begun.
 pub(super) async fn not_entered_below(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql!(labels, read_chunks_below)).fetch_optional(conn).await?;
     found.map(|row| row.try_get(0)).transpose()

@@ -87,7 +87,7 @@ impl MysqlSettings {
         self.get(name)?.parse().ok()
     }
 
-    /// Why no engine may run on this server, and the way out; None: it may.
+    /// Why no engine may run on this server, and the way out, or `None` if it may.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let version = self.get("version").unwrap_or_default();
@@ -247,7 +247,7 @@ impl MysqlDoctor {
         .await
     }
 
-    /// The number by which engines know their cluster. None: it is not founded.
+    /// The number by which engines know their cluster. `None` if it is not founded.
     ///
     /// # Errors
     /// See `tls`.

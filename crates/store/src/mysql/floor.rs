@@ -84,7 +84,7 @@ struct Watermarks {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Floor {
-    /// Everything up to here is finished, or is `left`. None: nothing is known.
+    /// Everything up to here is finished, or is `left`. `None` if nothing is known.
     pub(crate) passed: Option<Key>,
     /// Unfinished when they were passed.
     pub(crate) left: BTreeSet<Key>,
@@ -142,7 +142,7 @@ impl FullScan {
         self.bounds.end()
     }
 
-    /// The answer to the short walk. False: the floor does not come as far as `after_short_walk`.
+    /// The answer to the short walk. False if the floor does not come as far as `after_short_walk`.
     pub(crate) fn walked(&mut self, rows: &[MySqlRow]) -> sqlx::Result<bool> {
         let keys: sqlx::Result<Vec<Key>> = rows.iter().map(key).collect();
         let (keys, bounds, end) = (keys?, self.bounds, self.after_short_walk());

@@ -71,7 +71,7 @@ impl MysqlInbox {
         Ok(Self { address: DatabaseAddress::new(url)?, connection: Mutex::default() })
     }
 
-    /// Creates the table and the view. False: they existed.
+    /// Creates the table and the view. False if they existed.
     ///
     /// # Errors
     /// A failing database, or a table of another program under this name.
@@ -94,7 +94,7 @@ impl MysqlInbox {
         Ok(before.is_none())
     }
 
-    /// Drops both. False: there was no table.
+    /// Drops both. False if there was no table.
     ///
     /// # Errors
     /// A failing database; or rows are in it, unless `even_with_rows`.
@@ -279,7 +279,7 @@ async fn bounded<T>(limit: Duration, work: impl Future<Output = sqlx::Result<T>>
     timeout(limit, work).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Row numbers for a list in a statement. None: the list is empty.
+/// Row numbers for a list in a statement. `None` if the list is empty.
 fn listed(ids: &[i64]) -> Option<String> {
     let mut text = String::with_capacity(ids.len() * 12);
     for id in ids {

@@ -292,7 +292,7 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
     Ok(found)
 }
 
-/// The entry with the end that its task's row says. None: that lease is over and done with.
+/// The entry with the end that its task's row says. `None` if that lease is over and done with.
 fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<LeaseEnd> {
     row.filter(|row| row.0 == fence).map(|row| LeaseEnd { until: row.1, place, fence })
 }

@@ -149,8 +149,8 @@ impl<J> JobQueue<J> {
         drop(left);
     }
 
-    /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. None: closed, and
-    /// nothing is left.
+    /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. `None` if it is
+    /// closed, and nothing is left.
     pub(crate) async fn batch(self: &Arc<Self>) -> Option<JobBatch<J>> {
         loop {
             {

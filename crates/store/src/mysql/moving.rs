@@ -113,7 +113,8 @@ pub struct Moved {
 type Progress<'p> = &'p mut (dyn FnMut(&MoveProgress) -> ControlFlow<()> + Send);
 
 impl MysqlStore {
-    /// Moves a partition to a database of the cluster, or continues with a move that was begun. None: it is there.
+    /// Moves a partition to a database of the cluster, or continues with a move that was begun. `None` if it is
+    /// there.
     ///
     /// # Errors
     /// When an engine could not follow, another move of the partition is not over, or a database fails. The partition

@@ -78,8 +78,8 @@ impl Rows {
         self.size + self.rows.last().map_or(0, |row| row.json.len())
     }
 
-    /// The rows in groups that share their guard and all values after the mark, and have as many of their own. None: they
-    /// have no mark.
+    /// The rows in groups that share their guard and all values after the mark, and have as many of their own. `None`
+    /// if they have no mark.
     pub(crate) fn alike(&self) -> Option<Vec<Vec<&One>>> {
         let mut groups: Vec<Vec<&One>> = Vec::new();
         let mut known: HashMap<(&str, (i64, i64), usize), usize> = HashMap::new();

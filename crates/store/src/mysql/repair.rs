@@ -146,7 +146,7 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     Ok(())
 }
 
-/// False: what it found out is no longer so, and it has changed nothing.
+/// False if what it found out is no longer so, and it has changed nothing.
 async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<bool, Error> {
     let Accounts { books, counted, bytes_uncounted } = stats::accounts(conn).await?;
     let differences = differences(&books, &counted);

@@ -161,7 +161,7 @@ const AHEAD: [&str; 2] = ["ahead_slice", "ahead_id"];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RetentionProgress {
-    /// The last row that the walk passed for good; None: the beginning.
+    /// The last row that the walk passed for good, or `None` means the beginning.
     walked: Option<TaskRef>,
     ahead: Option<ahead::Position>,
 }

@@ -92,7 +92,7 @@ enum RowsAfterFloor {
     Unread,
 }
 
-/// The walk, what comes after it, and whether the partition is still in this database. None: it is not.
+/// The walk, what comes after it, and whether the partition is still in this database. `None` if it is not.
 async fn walk_and_read(
     conn: &mut MySqlConnection,
     look: &mut FullScan,

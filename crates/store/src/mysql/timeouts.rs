@@ -99,7 +99,7 @@ impl Unit {
         self.state.lock().held.push((connection, address.clone()));
     }
 
-    /// True: it may be used again.
+    /// True if it may be used again.
     pub(crate) fn lets_go(&self, connection: u64) -> bool {
         let mut state = self.state.lock();
         state.held.retain(|pair| pair.0 != connection);
@@ -233,8 +233,8 @@ pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
     Ok(done)
 }
 
-/// Awaits work, and asks the server after it while it takes long. None: it was given up, and its connection must be
-/// dropped. `held`: the connections that it is at work on now.
+/// Awaits work, and asks the server after it while it takes long. `None` if it was given up, and its connection must
+/// be dropped. `held`: the connections that it is at work on now.
 pub(crate) async fn watched<T>(
     limit: WorkTimeout,
     held: impl Fn() -> Vec<(u64, DatabaseAddress)> + Sync,

@@ -54,7 +54,8 @@ impl FirstLook {
         is_one.then_some(Self { text, places, condition: None, rows: Vec::new() })
     }
 
-    /// The same for grants, without locks: half the cost, where the places can be said cheaply. None: perhaps not.
+    /// The same for grants, without locks: half the cost, where the places can be said cheaply. `None` means perhaps
+    /// not.
     pub(crate) fn unlocked(mut places: Vec<TaskRef>) -> Option<Self> {
         places.sort_unstable();
         if places.len() > ROWS_MAX {

@@ -78,7 +78,7 @@ impl<J> SqliteLanes<J> {
         Self { waiting: Mutex::new(waiting), wake: Condvar::new() }
     }
 
-    /// False: closed, and the job was dropped.
+    /// False if it is closed, and the job was dropped.
     pub(crate) fn push(&self, lane: Lane, job: J) -> bool {
         self.push_of(lane, (Tenant::NONE, 1), job)
     }
@@ -116,7 +116,7 @@ impl<J> SqliteLanes<J> {
         drop(left);
     }
 
-    /// Waits for a job; None: closed, and nothing is left that this thread serves.
+    /// Waits for a job, or `None` if it is closed, and nothing is left that this thread serves.
     pub(crate) fn one(&self, bulk_too: bool) -> Option<J> {
         let mut waiting = self.waiting.lock();
         loop {

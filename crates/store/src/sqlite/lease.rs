@@ -61,7 +61,7 @@ pub(crate) fn dispatch(
     grants.iter().map(&mut one).collect()
 }
 
-/// False: the row is not in this state, or has another fence.
+/// False if the row is not in this state, or has another fence.
 fn hand_over(
     moves: &mut Moves<'_>,
     note: &mut Note,

@@ -148,7 +148,7 @@ impl<'c> Moves<'c> {
         Ok(statement)
     }
 
-    /// The move that only an insert makes. False: it was not in a state that may be replaced.
+    /// The move that only an insert makes. False if it was not in a state that may be replaced.
     pub(crate) fn replace(
         &mut self,
         ledger: &mut Ledger,
@@ -224,7 +224,8 @@ fn not_in_the_past(change: &Change, now: Millis) -> Cow<'_, Change> {
     }
 }
 
-/// The parameters from the sixth on. `state`: that a row has to be in from which a success leads; None: any from which it may.
+/// The parameters from the sixth on. `state`: that a row has to be in from which a success leads, or `None` means any
+/// from which it may.
 fn bind(
     to: &mut Statement<'_>,
     change: &Change,

@@ -123,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends what is open, so that the next transaction can begin. True: nothing of it is left.
+    /// Ends what is open, so that the next transaction can begin. True if nothing of it is left.
     pub(crate) fn undo(&mut self) -> bool {
         self.ledger.undone();
         if self.conn.is_autocommit() {

@@ -98,8 +98,8 @@ impl FaultyStore {
         self.split.store(parts, SeqCst);
     }
 
-    /// Moves, leases, heartbeats and reads by place are refused if they concern this database; so are counts
-    /// of everything, and a page of its tasks in flight. None: no database.
+    /// Moves, leases, heartbeats and reads by place are refused if they concern this database; so are counts of
+    /// everything, and a page of its tasks in flight. `None` means no database.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;
     }

@@ -35,7 +35,7 @@ pub struct Wall {
 
 #[derive(Debug, Default)]
 struct WallState {
-    /// The calls that may still pass. None: the wall stays down.
+    /// The calls that may still pass. `None` if the wall stays down.
     rise: Option<Rise>,
     refused: usize,
 }

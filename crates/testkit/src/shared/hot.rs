@@ -47,7 +47,7 @@ impl Slice {
         self.due.remove(&(due_at, id))
     }
 
-    /// False: the same or a newer fence is there.
+    /// False if the same or a newer fence is there.
     fn load(&mut self, entry: HotEntry) -> bool {
         let id = entry.place.id;
         if self.fence(id).is_some_and(|fence| fence >= entry.fence) {

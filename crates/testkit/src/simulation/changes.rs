@@ -264,7 +264,7 @@ impl ChangeStage {
         }
     }
 
-    /// The schedule of this planned run. None: a caller inserted the task.
+    /// The schedule of this planned run. `None` means a caller inserted the task.
     fn schedule_of(&self, task_id: i64, at: i64) -> Result<Option<i64>, String> {
         for (schedule, created_at) in &self.seen {
             for kind in RunKind::ALL {

@@ -138,7 +138,7 @@ impl Ready {
 }
 
 impl World {
-    /// The waiting tasks, before an executor asks an engine for `max`. None: no statement is possible.
+    /// The waiting tasks, before an executor asks an engine for `max`. `None` if no statement is possible.
     pub(super) async fn waiting(&self, engine: &Engine, max: usize) -> Option<Waiting> {
         let may_be_said = max == 1
             && self.setup.faults == Faults::None

@@ -87,7 +87,7 @@ pub(super) fn read(text: &str, has_user: bool) -> Crontab {
     found
 }
 
-/// `NAME = value`, either of them in quotes of one kind or in none. None: the line is no assignment.
+/// `NAME = value`, either of them in quotes of one kind or in none. `None` if the line is no assignment.
 fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
     let Some((name, value)) = line.split_once('=') else { return Ok(None) };
     let Ok(name) = unquoted(name.trim()) else { return Ok(None) };

@@ -18,7 +18,7 @@ pub struct OverdueTask {
     pub id: i64,
 }
 
-/// A partition, its database, and its oldest overdue task; None: it has none.
+/// A partition, its database, and its oldest overdue task, or `None` if it has none.
 pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) struct Watched {
     pub(super) database: usize,
     /// The position of the walk that follows the present.
     pub(super) followed: Option<Key>,
-    /// The same for the walk over all rows; None: it begins.
+    /// The same for the walk over all rows, or `None` if it begins.
     pub(super) lap: Option<Key>,
     pub(super) suspects: BTreeMap<Key, Suspect>,
 }

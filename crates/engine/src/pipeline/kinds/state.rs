@@ -37,7 +37,7 @@ impl ParkedKinds {
         }
     }
 
-    /// True: the lanes must be read.
+    /// True if the lanes must be read.
     pub(super) fn begin_look(&self, queue: &Arc<QueueKey>, now: Millis) -> bool {
         let mut all = self.0.lock();
         let lanes = all.entry(Arc::clone(queue)).or_default();

@@ -77,7 +77,7 @@ pub(super) struct Position {
     term: i64,
     /// `Positions::asks` when the check began.
     asks: u64,
-    /// All earlier tasks were read. None: the next run begins with the oldest.
+    /// All earlier tasks were read. `None` if the next run begins with the oldest.
     pub(super) front: Option<Key>,
     /// The position, before the front, where the repeated check continues.
     pub(super) again: Option<Key>,

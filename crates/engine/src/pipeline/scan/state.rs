@@ -54,7 +54,7 @@ struct Scan {
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(super) began_at: Millis,
-    /// Up to where all partitions were read. None: it is at its beginning.
+    /// Up to where all partitions were read. `None` if it is at its beginning.
     pub(super) after: Option<Key>,
     /// These could not be read.
     pub(super) failed: HashSet<Partition>,

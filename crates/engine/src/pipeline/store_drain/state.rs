@@ -25,7 +25,7 @@ pub(super) struct Watermark {
     term: i64,
     /// A read that began before the last reset moves nothing.
     generation: u64,
-    /// Everything up to here was read. None: nothing was.
+    /// Everything up to here was read. `None` if nothing was.
     pub(super) read_to: Option<Key>,
     /// The position where the scan for late commits behind the watermark resumes. `None` is its beginning.
     pub(super) looked_to: Option<Key>,

@@ -78,7 +78,7 @@ pub(in crate::pipeline) async fn next_page(
     Ok((page, next.is_none()))
 }
 
-/// The due tasks of a partition after a key; and the key after which there may be more. None: the end.
+/// The due tasks of a partition after a key; and the key after which there may be more. `None` at the end.
 pub(in crate::pipeline) async fn page_after(
     core: &Core,
     partition: Partition,

@@ -67,7 +67,7 @@ pub(crate) struct FromStore {
     keeps: Keeps,
     /// Other engines write to this store, and do not announce it without a hot set.
     pub(in crate::pipeline) others_write: bool,
-    /// When that changed. None: it has always answered, or there is none.
+    /// When that changed. `None` if it has always answered, or there is none.
     pub(in crate::pipeline) since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was unavailable, or has fired without it.
     pub(in crate::pipeline) has_passed_by: AtomicBool,

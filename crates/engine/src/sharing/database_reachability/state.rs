@@ -52,7 +52,7 @@ impl DatabaseReachability {
         }
     }
 
-    /// False: one is out.
+    /// False if one is out.
     pub(super) fn ask(&mut self, now: Instant) -> bool {
         let is_free = self.asked_at.is_none();
         self.asked_at.get_or_insert(now);

@@ -25,7 +25,7 @@ impl Archive {
     }
 }
 
-/// The number of a database's archives, which is that of its store; None: it has none.
+/// The number of a database's archives, which is that of its store, or `None` if it has none.
 pub(crate) async fn place_of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql!(shards, read_meta)).bind(PLACE).fetch_optional(conn).await?;
     found.map(|row| row.try_get(0)).transpose()

@@ -16,7 +16,7 @@ pub(super) struct TimeBucket {
     pub(super) name: String,
     /// End of the one before; `i64::MIN`: there is none before.
     pub(super) begins_at: i64,
-    /// Exclusive. None: has no end, and takes whatever is later than the others.
+    /// Exclusive. `None` if has no end, and takes whatever is later than the others.
     pub(super) ends_at: Option<i64>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn ahead(ends: &[Option<i64>], now: i64) -> Option<(i64, i64)> {
     Some((narrow_until, until))
 }
 
-/// Name and end of a bucket to be made. None: it has no end.
+/// Name and end of a bucket to be made. `None` if it has no end.
 pub(super) type Piece = (String, Option<i64>);
 
 /// The requested division of the axis.

@@ -64,7 +64,7 @@ impl Looks {
     }
 }
 
-/// Spends one of the budget a piece. None: it is spent.
+/// Spends one of the budget a piece. `None` if it is spent.
 pub(super) async fn look(
     session: &mut Session,
     bucket: &TimeBucket,

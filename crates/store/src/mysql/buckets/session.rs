@@ -137,7 +137,7 @@ impl Session {
         Ok(any.fetch_optional(&mut self.conn).await?.is_some())
     }
 
-    /// The last row of the next piece; None: the piece is the rest.
+    /// The last row of the next piece, or `None` if the piece is the rest.
     pub(super) async fn piece(
         &mut self,
         bucket: &TimeBucket,

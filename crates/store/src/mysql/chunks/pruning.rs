@@ -50,7 +50,7 @@ impl Pruning {
         Ok(())
     }
 
-    /// False: the round is over.
+    /// False if the round is over.
     async fn next_queue(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
         let next = sqlx::query(sql!(labels, find_next_queue)).bind(&*self.namespace).bind(&*self.namespace);
         let Some(next) = next.bind(&*self.queue).fetch_optional(&mut *conn).await? else {

@@ -72,7 +72,7 @@ impl Side {
         Ok(mark.execute(&mut self.conn).await?.rows_affected())
     }
 
-    /// True: no writer writes in the partition any more. False: transactions were under way for too long.
+    /// True if no writer writes in the partition any more. False if transactions were under way for too long.
     pub(super) async fn close(&mut self, term: i64) -> Result<bool, Error> {
         sqlx::raw_sql(sql!(hosted, set_short_lock_wait)).execute(&mut self.conn).await?;
         let close = sqlx::query(sql!(hosted, close)).bind(row::partition_no(self.partition)).bind(term);

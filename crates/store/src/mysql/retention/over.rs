@@ -17,7 +17,7 @@ impl Over<'_> {
         self.limit - self.places.len().min(self.limit)
     }
 
-    /// False: there is no room for it, and it has to be found again.
+    /// False if there is no room for it, and it has to be found again.
     pub(super) fn add(&mut self, place: TaskRef) -> bool {
         if !self.open.contains(&place.partition) || self.ids.contains(&place.id) {
             return true;

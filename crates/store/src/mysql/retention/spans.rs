@@ -51,7 +51,7 @@ pub(super) struct Times {
     pub(super) over_after: Millis,
 }
 
-/// Finds what is over in the spans whose time has come. True: there may be more of them.
+/// Finds what is over in the spans whose time has come. True if there may be more of them.
 pub(super) async fn look(
     conn: &mut MySqlConnection,
     times: &Times,

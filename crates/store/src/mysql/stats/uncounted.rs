@@ -72,7 +72,7 @@ pub(crate) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(sqlx::query(sql!(ledger, delete_uncounted)).execute(conn).await?.rows_affected() > 0)
 }
 
-/// False: another was first.
+/// False if another was first.
 async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Error> {
     sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;
     let missing = if is_marked(conn).await? { Some(missing(conn, shard_no).await?) } else { None };

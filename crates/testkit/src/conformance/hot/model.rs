@@ -121,7 +121,7 @@ impl Model {
         put
     }
 
-    /// False: a newer one was seen.
+    /// False if a newer one was seen.
     fn see(&mut self, tenure: Tenure) -> bool {
         let newest = self.terms.entry(tenure.partition).or_insert(tenure.term);
         *newest = tenure.term.max(*newest);
