@@ -12,7 +12,7 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// How often another caller may change the operation (usually a pause) while a batch is running.
+/// The maximum number of changes of the operation by other callers (usually a pause) while a batch is running.
 const COMMITS: usize = 8;
 /// The pause after a batch that could not be done. It doubles each time, up to the second value.
 pub(crate) const AGAIN_AFTER_MS: i64 = 500;

@@ -107,7 +107,7 @@ impl Runner {
         self.inner.meters.at_work(self.inner.engine.now())
     }
 
-    /// When there is something to do again, for the caller that moves the clock manually.
+    /// The instant of the next work, for a caller that moves the clock manually.
     ///
     /// # Errors
     /// A failing store.

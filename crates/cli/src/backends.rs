@@ -31,7 +31,8 @@ use services::{
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
+/// The time limit of a stop. Together with the time for running requests it is less than the 30 s after which
+/// Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
 /// The pause between two checks of the cluster's events.

@@ -52,7 +52,7 @@ pub(crate) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// In a document, texts that are durations, where milliseconds are meant: `{"period_ms": "1s"}`.
+/// Converts durations in a document to milliseconds: `{"period_ms": "1s"}`.
 pub(crate) fn in_document(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(fields) => {

@@ -59,7 +59,7 @@ fn put(text: &str) {
     }
 }
 
-/// In the order of the log, and never blocks for longer than the limit for a reader that does not read.
+/// Prints a line in the order of the log. It never blocks for longer than the limit for a reader that does not read.
 pub(crate) fn error_line(text: &str) {
     logs::line(&clean::line(text));
 }

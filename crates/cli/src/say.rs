@@ -1,4 +1,4 @@
-//! How a failure is reported, and with which exit code: 1 refused or failed, 2 usage.
+//! Reports failures, with their exit codes: 1 refused or failed, 2 usage.
 
 use crate::{config, flags, output};
 use punctual_protocol::{FieldError, Invalid, Problem};
@@ -25,7 +25,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     exit_code(error)
 }
 
-/// With the flags of the command in place of fields of the API: the caller typed flags.
+/// Replaces fields of the API by the flags of the command, which the caller typed.
 fn in_flags(said: &str, faults: &[FieldError]) -> String {
     let pointers = faults.iter().map(|fault| &fault.pointer);
     let named = pointers.filter_map(|pointer| Some((pointer, flags::flag_of(pointer)?)));

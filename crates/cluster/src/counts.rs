@@ -156,7 +156,7 @@ impl EngineCounts {
 #[serde(default)]
 pub(crate) struct ReportedCounts {
     pub(crate) version: String,
-    /// When the engine began.
+    /// The start of the engine.
     pub(crate) started_ms: i64,
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,

@@ -29,7 +29,7 @@ const LONGEST_MS: i64 = 3_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When it was counted; the first minute begins here.
+    /// The instant of the count; the first minute begins here.
     pub at: Millis,
     pub step_ms: i64,
     /// Tasks by minute, or `None` if earlier minutes had too many tasks to count this one.

@@ -48,7 +48,7 @@ pub struct PartitionView {
     pub term: i64,
     /// `None` if the lease does not expire.
     pub lease_left_ms: Option<i64>,
-    /// When the oldest overdue task was due, or `None` if there is none.
+    /// The due time of the oldest overdue task, or `None` if there is none.
     pub overdue_since: Option<Millis>,
 }
 

@@ -30,7 +30,8 @@ use tokio::time::timeout;
 
 /// Events that wait to be stored; the oldest are dropped first, and the log has them.
 const WAITING_MAX: usize = 1_000;
-/// Between two reads of the owners, for the next takeover; and how many reads follow a change here.
+/// The pause between two reads of the owners, for the next takeover; and the number of reads that follow a change
+/// here.
 const OWNERS_EVERY_MS: i64 = 10_000;
 const OWNERS_LOOKS: u32 = 3;
 const FORGET_EVERY_MS: i64 = 60_000;

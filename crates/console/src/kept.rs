@@ -37,7 +37,7 @@ pub(crate) struct Rendering {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// When it was begun.
+    /// The beginning of the rendering.
     pub(crate) as_of_ms: i64,
 }
 

@@ -45,7 +45,7 @@ pub struct Options {
     pub is_tls: bool,
     /// Ends live pages.
     pub shutdown: CancellationToken,
-    /// Waits until the API would take this token no more, or `None` means until it needs one.
+    /// Waits until the API would no longer accept this token. `None` waits until the API needs a token.
     pub until_refused: UntilRefused,
     /// Live pages at once; one more is shown without being live.
     pub streams_max: usize,

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 /// The cookie without TLS.
 const COOKIE: &str = "punctual_session";
-/// Over TLS: browsers take it from this host alone, over TLS alone, and give it to no other host.
+/// The cookie over TLS: browsers accept it from this host only, over TLS only, and send it to no other host.
 const HOST_COOKIE: &str = "__Host-punctual_session";
 /// The duration of a session from the last use.
 pub(crate) const LASTS_MS: i64 = 12 * 3_600_000;

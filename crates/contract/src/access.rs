@@ -30,7 +30,7 @@ pub trait AccessStore: Send + Sync {
     /// deleted tokens. This changes no revision: they were invalid.
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// When tokens were last used. An older time changes nothing, and none of these changes a revision.
+    /// Notes the last uses of tokens. An older time changes nothing, and none of these changes a revision.
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error>;
 }
 

@@ -130,7 +130,8 @@ pub struct TaskFilter {
     pub error: Option<String>,
     /// Made at or before.
     pub created_until: Option<Millis>,
-    /// In one of these. Only the parts of the store that have them are asked, wherever they are when it is asked.
+    /// The task is in one of these partitions. Only the parts of the store that have them are read, wherever they are
+    /// at that time.
     pub partitions: Option<BTreeSet<Partition>>,
     /// Continue below this id.
     pub before_id: Option<i64>,

@@ -27,9 +27,9 @@ pub trait Trust: Send + Sync + fmt::Debug {
     /// steady clock.
     fn observe(&self, theirs: Millis, asked: Duration);
 
-    /// How often time may have passed unnoticed: a suspend, a jump of the wall clock, or a second in which
-    /// this process was stopped. Compares the clocks itself: between two readings of the same number there
-    /// was no such event.
+    /// The number of times that time may have passed unnoticed: a suspend, a jump of the wall clock, or a second in
+    /// which this process was stopped. Compares the clocks itself: between two readings of the same number there was
+    /// no such event.
     fn discontinuities(&self) -> u64;
 
     fn status(&self) -> ClockStatus;

@@ -142,7 +142,7 @@ pub struct SetAside {
     pub id: i64,
     pub namespace: Name,
     pub name: String,
-    /// When the last evaluation began that an engine died of.
+    /// The beginning of the last evaluation that an engine died of.
     pub since: Millis,
     /// The number of engines that died of the subject.
     pub died: usize,

@@ -72,9 +72,9 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         self.stranger()
     }
 
-    /// How full it is, in thousandths of its bound, where it is fullest; 0: it has no bound. From 1000 on
-    /// `load` may be refused, which changes none of the entries; every other method continues. Cheap: called
-    /// after each thousand entries.
+    /// The fill level of the fullest part, in thousandths of its bound; 0 if it has no bound. From 1000 on `load` may
+    /// be refused, which changes none of the entries; every other method continues. Cheap: called after each thousand
+    /// entries.
     async fn fullness(&self) -> Result<u32, Error>;
 }
 
@@ -116,7 +116,7 @@ pub struct HotEntry {
     /// The stored state when the entry was made: distinguishes a claim from the takeover of a dead owner's
     /// claim.
     pub state: State,
-    /// When it fired; `Millis::ZERO`: not yet.
+    /// The instant at which the task fired; `Millis::ZERO` if it has not.
     pub fired_at: Millis,
     /// Attempts begun: not 0 is a task that is tried again.
     pub attempt: u32,

@@ -136,7 +136,7 @@ pub struct Flowing {
 pub struct SlotRequest {
     pub member: Member,
     pub place: TaskRef,
-    /// When to check whether it is still in flight.
+    /// The instant of the check whether the member is still in flight.
     pub until: Millis,
     /// Scopes that it counts for without a limit have `u32::MAX`.
     pub limits: Vec<Limit>,

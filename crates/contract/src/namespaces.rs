@@ -49,7 +49,8 @@ pub struct DeleteTasks {
     pub from: Option<TaskPosition>,
     /// The maximum number of tasks that are read, and of answers that are deleted.
     pub limit: usize,
-    /// Those that executors are at, too. Otherwise their executors are asked to stop: they learn it with their next heartbeat.
+    /// True to delete tasks that executors have, too. Otherwise their executors are requested to stop, with their
+    /// next heartbeat.
     pub in_flight: bool,
     pub now: Millis,
 }
@@ -72,7 +73,7 @@ impl TaskPosition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedTasks {
     pub deleted: Vec<DeletedTask>,
-    /// Those that executors are at, which were left, and asked to stop.
+    /// Tasks that executors have, which were left, and requested to stop.
     pub in_flight: Vec<TaskRef>,
     pub replies: usize,
     /// The position where the next batch continues. `None` at the end.

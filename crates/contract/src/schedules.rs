@@ -212,7 +212,7 @@ pub enum RunTask {
     Unknown,
 }
 
-/// Those of a schedule before this revision.
+/// The documents of a schedule before this revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OlderDocuments {
     pub schedule: i64,

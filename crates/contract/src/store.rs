@@ -366,7 +366,8 @@ pub struct LeasePosition {
 }
 
 impl LeasePosition {
-    /// Before the first of a database: where a caller continues that cannot read the preceding database.
+    /// The position before the first lease of a database, where a caller continues that cannot read the preceding
+    /// database.
     #[must_use]
     pub const fn beginning_of(part: usize) -> Self {
         Self { part, until: Millis(i64::MIN), id: i64::MIN }

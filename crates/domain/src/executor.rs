@@ -28,7 +28,7 @@ pub struct Profile {
     /// The queues that it takes tasks from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<BTreeSet<String>>,
-    /// Those it has handlers for; empty: any.
+    /// The kinds for which the executor has handlers; empty if it accepts any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kinds: Option<BTreeSet<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -36,7 +36,7 @@ pub struct Facts<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub event: Event,
-    /// When the next attempt fires.
+    /// The instant at which the next attempt fires.
     pub due_at: Option<Millis>,
     /// One word for the history.
     pub reason: &'static str,

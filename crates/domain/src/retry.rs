@@ -1,4 +1,4 @@
-//! When the next attempt may run. Pure: the random number is an argument, so a test can fix it.
+//! The delay until the next attempt. Pure: the random number is an argument, so a test can fix it.
 
 use serde::{Deserialize, Serialize};
 

@@ -33,8 +33,8 @@ pub struct QueueSettings {
     /// Fired and not started for this long, a task is dead.
     pub pending_timeout_ms: Option<i64>,
     pub keep: Keep,
-    /// How late the tasks of the queue may fire: later ones are counted and raise an alert. 0: no bound, or `None`
-    /// means the default.
+    /// The lateness budget of the queue's tasks: later ones are counted and raise an alert. 0 is no bound, and `None`
+    /// the default.
     pub lateness_budget_ms: Option<i64>,
     /// The delivery mode: executors pull tasks, or tasks are pushed to them. `None` selects the engine's default.
     pub mode: Option<Mode>,
@@ -83,7 +83,7 @@ impl QueueSettings {
         !has_limit && !has_rate && !has_order && !has_conditions && !self.is_scanned()
     }
 
-    /// Its tasks are found by scans of the store, and none of them is in the hot set.
+    /// True if the queue's tasks are found by scans of the store, and none of them is in the hot set.
     #[must_use]
     pub fn is_scanned(&self) -> bool {
         self.source == Some(Source::Store)
@@ -129,8 +129,8 @@ pub struct ScopeSettings {
     /// like the following fields: an older engine refuses unknown fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, over all its queues. Omitted if unset: an older engine refuses unknown
-    /// fields.
+    /// The rate limit for the start of attempts, over all its queues. Omitted if unset: an older engine refuses
+    /// unknown fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// The rate limit for the insertion of tasks, over all queues of the scope.

@@ -225,8 +225,8 @@ impl State {
         matches!(self, Succeeded | Dead | Cancelled | Stopped)
     }
 
-    /// How a finished task ended: succeeded, dead or cancelled. The end of retention does not hide it: only a
-    /// success becomes stopped.
+    /// The final state of a finished task: succeeded, dead or cancelled. The end of retention does not hide it: only
+    /// a success becomes stopped.
     #[must_use]
     pub const fn ended_as(self) -> Option<Self> {
         match self {

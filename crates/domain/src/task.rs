@@ -192,7 +192,8 @@ pub struct Task {
     pub fence: i64,
     /// Attempts begun, of `ask.max_attempts`.
     pub attempt: u32,
-    /// When the engine should fire it next (or did last): `ask.execute_at`, but never before that was accepted.
+    /// The instant at which the engine should fire the task next (or did last): `ask.execute_at`, but never before
+    /// that was accepted.
     pub due_at: Millis,
     pub fired_at: Option<Millis>,
     pub created_at: Millis,

@@ -25,8 +25,8 @@ struct PendingInserts {
     rows: usize,
     namespaces: HashMap<Name, usize>,
     pace: Pace,
-    /// When the store last stored a row. If that precedes all running inserts: when the first of them began. `None`
-    /// if none is running.
+    /// The instant at which the store last stored a row, or, if that precedes all running inserts, at which the first
+    /// of them began. `None` if none is running.
     idle_since: Option<Instant>,
 }
 

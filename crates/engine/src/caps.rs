@@ -58,7 +58,7 @@ async fn count_now(core: &Core) {
     }
 }
 
-/// In order. `None` if the task fits, its room is reserved, and it is within its rate.
+/// Returns the refusals in order. `None` if the task fits, its room is reserved, and it is within its rate.
 pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
     if core.options.explicit_namespaces {
         // An unread namespace would be mistaken for a missing one.

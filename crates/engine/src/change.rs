@@ -36,7 +36,7 @@ use what::what_changes;
 
 /// A change lost to others this often is given up, with an error that says so.
 pub(crate) const TRIES: usize = 16;
-/// How often a changed task is read, before the caller learns that the outcome is unknown.
+/// The maximum number of reads of a changed task, before the caller learns that the outcome is unknown.
 const READS: usize = 3;
 /// An engine's own lease is shorter than this, so what it does with the task is decided by then.
 const DECIDED_WITHIN: Duration = Duration::from_secs(4);
@@ -188,8 +188,7 @@ pub(crate) async fn cancel_and_read(
     }
 }
 
-/// `expected` guards against changes that the caller has not seen, as with `reschedule`. `None` if it refused the
-/// cancel.
+/// `expected` guards against unseen changes, as with `reschedule`. Returns `None` if it refused the cancel.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
     subject: Subject,

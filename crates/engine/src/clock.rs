@@ -52,7 +52,7 @@ pub struct TrustedClock<M> {
     belief: Mutex<Belief>,
     /// Added to the steady clock while the wall clock is followed and has not stepped: avoids the lock.
     steady_offset: AtomicI64,
-    /// When all clocks were last read, on the steady clock.
+    /// The instant of the last read of all clocks, on the steady clock.
     looked_ns: AtomicI64,
 }
 

@@ -13,7 +13,7 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How often the engine checks for changed settings: every engine acts on a change within a second.
+/// The interval of the checks for changed settings: every engine acts on a change within a second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
 /// Changes that lose their race to others, one after the other.
 pub(crate) const TRIES: usize = 8;
@@ -246,8 +246,8 @@ impl Engine {
         Ok(self.core.store.setting_changes(scope, before, limit).await?)
     }
 
-    /// After this returns, no task of the queue starts at any engine. The first pause's author and reason
-    /// remain.
+    /// Pauses a queue. After this returns, no task of the queue starts at any engine. The first pause's author and
+    /// reason remain.
     ///
     /// # Errors
     /// A failing store: then the queue may be paused, and engines apply that by themselves. Or

@@ -167,7 +167,7 @@ impl Core {
         CurrentTime { discontinuities, now: self.now(), steady: self.steady() }
     }
 
-    /// On a clock that runs evenly. If nothing watches the clock, it is the clock itself.
+    /// The time on a clock that runs evenly. If nothing watches the clock, it is the clock itself.
     fn steady(&self) -> Duration {
         self.clock.trust().map_or_else(
             || Duration::from_millis(u64::try_from(self.now().0).unwrap_or_default()),

@@ -128,7 +128,7 @@ pub struct ServiceNumbers {
     pub failures_in_a_row: u64,
     /// Panics since a run last ended without one, successfully or not.
     pub panics_in_a_row: u64,
-    /// When it last ended well.
+    /// The instant of the last success.
     pub succeeded_at: Option<Millis>,
 }
 

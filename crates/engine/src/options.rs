@@ -24,7 +24,7 @@ pub struct Options {
     pub lease_check_interval_ms: u64,
     pub mark_ready_interval_ms: u64,
     pub retire_interval_ms: u64,
-    /// How often the limiter is compared with what is in flight; in full every 30 s.
+    /// The interval of the comparison of the limiter with the attempts in flight; in full every 30 s.
     pub reconcile_interval_ms: u64,
     /// The interval of the check of unsent tasks for a retry.
     pub compensate_interval_ms: u64,
@@ -52,15 +52,15 @@ pub struct Options {
     pub ahead_ms: i64,
     /// An insert that would wait longer than this for the store is refused.
     pub insert_wait_max_ms: u64,
-    /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
-    /// followed any more.
+    /// The maximum deviation of the machine's wall clock from its steady clock, and from the database's. Beyond it
+    /// the wall clock is not followed any more.
     pub clock_bound_ms: u64,
     /// This many tasks of a queue are preleased even if no caller waits for them.
     pub ahead_room_min: usize,
     /// The maximum size of a payload or result in the store. A longer one is stored outside, if there is a storage
     /// for it.
     pub inline_max_bytes: usize,
-    /// How often a page of the stored objects is checked for those that no task refers to.
+    /// The interval of the checks of a page of the stored objects for those that no task refers to.
     pub unused_interval_ms: u64,
     /// A token that may do everything and is in no store; callers need tokens as soon as there is one.
     pub admin_token: Option<SecretHash>,

@@ -38,7 +38,7 @@ pub struct Redriven {
     pub tasks: u64,
     /// Tasks that were dead when they were searched, and no longer when they were redriven.
     pub lost: u64,
-    /// When the next one would be due.
+    /// The instant at which the next task would be due.
     pub until: Millis,
     /// The `before_id` to continue with, or `None` if there are no more.
     pub next_before_id: Option<i64>,

@@ -113,7 +113,7 @@ impl Settings {
         self.known.read().keeps_successes
     }
 
-    /// Its due tasks are scanned in the store, and none of them is loaded into the hot set.
+    /// True if the queue's due tasks are scanned in the store, and none of them is loaded into the hot set.
     pub(crate) fn is_scanned(&self, queue: &QueueKey) -> bool {
         self.known.read().is_scanned(queue)
     }

@@ -30,7 +30,7 @@ pub struct Why {
     /// The holder of the task.
     pub owner: Option<String>,
     pub next_step: String,
-    /// When the next step is expected, if known.
+    /// The expected instant of the next step, if known.
     pub expected_at: Option<Millis>,
 }
 
@@ -219,7 +219,7 @@ fn waiting(core: &Core, task: &Task, now: Millis) -> Why {
     if core.settings.is_scanned(&task.ask.queue) { scanned(core, task, now, plain) } else { plain }
 }
 
-/// Its time has passed, and whatever this engine knows does not say that it has fired.
+/// Explains a task whose time has passed, and of which this engine does not know that it has fired.
 fn has_not_fired_in_time(core: &Core, task: &Task, now: Millis) -> bool {
     let is_claimed = || core.live.lock().holds(&entry_of(task));
     let settings = core.settings.queue(&task.ask.queue);

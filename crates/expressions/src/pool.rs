@@ -253,7 +253,7 @@ impl Pool {
         &POOL
     }
 
-    /// Without threads: the caller does the work immediately, so that a simulation is deterministic.
+    /// A pool without threads: the caller does the work immediately, so that a simulation is deterministic.
     #[must_use]
     pub fn in_place() -> &'static Self {
         static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {

@@ -128,7 +128,7 @@ impl ExpressionNode {
         deepest
     }
 
-    /// Its parts in the order of the text, except those of a macro.
+    /// The parts in the order of the text, except those of a macro.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) | Kind::Walk(_) => Vec::new(),

@@ -336,11 +336,11 @@ pub struct SearchAudit {
     pub action: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// At or after this instant: RFC 3339 or epoch milliseconds.
+    /// Only entries at or after this instant: RFC 3339 or epoch milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// Before this instant.
+    /// Only entries before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub until: Option<TimeBound>,

@@ -21,11 +21,11 @@ pub struct SearchEvents {
     /// The name of an engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// At or after this instant: RFC 3339 or epoch milliseconds.
+    /// Only events at or after this instant: RFC 3339 or epoch milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// Before this instant.
+    /// Only events before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub until: Option<TimeBound>,
@@ -278,7 +278,7 @@ pub struct HotSet {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StatsStep {
-    /// When it begins.
+    /// The beginning of the step.
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,

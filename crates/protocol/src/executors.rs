@@ -113,7 +113,7 @@ pub struct HeldLease {
     pub kind: String,
     pub state: State,
     pub attempt: u32,
-    /// When the executor got this attempt. Engines before 0.2.0 do not report it.
+    /// The instant at which the executor received this attempt. Engines before 0.2.0 do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<At>,

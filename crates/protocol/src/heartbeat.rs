@@ -144,7 +144,7 @@ impl LeaseNews {
         Self { r#ref: r#ref.into(), lost: true, ..Self::default() }
     }
 
-    /// Its state is unknown.
+    /// Reports that the state of the lease is unknown.
     pub fn unavailable(r#ref: impl Into<String>) -> Self {
         Self { r#ref: r#ref.into(), unavailable: true, ..Self::default() }
     }

@@ -85,7 +85,7 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub max_attempts: Option<u32>,
-    /// When failed attempts are repeated. Default: the policy of the queue.
+    /// The retry policy. Default: the policy of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// The time limit of one attempt in milliseconds. An attempt that runs longer counts as failed.
@@ -164,7 +164,7 @@ impl InsertTask {
         checks.done()
     }
 
-    /// When it should fire; `None`: now.
+    /// The requested execution time, or `None` for now.
     pub fn schedule(&self) -> Result<Option<When>, FieldError> {
         schedule(self.execute_at.as_deref(), self.execute_at_ms, self.delay_ms)
     }

@@ -42,7 +42,7 @@ macro_rules! with_queue_settings {
             /// The order of retries relative to new tasks.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retries: Option<Retries>,
-            /// With this many waiting tasks, further inserts are refused with `queue.full`.
+            /// The maximum number of waiting tasks. Further inserts are refused with `queue.full`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub max_waiting: Option<u64>,

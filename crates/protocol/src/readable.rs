@@ -104,7 +104,7 @@ fn is_too_large(number: &[u8]) -> bool {
     may_be && parsed().is_none_or(f64::is_infinite)
 }
 
-/// On the way to the fault.
+/// A frame on the path to the fault.
 enum Frame {
     Item(usize),
     /// The present member, or `None` if none yet, or it is the key itself.

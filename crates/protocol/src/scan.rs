@@ -10,7 +10,7 @@ pub(crate) const DEFAULT: &str = "leave it out for the default";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// In the hot set, into which they are loaded before their instants.
+    /// Engines find due tasks in the hot set, into which they are loaded before their instants.
     Hot,
     /// Engines find due tasks by scans of the database.
     Store,
@@ -36,7 +36,7 @@ pub struct ScanReport {
 /// The scan settings of a queue.
 pub(crate) struct Scan {
     pub(crate) source: Option<Source>,
-    /// Its tasks are published to the bus.
+    /// True if the queue's tasks are published to the bus.
     pub(crate) is_pushed: bool,
     pub(crate) interval_ms: Option<i64>,
     pub(crate) concurrency: Option<u32>,

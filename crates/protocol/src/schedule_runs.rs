@@ -13,7 +13,7 @@ pub const NEXT_MAX: u32 = 1_000;
 /// A future run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UpcomingRun {
-    /// When it fires.
+    /// The instant at which the run fires.
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,

@@ -188,7 +188,7 @@ pub struct PutSchedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0 9 * * MON-FRI")]
     pub cron: Option<OneOrMany>,
-    /// At least 100.
+    /// The interval in milliseconds, at least 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 100)]
     pub every_ms: Option<i64>,

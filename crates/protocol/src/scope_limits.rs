@@ -43,7 +43,7 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
-    /// With this many waiting tasks, further inserts are refused with `queue.full`.
+    /// The maximum number of waiting tasks. Further inserts are refused with `queue.full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,

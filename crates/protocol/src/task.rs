@@ -100,7 +100,7 @@ pub struct Task {
     pub started_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
-    /// When the task succeeded, died or was cancelled. Only in answers about one task.
+    /// The instant at which the task succeeded, died or was cancelled. Present only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

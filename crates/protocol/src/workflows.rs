@@ -77,7 +77,7 @@ impl WorkflowNode {
         Self { task: Some(task), ..Self::default() }
     }
 
-    /// After these nodes.
+    /// Runs the node after these nodes.
     #[must_use]
     pub fn after<T: Into<String>>(mut self, nodes: impl IntoIterator<Item = T>) -> Self {
         self.after.extend(nodes.into_iter().map(Into::into));
@@ -189,21 +189,21 @@ impl CreateWorkflow {
         Self::default()
     }
 
-    /// With this name.
+    /// Sets the name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// With this node.
+    /// Adds a node.
     #[must_use]
     pub fn node(mut self, name: impl Into<String>, node: WorkflowNode) -> Self {
         self.nodes.insert(name.into(), node);
         self
     }
 
-    /// With this input.
+    /// Sets the input.
     #[must_use]
     pub fn input(mut self, input: Json) -> Self {
         self.input = Some(input);

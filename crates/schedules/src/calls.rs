@@ -45,7 +45,7 @@ pub struct TakenBack {
 pub struct Upcoming {
     /// The instant of the schedule.
     pub scheduled_at: Millis,
-    /// When it fires: later by the jitter.
+    /// The instant at which the run fires: later by the jitter.
     pub at: Millis,
 }
 
@@ -338,7 +338,8 @@ impl Planner {
         Ok(TakenBack { before: Some(current), schedule, cancelled, fired })
     }
 
-    /// After the commit of a change: revokes the runs made before it. Returns the resulting schedule.
+    /// Finishes a change after its commit: revokes the runs that were created before it. Returns the resulting
+    /// schedule.
     async fn finish(&self, saved: &StoredSchedule) -> Result<(StoredSchedule, RevokedSchedule), Error> {
         let (mut current, mut all) = (saved.clone(), RevokedSchedule::default());
         for _ in 0..TRIES {

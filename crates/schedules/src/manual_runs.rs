@@ -37,7 +37,7 @@ pub struct Backfilled {
     pub found: usize,
     pub first_at: Option<Millis>,
     pub last_at: Option<Millis>,
-    /// When the last of them fires.
+    /// The instant at which the last run fires.
     pub until: Option<Millis>,
 }
 

@@ -99,11 +99,11 @@ pub(crate) struct PlannerState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn ScheduleStore>,
     pub(crate) options: Options,
-    /// When recovery last ran.
+    /// The instant of the last recovery.
     pub(crate) recovered_at: Mutex<Option<Millis>>,
     /// The time of the last read of the schedules that are set aside.
     set_aside_at: Mutex<Option<Millis>>,
-    /// When marks of ended subjects were last removed.
+    /// The instant of the last removal of marks of ended subjects.
     marks_forgotten_at: Mutex<Option<Millis>>,
     allowances: Allowances,
     /// Lines of history that this planner has committed, by outcome.
@@ -189,7 +189,7 @@ impl Planner {
         Outcome::ALL.into_iter().zip(lines).map(|(outcome, count)| (outcome, count.load(Relaxed)))
     }
 
-    /// When work is or was due: a past instant waits for an engine.
+    /// The instant at which work is or was due: a past instant waits for an engine.
     ///
     /// # Errors
     /// A failing store.

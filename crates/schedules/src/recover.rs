@@ -136,8 +136,8 @@ async fn is_missed(
         })
 }
 
-/// Its task is cancelled, so that an engine that still wants to make it finds it so; then the line gives the
-/// outcome. A task that has fired nevertheless stays.
+/// Withdraws a run. Its task is cancelled, so that an engine that still wants to create it finds it so; then the line
+/// gives the outcome. A task that has fired nevertheless stays.
 async fn withdraw(
     inner: &PlannerState,
     stored: &Arc<StoredSchedule>,

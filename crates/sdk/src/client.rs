@@ -258,7 +258,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How often a call that may be repeated is sent, the first time included; 5 unless set.
+    /// Sets the maximum number of times that a repeatable call is sent, the first time included. Default: 5.
     #[must_use]
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;

@@ -147,7 +147,7 @@ impl Handlers {
         self
     }
 
-    /// Those that have a handler of their own; empty if there is one for any.
+    /// The kinds that have a handler of their own; empty if there is one for any.
     pub fn kinds(&self) -> BTreeSet<String> {
         let own = self.by_kind.keys().filter(|_| self.any.is_none());
         own.cloned().collect()

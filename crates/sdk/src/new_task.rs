@@ -110,7 +110,7 @@ impl NewTask {
         self
     }
 
-    /// When the next attempt follows a failed one; see [`crate::retry`].
+    /// Sets the delay of the next attempt after a failed one; see [`crate::retry`].
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.0.retry = Some(retry);

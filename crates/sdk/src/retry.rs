@@ -1,4 +1,4 @@
-//! When the next attempt follows a failed one, by `Duration`. The arithmetic is the server's.
+//! Retry policies: the delay of the next attempt after a failed one, by `Duration`. The arithmetic is the server's.
 
 use std::time::Duration;
 

@@ -56,12 +56,12 @@ impl Task {
         self.leased.max_attempts
     }
 
-    /// When it should fire, epoch milliseconds.
+    /// The requested execution time, epoch milliseconds.
     pub fn execute_at_ms(&self) -> i64 {
         self.leased.execute_at_ms
     }
 
-    /// When it fired, epoch milliseconds.
+    /// The instant at which the attempt fired, epoch milliseconds.
     pub fn fired_at_ms(&self) -> i64 {
         self.leased.fired_at_ms
     }

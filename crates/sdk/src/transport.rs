@@ -1,5 +1,5 @@
-//! How a call reaches a server: over HTTP, or straight into one that runs in the same process (tests). A failure
-//! must say whether the request can have been sent, because retries rest on it; when in doubt, it was.
+//! The transport of a call: over HTTP, or straight into a server that runs in the same process (tests). A failure
+//! must state whether the request can have been sent, because retries depend on it; when in doubt, it was.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;

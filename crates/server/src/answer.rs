@@ -143,7 +143,7 @@ fn started_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     Some(task.fired_at.map_or(at, |fired_at| at.max(fired_at)))
 }
 
-/// When it ended for good; the end of its retention, which comes later, is no end of its own.
+/// The instant at which the task ended for good; the later end of its retention does not count.
 fn finished_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     let ends = |entry: &&history::Entry| entry.to.is_finished() && entry.to != DomainState::Stopped;
     history.iter().rev().find(ends).map(|entry| entry.at).filter(|_| task.state.is_finished())

@@ -108,7 +108,7 @@ pub(crate) fn amend(mut patch: PatchTask, context: Context<'_>) -> Result<Change
     })
 }
 
-/// With a redrive: first what only the dead let be changed, then what a task that waits does.
+/// The changes of a redrive: first those that only dead tasks allow, then those of waiting tasks.
 pub(crate) fn redrive(mut patch: PatchTask, context: Context<'_>) -> Result<Vec<Change>, Refusal> {
     let (max_attempts, timeout_ms, retry) =
         (patch.max_attempts.take(), patch.timeout_ms.take(), patch.retry.take());

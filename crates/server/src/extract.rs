@@ -48,8 +48,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// How old what is counted may be: `Cache-Control: max-age` of the request, as HTTP has it. A request without it never gets what
-/// is older than the request.
+/// The maximum age of counts: `Cache-Control: max-age` of the request, as in HTTP. A request without it never gets
+/// counts that are older than the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MaxAge(pub(crate) Duration);
 

@@ -219,7 +219,7 @@ async fn go_on(
 
 /// Tells a repetition from another request under the same key.
 struct Hashes {
-    /// For a JSON body, the order of its members does not count.
+    /// The hash of a JSON body, independent of the order of its members.
     canonical: u64,
     /// The hash of the exact bytes, as in releases up to 0.2.
     literal: u64,

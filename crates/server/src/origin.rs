@@ -1,6 +1,6 @@
-//! Without tokens, every caller may do everything, and the server listens on loopback only. A browser on the same
-//! machine reaches loopback for any page that it shows: requests that come from a page of elsewhere, or to a name of
-//! elsewhere that points here, are refused before anything is done.
+//! Checks the origin of requests. Without tokens, every caller may do everything, and the server listens on loopback
+//! only. A browser on the same machine reaches loopback for any page that it shows: requests that come from a page of
+//! another site, or to a foreign name that points here, are refused before anything is done.
 
 use crate::{app::Shared, refusal::Refusal};
 use axum::{

@@ -416,8 +416,8 @@ pub(crate) async fn scan_queue(
     Ok(answer::json(StatusCode::OK, &report))
 }
 
-/// After a change. What is in the queue belongs to the answer; where it cannot be read, the answer does not say that nothing
-/// was done.
+/// The answer after a change. It includes the content of the queue; if that cannot be read, the answer does not state
+/// that nothing was done.
 async fn changed(
     app: &App,
     queue: &QueueKey,

@@ -9,7 +9,7 @@ use punctual_contract::{Error as BackendError, Happened};
 use punctual_engine::Error;
 use punctual_protocol::{Code, FieldError, Invalid, PROBLEM_CONTENT_TYPE, Problem};
 
-/// When to come back after a failure that is expected to pass.
+/// The pause before the next try after a failure that is expected to pass.
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// The code of a refusal, attached to the answer for the counters.

@@ -79,7 +79,7 @@ use std::{
 use template::TemplateFile;
 use threads::Threads;
 
-/// How far behind the present a success may come whose time is over at once: longer than any call takes.
+/// The maximum age of a success whose retention is over at once: longer than any call takes.
 const STOPPED_BEHIND_MS: i64 = 60_000;
 /// Rows that one job of retention takes; deleting costs more than inserting.
 const RETIRE_CHUNK_ROWS: usize = 250;

@@ -31,7 +31,7 @@ pub enum CertificateNames {
     Client(String),
 }
 
-/// When a certificate is valid, by the machine's clock.
+/// The validity of a certificate, by the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     /// The certificate is valid from yesterday, for years.

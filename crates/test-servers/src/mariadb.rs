@@ -190,7 +190,7 @@ impl MariaDb {
         self.process.kill();
     }
 
-    /// After `kill`: same port, same data, recovered and answering when this returns.
+    /// Starts again after `kill`: same port, same data, recovered and answering when this returns.
     pub async fn start_again(&self) {
         let process = Arc::clone(&self.process);
         beside(move || process.start_again()).await;

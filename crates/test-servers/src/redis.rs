@@ -178,7 +178,8 @@ fn answers(process: &Process) -> bool {
     cli(process.watchdog.dir(), process.port(), &info).is_ok_and(|cli| cli.contains(&own))
 }
 
-/// Over TLS, where the directory has certificates; good or bad ones, since this is only how a test tends its server.
+/// Runs the command line client, over TLS if the directory has certificates; good or bad ones, since only a test uses
+/// this for its own server.
 pub(crate) fn cli(dir: &Path, port: u16, words: &[String]) -> Result<String, String> {
     let mut client = Command::new(program("redis-cli", "redis-tools"));
     if tls::authority_in(dir).is_some() {

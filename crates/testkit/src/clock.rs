@@ -15,7 +15,7 @@ const MICROS_PER_MS: i64 = 1_000;
 /// A clock that a test sets. Its clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    /// Since the epoch: finer than `now`, so that a test can be between two milliseconds.
+    /// Microseconds since the epoch: finer than `now`, so that a test can be between two milliseconds.
     micros: Arc<AtomicI64>,
 }
 

@@ -87,7 +87,8 @@ const PRODUCER: i32 = 4;
 const CONSUMER: i32 = 5;
 const STATUS_ERROR: i32 = 2;
 
-/// Its kind and `messaging.operation.type`, by the semantic conventions of messaging; the engine's own spans have none.
+/// The span's kind and `messaging.operation.type`, by the semantic conventions of messaging; the engine's own spans
+/// have none.
 const fn operation(span: &str) -> (i32, Option<&'static str>) {
     match span.as_bytes() {
         b"insert" => (PRODUCER, Some("send")),

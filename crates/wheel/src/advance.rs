@@ -68,7 +68,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// From block to block (256 ticks); blocks in which nothing starts are skipped.
+    /// Fires from block to block (256 ticks); blocks in which nothing starts are skipped.
     fn fire_until(&mut self, now: u64, due: &mut Vec<(i64, T)>) {
         loop {
             let stop = now.min(block_end(self.elapsed));

@@ -84,7 +84,8 @@ impl<T> Wheel<T> {
         self.slab.cancel(key)
     }
 
-    /// Until when the caller may sleep before the next [`Wheel::advance`]: never later than the earliest deadline.
+    /// The instant until which the caller may sleep before the next [`Wheel::advance`]: never later than the earliest
+    /// deadline.
     ///
     /// It is a lower bound. It may be earlier than that deadline when the deadline is more than a quarter of a second
     /// away (a bucket has to be opened first), when the timer was cancelled, or when a large bucket had better be moved
@@ -120,7 +121,7 @@ impl<T> Wheel<T> {
         self.far.first_key_value().map(|(epoch, _)| start_of(*epoch, LEVELS))
     }
 
-    /// When `level` needs an `advance`: at its first occupied slot, or one slot before if that is large.
+    /// The tick at which `level` needs an `advance`: at its first occupied slot, or one slot before if that is large.
     fn wake_at(&self, level: u32) -> Option<u64> {
         let ring = self.rings.get(level as usize)?;
         let slot = ring.first_from(slot_of(self.elapsed, level))?;

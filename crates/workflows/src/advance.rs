@@ -99,7 +99,7 @@ pub(crate) struct StepContext<'a> {
     pub(crate) known: RowValues,
     /// References of existing tasks and workflows.
     pub(crate) refs: HashMap<NodeKey, String>,
-    /// When nodes began whose tasks must be made; the others begin now.
+    /// The beginnings of nodes whose tasks must be created; the others begin now.
     pub(crate) begun: HashMap<NodeKey, Millis>,
     pub(crate) now: Millis,
     reason: Option<String>,

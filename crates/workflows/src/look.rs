@@ -226,7 +226,7 @@ impl LookResult {
     }
 }
 
-/// When a task that has not ended could have: it may also be buried because it was not started in time.
+/// The instant at which a task could have ended: it may also be buried because it was not started in time.
 fn next_at(inner: &WorkflowsState, task: &Task, now: Millis) -> Millis {
     let deadline = task.ask.deadline_ms.map(|deadline_ms| task.ask.execute_at.plus(deadline_ms));
     let pending_timeout_ms = inner.engine.known_settings(&task.ask.queue).pending_timeout_ms;

@@ -31,8 +31,7 @@ const LOOK_INTERVAL_MS: i64 = 1_000;
 const BATCH: usize = 200;
 /// The maximum wait of an outcome for its mark: without a mark its end is found by a later check.
 const MARK_WITHIN: Duration = Duration::from_secs(1);
-/// After a mark that was not made in time, no caller waits for one for this long; then one outcome tries
-/// again.
+/// The time for which no caller waits for a mark after one that was not stored in time; then one outcome tries again.
 const SILENT_FOR_MS: i64 = 5_000;
 /// The maximum number of marks to delete in memory. The searches find those that could not be deleted.
 const GONE_MAX: usize = 100_000;

@@ -194,7 +194,7 @@ impl Runner {
         Ok(())
     }
 
-    /// When there is something to do again, for the caller that moves the clock manually.
+    /// The instant of the next work, for a caller that moves the clock manually.
     ///
     /// # Errors
     /// A failing store.

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 /// The time that a message that was read for a disconnected caller waits here for another caller.
 pub(super) const LINGER: Duration = Duration::from_millis(50);
-/// How often one page of pending entries is read, until the two clock readings around it agree.
+/// The maximum number of reads of one page of pending entries, until the two clock readings around it agree.
 const LOOKS_MAX: usize = 10;
 
 pub(super) async fn acknowledge(core: &Core, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {

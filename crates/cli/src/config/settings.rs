@@ -238,7 +238,7 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     Ok(Some(SecretHash::of(&text)))
 }
 
-/// Without Redis the bus is the engine's own memory, which no executor reaches.
+/// True if tasks can be published. Without Redis the bus is the engine's own memory, which no executor reaches.
 fn can_push(layers: &Layers, place: &StoreLocation) -> Result<bool, Error> {
     let can = matches!(place, StoreLocation::Shared(SharedPlace { redis_url: Some(_), .. }));
     if !can && !layers.get(PUSH_QUEUES).text.is_empty() {

@@ -133,7 +133,7 @@ async fn each(
     Ok(ended)
 }
 
-/// With the way out for what cannot be a reference: nothing is changed by what was perhaps meant.
+/// Refuses text that cannot be a reference, with advice: a guess must not change a task.
 fn named(reference: &str) -> String {
     if reference.starts_with("key:") || reference.parse::<TaskRef>().is_ok() {
         return reference.to_owned();

@@ -52,7 +52,7 @@ pub(super) enum RenderedLook {
 #[derive(Clone, Debug)]
 pub(super) struct ShownViewport {
     pub(super) look: RenderedLook,
-    /// When it was begun.
+    /// The beginning of the rendering.
     pub(super) as_of_ms: i64,
     pub(super) is_slow: bool,
     /// Another's rendering.
@@ -92,7 +92,8 @@ impl Viewports {
         viewport
     }
 
-    /// Between two renderings of one page, so that those of all that are open keep to their part.
+    /// The pause between two renderings of one page, so that the renderings of all open pages stay within their share
+    /// of the time.
     fn period(&self) -> Duration {
         let costs: u64 =
             self.0.lock().values().filter_map(Weak::upgrade).map(|one| one.cost_us.load(Relaxed)).sum();

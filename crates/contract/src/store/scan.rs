@@ -23,7 +23,7 @@ pub struct OverdueLook {
     pub until: Millis,
     /// Most tasks that are answered.
     pub limit: usize,
-    /// About this many rows are read, whatever their state, or `None` is all up to `until`, which is near.
+    /// The approximate number of rows to read, in any state. `None` reads all up to `until`, which is near.
     pub rows: Option<usize>,
 }
 

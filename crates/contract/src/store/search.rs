@@ -77,11 +77,11 @@ pub enum Along {
     /// All tasks, whatever they are, by their ids.
     #[default]
     Ids,
-    /// Those that have the label: their queue has declared it.
+    /// Tasks that have the label: their queue has declared it.
     Label,
     /// The dead.
     Dead,
-    /// Those that are due in the range of time.
+    /// Tasks that are due in the range of time.
     DueTime,
     /// Chunks of ids in which the namespace or the queue has tasks, of the given kind if any.
     Chunks,

@@ -14,7 +14,7 @@ pub struct Progress {
     /// Tasks with this id or a higher one were counted, or `None` if counting has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting_below: Option<i64>,
-    /// How often it was stored that it was counted on: steps of the operation that are all the same preview.
+    /// The number of stored steps of the count: steps of the operation that are all the same preview.
     #[serde(skip_serializing_if = "is_zero")]
     pub counting_steps: u32,
     /// Tasks that were made later are not touched.

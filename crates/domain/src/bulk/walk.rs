@@ -46,7 +46,7 @@ impl Walk {
 }
 
 impl Progress {
-    /// Those that are not over, by number: 0 is the first.
+    /// The walks that are not over, by number: 0 is the first.
     fn going(&self) -> impl Iterator<Item = (usize, Walk)> {
         let apart = self.apart.iter().cloned().enumerate().map(|(nth, walk)| (nth + 1, walk));
         std::iter::once((0, self.first())).chain(apart).filter(|pair| !pair.1.is_over())
@@ -104,7 +104,7 @@ impl Progress {
         self.going().next().is_none()
     }
 
-    /// When the next of them continues, as far as they are waited for.
+    /// The instant at which the next waiting walk continues.
     #[must_use]
     pub fn next_at(&self) -> Millis {
         self.going().map(|pair| pair.1.again_at).min().unwrap_or(Millis::ZERO)

@@ -77,7 +77,7 @@ impl Expression {
         Ok(found.map(|at| Millis(at.as_millisecond())).filter(|at| *at <= Millis::MAX))
     }
 
-    /// At which times of the day it has instants, but for those that the clock jumps over.
+    /// The times of the day at which the expression has instants, except for those that the clock jumps over.
     pub(super) const fn times(&self) -> Times {
         self.fields.times()
     }

@@ -15,7 +15,7 @@ pub const LATE_AFTER_MS: i64 = 10_000;
 const RUNS_MAX: usize = 200;
 /// Runs that wait for each other.
 const BUFFERED_MAX: usize = 1_000;
-/// Between two checks whether the last run has ended, while an instant is near.
+/// The pause between two checks whether the last run has ended, while an instant is near.
 const LOOK_MIN_MS: i64 = 200;
 /// The same, where it is far.
 const LOOK_MAX_MS: i64 = 15_000;
@@ -103,7 +103,7 @@ pub struct PlannedRun {
     pub kind: RunKind,
     /// The instant of the schedule.
     pub at: Millis,
-    /// When its task fires: later than `at` by the jitter, or because it was missed or waited.
+    /// The instant at which the run's task fires: later than `at` by the jitter, or because it was missed or waited.
     pub execute_at: Millis,
     pub outcome: Outcome,
     pub reason: Option<String>,
@@ -117,7 +117,7 @@ pub struct PlannedRun {
 pub struct Step {
     pub progress: Progress,
     pub runs: Vec<PlannedRun>,
-    /// When the next step is due, or `None` means not before the schedule is changed.
+    /// The instant of the next step, or `None` if there is none before the schedule is changed.
     pub wake_at: Option<Millis>,
     /// The run of an earlier step that must be stopped.
     pub cancels: Option<LastRun>,

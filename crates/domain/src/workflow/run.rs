@@ -164,7 +164,7 @@ impl Run {
         self.open().filter(|pair| !pair.1.is_made)
     }
 
-    /// Those that carry a task and have not ended.
+    /// The rows that carry a task and have not ended.
     pub fn open(&self) -> impl Iterator<Item = (&NodeKey, &NodeRow)> {
         self.rows.iter().filter(|row| row.1.state.is_open() && row.1.items.is_none())
     }

@@ -51,7 +51,7 @@ pub(crate) struct Access {
     pub(super) used_written_at: AtomicI64,
     /// Notifies callers of long requests of changes.
     pub(super) changes: admitted::Changes,
-    /// When the store was last searched for an unknown token.
+    /// The instant of the last search of the store for an unknown token.
     pub(super) looked_at: tokio::sync::Mutex<Option<Instant>>,
 }
 

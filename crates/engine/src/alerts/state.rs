@@ -183,8 +183,7 @@ pub struct Alert {
     pub since: Millis,
     pub queue: Option<QueueKey>,
     pub text: String,
-    /// How often the event occurred within the last minute; 0 for a state. Counts of several engines are
-    /// added.
+    /// The number of events within the last minute; 0 for a state. Counts of several engines are added.
     pub count: u64,
 }
 
@@ -196,7 +195,7 @@ pub(crate) struct Alerts {
     active: Mutex<BTreeMap<About, Active>>,
     /// Counts of the checks within the last minute.
     counted: Mutex<HashMap<About, Counted>>,
-    /// When the oldest waiting task of a queue fired.
+    /// The instant at which the oldest waiting task of a queue fired.
     pub(super) oldest: Mutex<BTreeMap<QueueKey, Millis>>,
     pub(super) looked_at: Mutex<Option<Instant>>,
 }

@@ -24,9 +24,9 @@ pub(crate) enum Given {
 #[derive(Debug)]
 pub(crate) struct Preleased {
     pub(crate) assignment: Assignment,
-    /// When its lease was requested.
+    /// The instant of the request for the lease.
     pub(crate) asked: SteadyReading,
-    /// When it was added here.
+    /// The instant at which the task was added here.
     pub(crate) since: Millis,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct QueueWaiters {
     pub(super) waiting: AtomicUsize,
     /// One of the waiters polls for all of them.
     pub(super) has_poller: AtomicBool,
-    /// When an executor last requested tasks.
+    /// The instant of the last request of an executor for tasks.
     asked_at: AtomicI64,
     pub(super) registered: Mutex<RegisteredWaiters>,
 }

@@ -41,7 +41,7 @@ impl Reading {
 #[derive(Debug)]
 pub(super) struct Belief {
     bound_ns: i64,
-    /// Without a keeper: a step that has lasted this long is followed. `None` if the keeper is asked.
+    /// The time after which a step is followed without a keeper. `None` if the keeper is asked.
     grace_ns: Option<i64>,
     /// The offset that was last agreed upon.
     anchor: i64,
@@ -56,7 +56,7 @@ pub(super) struct Belief {
     /// The shown time stops until the offset catches up with it.
     holds: bool,
     slept_ns: i64,
-    /// When the clocks were last read, on the steady clock.
+    /// The instant of the last read of the clocks, on the steady clock.
     looked_ns: i64,
     wall_ahead_ns: i64,
     steps: u64,
@@ -71,7 +71,7 @@ struct ClockOffset {
 
 #[derive(Clone, Copy, Debug)]
 struct Keeper {
-    /// When it was last believed.
+    /// The offset of the wall clock when it was last believed.
     offset: i64,
     margin: i64,
     heard: i64,
@@ -100,7 +100,7 @@ impl Belief {
         }
     }
 
-    /// When the clocks were last read, on the steady clock.
+    /// The instant of the last read of the clocks, on the steady clock.
     pub(super) const fn looked_ns(&self) -> i64 {
         self.looked_ns
     }

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-/// After this many single outcomes of which the database accepted none, the others are not tried.
+/// The number of single outcomes after which the others are not tried if the database accepted none of them.
 const ALONE_MAX: usize = 20;
 /// The maximum size of the part of the journal that is applied in one step.
 const PAGE_BYTES: usize = 256 << 10;
@@ -157,7 +157,8 @@ impl JournalPass<'_> {
         answers
     }
 
-    /// Without those of leases that the store has refused, which are stale, and those whose lease is still to be made.
+    /// Removes outcomes of leases that the store has refused, which are stale, and those whose lease must still be
+    /// made.
     async fn without_refused(&self, outcomes: Vec<Waiting>) -> Vec<Waiting> {
         let (mut waiting, mut stale) = (Vec::with_capacity(outcomes.len()), Vec::new());
         for (number, report) in outcomes {

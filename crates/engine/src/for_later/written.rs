@@ -163,7 +163,8 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Its record is removed after that of its outcome, so that a start in between finds both or none.
+    /// Refuses a lease. Its record is removed after that of its outcome, so that a start in between finds both or
+    /// none.
     fn refuse(&mut self, number: u64, lease: &JournalledLease) {
         let (task, fence, executor) = (lease.place.id, lease.fence, &lease.executor);
         tracing::warn!(

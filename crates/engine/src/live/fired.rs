@@ -28,6 +28,6 @@ pub(crate) enum Granted {
 pub(crate) struct Ready {
     pub(crate) entry: HotEntry,
     pub(crate) assignment: Assignment,
-    /// When the lease was requested.
+    /// The instant of the request for the lease.
     pub(crate) asked: SteadyReading,
 }

@@ -66,7 +66,7 @@ pub(crate) struct EndedAttempts {
 }
 
 impl Unreported {
-    /// When the attempt fired, by task and fence.
+    /// The instant at which the attempt fired, by task and fence.
     pub(crate) fn fired(&self) -> Option<((i64, i64), Millis)> {
         Some(((self.beat.place.id, self.beat.fence), self.beat.handed_over_at?))
     }

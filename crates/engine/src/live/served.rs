@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 /// Tasks in the line of one queue: some 200 MiB.
 const LINE_MAX: usize = 400_000;
-/// With this many tasks in the table, lines that are longer than `LINE_FAIR` do not grow.
+/// The number of tasks in the table from which lines that are longer than `LINE_FAIR` do not grow.
 const TABLE_MAX: usize = 1_000_000;
 const LINE_FAIR: usize = 1_000;
-/// In a longer line, memory is dearer than reading a row: the dispatch data is left out.
+/// The maximum length of a line with dispatch data. In a longer line, memory is dearer than reading a row.
 const ASKS_MAX: usize = 20_000;
 
 impl Table {
@@ -183,7 +183,8 @@ impl Table {
         self.index.line(queue).map_or_else(LineCounts::default, Line::line_counts)
     }
 
-    /// When the oldest task of each queue fired, without parked ones; of each level, the earliest due counts.
+    /// The instant at which the oldest task of each queue fired, without parked ones; of each level, the earliest due
+    /// counts.
     pub(crate) fn oldest_served(&self) -> impl Iterator<Item = (Arc<QueueKey>, Millis)> {
         let oldest = |queue: &Arc<QueueKey>| Some((Arc::clone(queue), self.oldest_in(queue)?));
         self.index.lines().filter_map(move |(queue, _)| oldest(queue))

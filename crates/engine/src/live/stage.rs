@@ -28,7 +28,7 @@ pub(crate) enum Stage {
     /// An executor's lease was made, did not reach the executor, and could not be returned. The entry has the
     /// fence of the lease.
     InDoubt,
-    /// With an executor. The entry has the fence of the lease. After a prelease, the store does not know the
+    /// An executor has the task. The entry has the fence of the lease. After a prelease, the store does not know the
     /// holder at first. Once no report is needed, it stays in the table while its facts may save a read.
     HandedOver { report: HolderReport },
 }
@@ -42,7 +42,7 @@ pub(crate) enum HolderReport {
     Asked,
     /// It does, or the lease is over.
     Done,
-    /// Its database is unavailable. The lease is in the engine's journal; the store learns of it after the
+    /// The task's database is unavailable. The lease is in the engine's journal; the store learns of it after the
     /// outage (`for_later`).
     ForLater,
 }

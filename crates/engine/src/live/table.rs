@@ -44,7 +44,7 @@ pub(super) struct Slot {
     pub(super) stage: Stage,
     /// The store has made the claim.
     pub(super) is_claimed: bool,
-    /// When its lease was requested.
+    /// The instant of the request for the lease.
     pub(super) asked: Option<SteadyReading>,
     pub(super) lease: Option<Box<Assignment>>,
     /// Fired, and the store does not know yet that it is ready.
@@ -57,7 +57,7 @@ pub(super) struct Slot {
     pub(super) level: Level,
     /// The lane of a parked task.
     pub(super) aside: ParkedIn,
-    /// When the task was passed to another engine.
+    /// The instant at which the task was passed to another engine.
     pub(super) passed_at: Millis,
 }
 

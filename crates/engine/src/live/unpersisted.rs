@@ -70,7 +70,7 @@ impl Table {
         entries.filter(move |entry| entry.fired_at <= until)
     }
 
-    /// When this attempt fired, if the store does not know it.
+    /// The instant at which this attempt fired, if the store does not know it.
     pub(crate) fn unpersisted_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
         slot.is_unpersisted.then_some(slot.entry.fired_at)

@@ -17,7 +17,7 @@ const SHARE: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     usual: Option<Duration>,
-    /// Without an answer, the oldest first; numbered, because two may be asked at one instant.
+    /// The queries without an answer, the oldest first; numbered, because two may be sent at one instant.
     asked: BTreeSet<(Instant, u64)>,
     last: u64,
     /// Anything was answered then.

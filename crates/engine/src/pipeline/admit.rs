@@ -127,7 +127,7 @@ impl Since {
 /// The data that all grants of one admission share.
 #[derive(Clone, Copy)]
 struct Grants {
-    /// When the limiter should check them.
+    /// The instant at which the limiter should check the members.
     until: Millis,
     since: Since,
 }

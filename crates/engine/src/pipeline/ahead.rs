@@ -46,7 +46,7 @@ pub(crate) mod pace;
 mod remote_leases;
 pub(crate) mod wanted;
 
-/// How often due tasks are preleased: those that fall due in this time share a transaction.
+/// The interval of preleasing: tasks that become due in this time share a transaction.
 const TICK: Duration = Duration::from_millis(20);
 /// A task that is due sooner could fire before its lease is made: it is leased when it fires.
 const TOO_LATE_MS: i64 = 10;
@@ -57,7 +57,7 @@ const LEASE_MS: i64 = 3_000;
 const UNFIRED_MS: i64 = 2_500;
 /// The time for which a preleased task that fired without a caller waits here for an executor.
 const PRELEASED_MS: i64 = 20;
-/// After a preleased task found no executor, its queue gets no preleases for this long.
+/// The time for which a queue gets no preleases after a preleased task found no executor.
 const BACK_OFF_MS: i64 = 1_000;
 /// A hand-over without an outcome within this time is reported to the store.
 const REPORTED_AFTER_MS: i64 = 200;

@@ -28,7 +28,7 @@ use punctual_contract::{
 use punctual_domain::{place::Partition, state::State};
 use std::sync::Arc;
 
-/// With this many unfired tasks in the table, later ones stay in the hot set: the engine is behind anyway.
+/// The number of unfired tasks in the table from which later ones stay in the hot set: the engine is behind anyway.
 const WAITING_MAX: usize = 500_000;
 /// Entries in one call, of all partitions together: more would keep the hot set busy for so long that it
 /// seems silent.

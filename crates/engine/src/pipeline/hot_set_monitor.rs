@@ -40,7 +40,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// The interval between two checks of the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// Between two reads of the store while the hot set does not answer, or if there is none.
+/// The pause between two reads of the store while the hot set does not answer, or if there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
 /// A hot set that has not answered a check within this many store periods is unavailable, whatever it is
 /// doing: 0.5 s. The time counts in steps in which this engine ran, so a pause of the engine proves nothing.

@@ -66,7 +66,7 @@ async fn record_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Reported>
 
 /// This engine's knowledge of attempts, by task and fence.
 struct KnownAttempts {
-    /// When they fired; the store may only know when they were due.
+    /// The instants at which the tasks fired; the store may only know when they were due.
     fired: HashMap<(i64, i64), Millis>,
     leases: HashMap<(i64, i64), LeaseFacts>,
 }

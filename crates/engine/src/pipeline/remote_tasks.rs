@@ -177,7 +177,7 @@ pub(crate) fn handle_passed(core: &Arc<Core>, passed: Passed) {
     core.work.detach(async move { serve_late(&its_core, late).await });
 }
 
-/// Its caller has continued. The tasks are offered to others if any ask; otherwise their owner finds them.
+/// Serves tasks whose caller has continued. They are offered to others if any ask; otherwise their owner finds them.
 async fn serve_late(core: &Arc<Core>, late: Passed) {
     let queue = Arc::new(late.queue);
     let since = late.granted_at.map(|granted_at| Since::elsewhere(granted_at, core.now(), Instant::now()));

@@ -55,7 +55,7 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 pub(crate) const READY_PERIOD: Duration = Duration::from_secs(1);
 /// A read that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After this long, the scan of one queue yields to others; it continues in the next run.
+/// The time after which the scan of one queue yields to others; it continues in the next run.
 const SLICE: Duration = Duration::from_millis(500);
 /// A manual scan answers after this long, even if more tasks are left.
 const MANUAL_WITHIN: Duration = Duration::from_secs(20);
@@ -193,7 +193,8 @@ fn silent(doing: &'static str) -> Error {
     Error::may_have_happened(doing, "no answer in time")
 }
 
-/// In a transaction of its own. `room`: for how many more this engine serves its executors with.
+/// Makes a task ready in a transaction of its own. `room` is the number of further tasks that this engine serves to
+/// its executors.
 async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: &mut Round) {
     round.report.found += 1;
     let due_at = entry.due_at;

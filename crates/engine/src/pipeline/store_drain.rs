@@ -40,8 +40,8 @@ use punctual_domain::time::Millis;
 use state::{Key, Watermark};
 use std::sync::Arc;
 
-/// How far ahead rows are read. Slightly less than inserts here are loaded directly: an insert may read the
-/// clock shortly before a read that finishes first, and the clock may be set back slightly.
+/// The horizon up to which rows are read. Slightly less than that up to which inserts here are loaded directly: an
+/// insert may read the clock shortly before a read that finishes first, and the clock may be set back slightly.
 const READ_AHEAD_MS: i64 = intake::NEAR_MS - 1_000;
 /// Once less than this is left.
 const READ_AHEAD_LEFT_MS: i64 = READ_AHEAD_MS / 2;
@@ -54,7 +54,7 @@ const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
 /// Pages of one partition in one run; the next continues there.
 const PAGES: usize = 10;
-/// With this many unfired tasks in the table, only tasks that are about to fire are read.
+/// The number of unfired tasks in the table from which only tasks that are about to fire are read.
 const WAITING_MAX: usize = 500_000;
 
 /// Entries that are new in the table.
@@ -126,8 +126,8 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
     Ok(())
 }
 
-/// How far ahead to read now. `None` if enough is read before the watermark. Even with too many tasks in the table,
-/// tasks about to fire are read: they leave the table when they fire.
+/// The horizon up to which rows are read now. `None` if enough is read before the watermark. Even with too many tasks
+/// in the table, tasks about to fire are read: they leave the table when they fire.
 fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
     let (reach_ms, left_ms) = match waiting {
         WAITING_MAX.. => (SOON_MS, SOON_MS),

@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How often members are searched for queues that no engine reports, as after a restart; and how many
+/// The interval of the search of members for queues that no engine reports, as after a restart; and the number of
 /// members.
 const SEARCH_EVERY_MS: i64 = 10_000;
 const SEARCHED_MAX: usize = 1_000;

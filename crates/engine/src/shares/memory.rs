@@ -24,7 +24,7 @@ pub(super) struct Memory {
     queues: HashMap<QueueKey, RecentUse>,
     turns: Turns<Name>,
     turns_in: HashMap<Name, Turns<Name>>,
-    /// When all members were last searched for queues that no engine reports.
+    /// The instant of the last search of all members for queues that no engine reports.
     pub(super) searched_at: Option<Millis>,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct ShareDemand {
     pub(super) held: u64,
     /// Now, at one time.
     pub(super) slots: u64,
-    /// Its recent maximum, and a little more: reserved for it as far as its weight allows.
+    /// The recent maximum of its slots, and a little more: reserved for it as far as its weight allows.
     pub(super) slots_lately: u64,
     /// Per thousand seconds. `None` means as many as there are.
     pub(super) starts_per_ks: Option<u64>,

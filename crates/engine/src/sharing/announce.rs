@@ -10,7 +10,7 @@ use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// Between two announcements: signals are gathered meanwhile. The first one is sent immediately.
+/// The pause between two announcements: signals are gathered meanwhile. The first one is sent immediately.
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// The impossible due time that announces a released partition: its new owner checks it immediately.

@@ -32,7 +32,7 @@ struct HoldingsState {
     is_new: bool,
     /// Everything due at or before this is in the hot set, or on its way there.
     frontier: Millis,
-    /// How often the frontier was reset: a load that began earlier may not move it.
+    /// The number of resets of the frontier: a load that began earlier may not move it.
     beginnings: u64,
 }
 

@@ -34,7 +34,7 @@ pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     Ok(matches!(next, Stage::Aside(_)))
 }
 
-/// As of the last look: it sends no heartbeat.
+/// True if, as of the last check, this engine has released its partitions: it sends no heartbeat.
 pub(crate) fn is_aside(core: &Core) -> bool {
     matches!(*core.sharing.aside.0.lock(), Stage::Aside(_))
 }

@@ -69,7 +69,8 @@ impl RedisHot {
         loaded(doing, &partitions, answers)
     }
 
-    /// In a Cluster each partition is in a slot of its own, and a script may not leave its slot.
+    /// The number of partitions in one call. In a Cluster each partition is in a slot of its own, and a script may
+    /// not leave its slot.
     fn partitions_a_call(&self) -> usize {
         if self.place.is_cluster() { 1 } else { PARTITIONS_MAX }
     }

@@ -60,7 +60,7 @@ impl HeldLeases {
         lock(&self.leases).remove(&holding.number);
     }
 
-    /// Those that are still ours as far as is known.
+    /// The leases that this worker still holds as far as is known.
     pub(crate) fn alive(&self) -> Vec<Arc<Lease>> {
         lock(&self.leases).values().filter(|lease| !lease.lost.is_cancelled()).cloned().collect()
     }

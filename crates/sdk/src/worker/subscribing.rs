@@ -154,7 +154,7 @@ impl Subscription {
         }
     }
 
-    /// Those whose attempt still holds. `done` gets those whose attempt is over.
+    /// Returns the deliveries whose attempt still holds. `done` gets those whose attempt is over.
     async fn without_stale(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let (mut certain, doubtful): (Vec<_>, Vec<_>) =
             deliveries.into_iter().partition(|delivery| self.is_certain(delivery));
@@ -209,7 +209,7 @@ impl Subscription {
         }
     }
 
-    /// Those that the guard grants. `done` gets those that another executes or has executed.
+    /// Returns the deliveries that the guard grants. `done` gets those that another worker executes or has executed.
     async fn without_held(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let Some(guard) = &self.source.guard else { return deliveries };
         let answers = join_all(deliveries.iter().map(|delivery| take(guard, &delivery.message))).await;

@@ -27,7 +27,8 @@ pub(crate) enum Recorded {
     Nowhere,
     /// Only the histories of tasks and workflows record the change: such changes are very frequent.
     InHistories,
-    /// In the history of the one task that it changes, by the transaction that does it; and in the audit, beside it.
+    /// The transaction of the change records it in the history of the one task that it changes; the audit has an
+    /// entry in addition.
     Beside,
     /// The audit records the change before it is made.
     Before,

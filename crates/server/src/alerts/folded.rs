@@ -35,7 +35,7 @@ pub(crate) struct AlertReport {
     pub(crate) engine: String,
     pub(crate) text: String,
     pub(crate) what_to_do: String,
-    /// How often it has happened within the last minute; 0: it is a state, or of an engine of an older version.
+    /// The number of events within the last minute; 0 for a state, or for an engine of an older version.
     pub(crate) count: u64,
 }
 
@@ -47,7 +47,7 @@ impl AlertReport {
     }
 }
 
-/// In the order in which they come: what several engines report alike is one alert, since the first of them saw it.
+/// Merges reports, in their order: equal reports of several engines are one alert, since the earliest report.
 pub(super) fn merge(reports: Vec<AlertReport>) -> Vec<Alert> {
     let mut groups: Vec<Vec<AlertReport>> = Vec::new();
     for report in reports {

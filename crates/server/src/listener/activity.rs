@@ -86,11 +86,11 @@ pub(crate) struct ConnectionActivity {
     is_blocked: AtomicBool,
     has_served: AtomicBool,
     is_http2: AtomicBool,
-    /// When it was opened, or its last request ended.
+    /// The instant at which the connection was opened, or its last request ended.
     quiet_since: AtomicU64,
     /// The time of the first byte of an incomplete head; 0 if there is none.
     head_since: AtomicU64,
-    /// When the peer last began to take an answer, or had taken a good piece of it.
+    /// The instant at which the peer last began to read an answer, or had read a good piece of it.
     moved_at: AtomicU64,
     moved_bytes: AtomicU64,
     order: AtomicU8,

@@ -141,7 +141,8 @@ impl AsyncRead for Watched {
 }
 
 impl Watched {
-    /// After a fault: the end of the head that has it, and from then on, as in a body at once, an error.
+    /// Reads after a fault: the end of the head that has it, and then an error; after a fault in a body, an error at
+    /// once.
     fn read_no_more(&mut self, fault: &'static str, into: &mut ReadBuf<'_>) -> io::Result<()> {
         if !self.framing.is_in_head() || self.ending.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, fault));

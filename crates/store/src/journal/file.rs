@@ -131,8 +131,8 @@ impl FileJournalState {
         work(&mut self.state.lock())
     }
 
-    /// When the last call is answered, no leader is at work: if no other handle of the journal exists, its file is free, and the next start finds
-    /// all that was acknowledged.
+    /// Leads the writes. When the last call is answered, no leader is at work: if no other handle of the journal
+    /// exists, its file is free, and the next start finds all that was acknowledged.
     fn lead(self: Arc<Self>) {
         let led = Led(self);
         loop {

@@ -38,7 +38,8 @@ pub struct JournalOptions {
 pub struct JournalFindings {
     /// Acknowledged before, and not known to be applied.
     pub records: usize,
-    /// At the end of the file, which a crash has left in the middle of a write that was not acknowledged.
+    /// The number of bytes at the end of the file that a crash has left in the middle of a write that was not
+    /// acknowledged.
     pub torn_bytes: u64,
     /// Bytes in the middle of files, or in a file of an earlier form, whose content is lost. A copy of the file is
     /// kept.

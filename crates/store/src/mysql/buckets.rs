@@ -231,7 +231,7 @@ struct BucketService<'a> {
     place: Option<i64>,
     /// States if the archives could be written in this run. `None` if that was not tried yet.
     takes_archives: Option<bool>,
-    /// When the run began, on two clocks.
+    /// The beginning of the run, on two clocks.
     now: Millis,
     began: Instant,
     report: &'a mut BucketReport,

@@ -46,7 +46,7 @@ const BACK_MS: i64 = 2_000;
 const LOOKS: u32 = 60;
 /// The pause after which a read does not trust. Less than `SOON_MS`: a database that was silent so long has no reads.
 const STALE_MS: i64 = 3_000;
-/// After a silence rows may appear behind the second floor for so long, until the last transaction that was under way is over.
+/// The time after a silence in which rows may appear behind the second floor: a running transaction may be as old.
 const DOUBT_MS: i64 = 10_000;
 /// The interval, meanwhile, of reads that do not trust: they read a minute's rows, which a slow database must bear.
 const DOUBTED_EVERY_MS: i64 = 3_000;

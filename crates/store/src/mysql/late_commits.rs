@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// A transaction of this engine that takes so long commits rows behind the second floor, or soon will.
 const LATE_COMMIT: Duration = Duration::from_secs(3);
-/// After that, rows may appear late for so long: until the last transaction that was under way is over.
+/// The time after that in which rows may appear late: until the last running transaction is over.
 const DOUBT: Duration = Duration::from_secs(10);
 
 /// The time when a transaction of this engine last took so long that its rows may appear behind the second floor. The

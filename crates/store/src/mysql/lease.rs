@@ -105,7 +105,7 @@ impl Desk<'_> {
         true
     }
 
-    /// When the attempt begins, and when its lease ends.
+    /// The beginning of the attempt, and the end of its lease.
     fn term(&self, grant: &Grant, timeout_ms: Option<i64>) -> (Millis, Millis) {
         let since = self.now.max(grant.fired_at);
         (since, bounded(grant.lease_until, since, timeout_ms))

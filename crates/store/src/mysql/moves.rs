@@ -176,7 +176,7 @@ impl Spot {
         fence.is_none_or(|fence| fence == self.fence) && self.state.after(event).is_ok()
     }
 
-    /// When it is due after the change, where that is another time.
+    /// The due time after the change, if it differs.
     fn next_due_at(&self, change: &Change, now: Millis) -> Option<Millis> {
         match change {
             Change::Unblock => Some(self.execute_at.max(now)),

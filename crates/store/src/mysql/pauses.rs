@@ -47,7 +47,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// In a transaction that holds the epoch: what is read now is of that epoch, and stays so until it ends.
+    /// Reads the pauses in a transaction that holds the epoch: they are of that epoch, and stay so until it ends.
     pub(crate) async fn look(&mut self, conn: &mut MySqlConnection, epoch: i64) -> sqlx::Result<()> {
         if self.epoch != Some(epoch) {
             let rows = sqlx::query(sql!(settings, list_paused)).fetch_all(&mut *conn).await?;

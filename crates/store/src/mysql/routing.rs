@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl MySqlState {
-    /// After a call came to the wrong place: finds out where its partitions are, or waits a little for them.
+    /// Finds the places of the partitions of a call that came to the wrong place, or waits briefly for them.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         patience: &mut Patience,

@@ -87,7 +87,7 @@ async fn from_the_beginning(
 enum RowsAfterFloor {
     /// All rows, as far as the scan goes.
     Whole(Vec<MySqlRow>),
-    /// When the first of it is due.
+    /// The due time of the first row.
     From(Millis),
     Unread,
 }

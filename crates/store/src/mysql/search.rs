@@ -84,7 +84,7 @@ impl MysqlStore {
     }
 }
 
-/// How often a search over all databases is begun anew because partitions moved meanwhile.
+/// The maximum number of times that a search over all databases begins anew because partitions moved meanwhile.
 const SEARCHES_MAX: u32 = 5;
 
 impl MySqlState {

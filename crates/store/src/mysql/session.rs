@@ -1,5 +1,5 @@
-//! How connections to one database are made: by what address, and set to what. Everything that is sent stays
-//! prepared, because the driver does not switch Nagle's delay off: a statement that is closed costs 40 ms.
+//! Opens connections to one database: their address and settings. Every statement stays prepared, because the driver
+//! does not switch Nagle's delay off: a statement that is closed costs 40 ms.
 
 use super::{
     connections::Connections,

@@ -19,7 +19,7 @@ use punctual_domain::place::Partition;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// Items that wait in one line, with their numbers. `None` means in no database that this engine knows.
+/// The items that wait in one line, with their indexes. `None` is for those in no database that this engine knows.
 pub(super) type Part<'a, T> = (Option<&'a Arc<JobQueue<Job>>>, Vec<usize>, Vec<T>);
 
 /// See `Store` for what it promises. Dropping it finishes what was begun, in the background; `close` waits for that.

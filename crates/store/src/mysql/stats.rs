@@ -30,7 +30,7 @@ pub struct ShardStats {
     /// The size of all tables.
     pub bytes: i64,
     pub buckets: i64,
-    /// When the earliest task is due, in whatever state it is.
+    /// The due time of the earliest task, in any state.
     pub oldest_due_at: Option<Millis>,
 }
 

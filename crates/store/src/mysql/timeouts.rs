@@ -253,7 +253,7 @@ pub(crate) async fn watched<T>(
     }
 }
 
-/// How often something came for the work: not whenever the watch moves, or it was no silence.
+/// The number of receptions for the work: not of every move of the watch, or it was no silence.
 #[derive(Debug, Default)]
 struct Heard {
     times: AtomicU64,
@@ -267,7 +267,7 @@ impl Wake for Heard {
     }
 }
 
-/// Until the work is to be given up. Apart from the work, and so compiled once for all kinds of it.
+/// Waits until the work must be given up. Separate from the work, and so compiled once for all kinds of it.
 async fn fell_silent(
     limit: WorkTimeout,
     held: &(dyn Fn() -> Vec<(u64, DatabaseAddress)> + Sync),

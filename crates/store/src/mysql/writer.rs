@@ -55,7 +55,7 @@ pub(crate) struct Writer {
     /// `None` if there is no connection yet, or it was lost.
     pub(crate) conn: Option<Known>,
     pub(crate) limit: WorkTimeout,
-    /// When it was last learned of.
+    /// The instant at which the writer was last used.
     pub(crate) used_at: Instant,
     /// Jobs that lost their races, in the order in which they are tried again.
     pub(crate) aside: RetryQueue,

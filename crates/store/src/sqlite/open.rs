@@ -150,8 +150,8 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(parent.canonicalize().map_err(unwritable)?.join(name))
 }
 
-/// Before SQLite does, which would let others read it; its log and index files get the mode of the database. What is there
-/// keeps the mode that it has.
+/// Creates the file before SQLite does, which would let other users read it; its log and index files get the mode of
+/// the database. An existing file keeps its mode.
 fn make(path: &Path) -> Result<(), Error> {
     match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),

@@ -27,7 +27,7 @@ const PASSES: usize = 6;
 const SHORT_PAGES: u64 = 1_024;
 /// Length at which the writer itself empties the log, in pages: 256 MiB.
 pub(crate) const STOP_PAGES: u64 = 65_536;
-/// After a stop that a long read made vain, the log may grow by this much before the next one: 64 MiB.
+/// The growth of the log after a stop that a long read made vain, before the next one: 64 MiB.
 pub(crate) const STOP_AGAIN_PAGES: u64 = 16_384;
 
 thread_local! {

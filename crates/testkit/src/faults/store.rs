@@ -93,7 +93,7 @@ impl FaultyStore {
         std::mem::take(&mut *self.said.lock())
     }
 
-    /// Its partitions are distributed over this many databases, which fail independently.
+    /// Distributes the partitions over this many databases, which fail independently.
     pub fn split(&self, parts: usize) {
         self.split.store(parts, SeqCst);
     }

@@ -18,12 +18,12 @@ const BESIDE: [&str; 7] = [
     "note tokens used",
 ];
 
-/// When a wall rises, and which calls it refuses then.
+/// The condition for a wall to rise, and the calls that it refuses then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rise {
-    /// When so many changes have passed: reads.
+    /// The wall rises after so many changes, and refuses reads.
     BehindChanges(usize),
-    /// When so many calls of any kind have passed: everything.
+    /// The wall rises after so many calls of any kind, and refuses everything.
     BehindCalls(usize),
 }
 

@@ -25,7 +25,7 @@ enum Operation {
     AdvanceToNext(u8),
 }
 
-/// From 1 ms to some years, every order of magnitude equally likely.
+/// A distance from 1 ms to some years, every order of magnitude equally likely.
 fn distance() -> impl Strategy<Value = i64> {
     (0..38u32, any::<u64>()).prop_map(|(bits, random)| {
         let below = 1i64 << bits;

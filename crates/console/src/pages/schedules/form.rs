@@ -17,7 +17,7 @@ use punctual_protocol::{Page as Items, Schedule, UpcomingRun};
 use serde_json::{Map, Value, json};
 
 const NEW: &str = "/console/schedules/new";
-/// In place of a queue that is not typed yet: which queue it is does not change when it runs.
+/// The placeholder for a queue that is not typed yet: the queue does not affect the instants.
 const ANY_QUEUE: &str = "preview";
 
 pub(super) fn pages() -> Vec<Page> {

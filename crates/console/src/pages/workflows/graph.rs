@@ -140,7 +140,7 @@ fn boxes<'a>(layers: &[Vec<&'a str>]) -> Vec<Boxed<'a>> {
     boxes
 }
 
-/// Between boxes, each once; what leads from a box into itself is inside of it.
+/// The edges between boxes, each once. An edge from a box to itself is inside the box.
 fn edges(boxes: &[Boxed<'_>], nodes: &BTreeMap<String, NodeStatus>) -> BTreeSet<(usize, usize)> {
     let mut box_of: HashMap<&str, usize> = HashMap::new();
     for (place, boxed) in boxes.iter().enumerate() {

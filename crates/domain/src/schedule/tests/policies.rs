@@ -74,8 +74,8 @@ fn every_minute(overlap: Overlap) -> Schedule {
     Schedule { overlap, ..cron("* * * * *", "UTC") }
 }
 
-/// With the instant decided before its run was made, the run would have the version of the one that was cancelled, and find that
-/// in its place.
+/// If the instant were decided before its run was created, the run would have the version of the cancelled one, and
+/// find that in its place.
 #[test]
 fn a_run_that_was_taken_back_is_made_again_with_the_next_version_each_time() {
     for (overlap, missed) in [(Overlap::Allow, Missed::Skip), (Overlap::CancelOther, Missed::Latest)] {

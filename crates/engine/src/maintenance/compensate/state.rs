@@ -89,7 +89,7 @@ impl Unsent {
         }
     }
 
-    /// When the task is retried, as far as this engine knows.
+    /// The instant of the task's retry, as far as this engine knows.
     pub(crate) fn again_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let inner = self.inner.lock();
         inner.failed.get(&id).filter(|failed| failed.entry.fence == fence).map(|failed| failed.again_at)

@@ -43,7 +43,8 @@ pub(super) struct Suspect {
     pub(super) overdue: Overdue,
     /// `None` if the queue was not read yet. The walks read keys only; more is read of a row that is found twice.
     pub(super) queue: Option<QueueKey>,
-    /// When it was first seen: a row that is seen once may be about to fire, for example after a start.
+    /// The instant at which the row was first found: a row that is found once may be about to fire, for example after
+    /// a start.
     pub(super) seen_at: Millis,
 }
 

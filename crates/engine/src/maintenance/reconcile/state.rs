@@ -13,7 +13,7 @@ const LANES_EVERY_MS: i64 = 5_000;
 /// The maximum number of owed entries of each kind; a full check finds the rest.
 const OWED_MAX: usize = 100_000;
 
-/// When each check last ran.
+/// The instants of the last run of each check.
 #[derive(Debug, Default)]
 pub(crate) struct Reconciler {
     pub(super) last: Mutex<Last>,

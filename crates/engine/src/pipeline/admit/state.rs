@@ -36,7 +36,7 @@ pub(super) struct Lately {
     /// The lane after which the next check of the queue's lanes continues, and the time of the last check.
     pub(super) lanes_from: Option<ParkReason>,
     pub(super) lanes_looked_at: Option<Millis>,
-    /// When the queue's own rate has a start again.
+    /// The instant at which the queue's own rate has a start again.
     pub(super) starts_at: Option<Millis>,
     /// Attempts that may have places and are offered again, and until when.
     pub(super) in_doubt: (usize, Millis),

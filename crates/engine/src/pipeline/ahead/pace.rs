@@ -1,5 +1,5 @@
-//! How well the store keeps up with preleases, and which queues have preleased tasks without an executor.
-//! Losing any of it costs some preleases that are made too late.
+//! The pace of the store's preleases, and the queues with preleased tasks without an executor. Losing any of it costs
+//! some preleases that are made too late.
 
 use crate::arrivals::state::QueueWaiters;
 use hashbrown::HashMap;

@@ -32,7 +32,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// When one part of the store has leased something, the others are waited for so much longer.
+/// The additional time for which the other parts of the store are waited for when one of them has leased something.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
 /// The time after it fired for which the row of a task of another engine's partition is as it was when it was

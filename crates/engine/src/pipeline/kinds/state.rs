@@ -18,7 +18,7 @@ pub(crate) struct ParkedKinds(pub(super) Mutex<HashMap<Arc<QueueKey>, Lanes>>);
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     parked: BTreeSet<Name>,
-    /// When all lanes were last read.
+    /// The instant of the last read of all lanes.
     looked_at: Option<Millis>,
 }
 

@@ -1,4 +1,4 @@
-//! How full the hot set was at the last check, and the resulting horizon. Does not ask the hot set.
+//! The fill level of the hot set at the last check, and the resulting horizon. Does not read the hot set.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 

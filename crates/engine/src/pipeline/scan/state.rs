@@ -1,4 +1,4 @@
-//! When queues are scanned, how far running scans have got, and the results of the last ones. Reads nothing,
+//! The times of the scans of queues, the progress of running scans, and the results of the last ones. Reads nothing,
 //! and holds no task.
 
 use crate::settings::LoadedSettings;
@@ -25,7 +25,7 @@ pub(crate) struct Scans {
     pub(super) ready_positions: Mutex<HashMap<Partition, Key>>,
     /// The permits of manual scans.
     pub(super) manual: Arc<Semaphore>,
-    /// When partitions are scanned again.
+    /// The instant at which partitions are scanned again.
     fills_again_at: Mutex<Option<Millis>>,
     /// The scanned queues, as of the last check of the settings.
     scanned: Mutex<Vec<Arc<QueueKey>>>,
@@ -41,7 +41,7 @@ impl Default for Scans {
 /// The scan of one queue in one part of the store.
 #[derive(Debug, Default)]
 struct Scan {
-    /// When the last one began that has ended.
+    /// The beginning of the last scan that has ended.
     last_at: Option<Millis>,
     under_way: Option<Round>,
     failures_in_a_row: u64,
@@ -168,7 +168,7 @@ fn turn(queue: &QueueKey, interval_ms: i64, at: Millis) -> i64 {
     (at.0 - shift_ms(queue, interval_ms)).div_euclid(interval_ms.max(1))
 }
 
-/// When the next scan begins after an instant.
+/// The beginning of the next scan after an instant.
 pub(crate) fn next_scan_at(queue: &QueueKey, interval_ms: i64, now: Millis) -> Millis {
     let interval_ms = interval_ms.max(1);
     Millis((turn(queue, interval_ms, now) + 1) * interval_ms + shift_ms(queue, interval_ms))

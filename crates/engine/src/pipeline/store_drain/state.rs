@@ -1,4 +1,4 @@
-//! How far each partition has been read from the store. Reads nothing, and keeps no task.
+//! The watermark up to which each partition has been read from the store. Reads nothing, and stores no task.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;

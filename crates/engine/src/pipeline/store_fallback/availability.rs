@@ -17,7 +17,7 @@ use tokio::{
 
 /// An answer takes a millisecond. A call that waits for longer than this requests a check of the hot set.
 const DOUBTED_AFTER: Duration = Duration::from_millis(100);
-/// Between two checks that calls request: otherwise each failing call would request one.
+/// The minimum pause between two checks that calls request: otherwise each failing call would request one.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const SILENT: &str = "the hot set does not answer";
 

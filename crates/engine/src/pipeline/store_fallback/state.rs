@@ -18,8 +18,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// After a shorter outage, the missed spans of the hot set are known; after a longer one, everything is
-/// scanned.
+/// The maximum length of an outage after which the missed spans of the hot set are known; after a longer one,
+/// everything is scanned.
 const BLIP: Duration = Duration::from_secs(3);
 /// An engine without the hot set gives its partitions to one that has it after this long. By then, every
 /// other engine that lost it too has noticed and said so.
@@ -67,7 +67,8 @@ pub(crate) struct FromStore {
     keeps: Keeps,
     /// Other engines write to this store, and do not announce it without a hot set.
     pub(in crate::pipeline) others_write: bool,
-    /// When that changed. `None` if it has always answered, or there is none.
+    /// The instant of the last change of the availability. `None` if the hot set has always answered, or there is
+    /// none.
     pub(in crate::pipeline) since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was unavailable, or has fired without it.
     pub(in crate::pipeline) has_passed_by: AtomicBool,

@@ -1,4 +1,4 @@
-//! Since when each database is reached or not, by the answers of its writers. Asks none of them.
+//! The reachability of each database and its last change, by the answers of its writers. Sends no query.
 
 use parking_lot::Mutex;
 use std::time::Duration;

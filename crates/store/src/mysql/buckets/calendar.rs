@@ -5,7 +5,7 @@
 //! these instants finds its bucket. Nothing has to be copied for distant buckets, however much it is.
 
 const HOUR_MS: i64 = 3_600_000;
-/// How far the axis reaches when it is made, 256 years, and how much of it may pass before it is made longer.
+/// The length of the axis when it is created, 256 years, and the part of it that may pass before it is extended.
 const AXIS_MS: i64 = 256 * 365 * 24 * HOUR_MS;
 const AXIS_MIN_MS: i64 = AXIS_MS / 2;
 /// The minimum distance of a bucket from the present, as a multiple of its width.
@@ -16,7 +16,7 @@ pub(super) struct TimeBucket {
     pub(super) name: String,
     /// End of the one before; `i64::MIN`: there is none before.
     pub(super) begins_at: i64,
-    /// Exclusive. `None` if has no end, and takes whatever is later than the others.
+    /// The exclusive end. `None` if the bucket has no end, and holds everything that is later than the others.
     pub(super) ends_at: Option<i64>,
 }
 

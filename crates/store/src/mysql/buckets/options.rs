@@ -13,8 +13,8 @@ pub struct BucketOptions {
     /// The target number of tasks of a bucket: where more arrive, by the measured rate, buckets have an integer
     /// fraction of the width.
     pub rows: u64,
-    /// How far ahead of the present they are no wider. Beyond that they are, up to a quarter of their distance, and are cut
-    /// as they come near.
+    /// The horizon within which buckets have this width. Beyond it they are wider, up to a quarter of their distance,
+    /// and are split as they come near.
     pub ahead_hours: u32,
     /// The minimum age of the latest task of a bucket that is dropped. Retention of single tasks applies in addition.
     /// At least 1.
@@ -80,7 +80,7 @@ pub struct BucketReport {
     pub wide: usize,
     /// The number of databases whose last bucket could not be split for that reason: new tasks are inserted into it.
     pub uncut: usize,
-    /// How wide new buckets near the present are, where they are the narrowest, hours; 0: none were to be made.
+    /// The smallest width of new buckets near the present, in hours; 0 if none had to be created.
     pub narrowest_hours: u32,
     /// The longest duration of a change of the tasks' table, in which tasks wait: a new bucket, a swap, a drop.
     pub longest_change: Duration,

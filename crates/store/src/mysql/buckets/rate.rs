@@ -69,7 +69,7 @@ mod tests {
 
     const ROWS: u64 = 10_000_000;
 
-    /// After a week in which each day has an hour that is three times as busy as the average.
+    /// The rate after a week in which each day has an hour that is three times as busy as the average.
     fn after_a_week(per_day: i64) -> Rate {
         let (mut rate, mut accepted) = (Rate::default(), 0);
         for window in 1..=7 * 24 * 6_i64 {

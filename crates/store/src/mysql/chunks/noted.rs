@@ -34,7 +34,7 @@ pub(crate) struct Noted {
     kinds: usize,
     /// Rows by namespace and chunk, of the chunks that are filled.
     rows: Vec<((Box<str>, i64), usize)>,
-    /// When the transaction began.
+    /// The beginning of the transaction.
     began: Instant,
     /// The rows of the running transaction.
     pending: Vec<Note>,
@@ -128,7 +128,7 @@ impl Noted {
         }
     }
 
-    /// Before a transaction: what the one before has entered counts only if it was committed.
+    /// Prepares for a transaction: rows that the preceding one has entered count only if it was committed.
     pub(crate) fn clear(&mut self) {
         self.began = Instant::now();
         for note in std::mem::take(&mut self.pending) {

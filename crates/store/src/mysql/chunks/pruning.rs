@@ -12,7 +12,8 @@ const FORGOTTEN_MS: i64 = 24 * 3_600_000;
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 const PRUNE_STEPS: usize = 200;
 const PRUNED_ROWS: u64 = 1_000;
-/// After so many chunks with tasks, one after the other, another queue's turn has come: what is old is gone first.
+/// The number of consecutive chunks with tasks after which the search turns to another queue: old chunks are empty
+/// first.
 const PASSED_MAX: usize = 50;
 /// The maximum number of queues whose search position is remembered.
 const PRUNED_QUEUES: usize = 10_000;

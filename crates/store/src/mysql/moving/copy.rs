@@ -48,7 +48,7 @@ pub(super) struct Round {
 }
 
 impl Pair {
-    /// The next piece of the original. `None` if the last was the rest.
+    /// The next piece of the original. `None` after the last one.
     pub(super) async fn next(&mut self, after: RowPosition) -> sqlx::Result<Option<Piece>> {
         if after == RowPosition::END {
             return Ok(None);

@@ -198,7 +198,7 @@ pub(crate) fn address(addresses: &[DatabaseAddress], shard: usize) -> Result<&Da
     addresses.get(shard).ok_or(Error::NoShard { shard, members: addresses.len() })
 }
 
-/// At the beginning of a transaction of a mover. False if it has nothing to do here any more.
+/// Checks the mover at the beginning of its transaction. Returns false if it has nothing to do here any more.
 pub(crate) async fn guard(
     conn: &mut MySqlConnection,
     partition: Partition,

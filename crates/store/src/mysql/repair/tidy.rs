@@ -29,8 +29,8 @@ pub(super) enum Hold {
     DryRun,
 }
 
-/// Before the last round of copying: entries that lead to nothing at the new place. Whichever of them belongs to a task
-/// that is only elsewhere now is entered again with its row.
+/// Removes entries that lead to nothing at the new place, before the last round of copying. An entry of a task that
+/// has only moved is entered again with its row.
 pub(crate) async fn tidy_copy(
     conn: &mut MySqlConnection,
     partition: Partition,

@@ -198,9 +198,9 @@ struct Pass {
     first_due_at: Option<Millis>,
     last: Option<(i64, i64)>,
     has_unfinished: bool,
-    /// When each of the finished is over.
+    /// The ends of retention of the finished tasks.
     over_at: Vec<Millis>,
-    /// When the first of them has to be found at the latest.
+    /// The latest instant at which the first of them must be found.
     not_after: Millis,
 }
 
@@ -236,7 +236,7 @@ impl Pass {
         self.over_at.push(at);
     }
 
-    /// When so many are over that reading all of them again is worth while.
+    /// The instant at which so many are over that it is worth while to read all of them again.
     fn next(&self) -> Option<Millis> {
         let mut ends = self.over_at.clone();
         let nth = TOGETHER.min(ends.len().checked_sub(1)?);

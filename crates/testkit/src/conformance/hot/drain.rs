@@ -1,5 +1,5 @@
-//! How entries leave `due`: drained by the owner of their partition, or withdrawn, never both; which terms
-//! may drain, and the state of a lost or cleared partition.
+//! Entries that leave `due`: drained by the owner of their partition, or withdrawn, never both; the terms that may
+//! drain, and the state of a lost or cleared partition.
 
 use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition};
 use punctual_contract::{

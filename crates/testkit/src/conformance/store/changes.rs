@@ -134,7 +134,7 @@ pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>)
     assert_eq!(read(&*store, retried.place).await.fired_at, None, "it has yet to fire again");
 }
 
-/// In one call: for some the firing time is known, for others the row has it; for one row, for few and for
+/// One call has all cases: for some the firing time is known, for others the row has it; for one row, for few and for
 /// many.
 pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip([1_i64, 5, 40, 300]) {
