@@ -143,7 +143,7 @@ pub(crate) struct Counts {
 pub(crate) struct Measured {
     /// First receipt at an executor − execute_at.
     pub(crate) lateness: Spans,
-    /// The server's `fired_at` − execute_at; full milliseconds.
+    /// The server's `fired_at` − `execute_at`; full milliseconds.
     pub(crate) fired: Spans,
     /// First receipt at an executor − `fired_at`.
     pub(crate) hand_over: Spans,

@@ -21,7 +21,7 @@ use punctual_domain::{
 
 /// The step at which an operation is stored.
 const PREVIEWED: i64 = 1;
-/// A change lost to others this often is given up, with an error that says so.
+/// The maximum number of tries of a change that others overtake. Then it fails with an error.
 const TRIES: usize = 32;
 
 /// A changed operation: before and right after the change.

@@ -18,7 +18,7 @@ const CONNECTIONS_MAX: u32 = 32;
 pub struct GuardOptions {
     /// The first part of every key.
     pub prefix: String,
-    /// The executor's name, for the log of an executor that comes second.
+    /// The executor's name, for the log of an executor that is second.
     pub holder: String,
     /// The time for which an attempt is guarded after it began, in full milliseconds.
     pub window: Duration,

@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The pause between two checks while an engine runs.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// A server that is too old, or refuses what engines write, is refused; one that may lose what it has acknowledged, too, or said at each start where the operator insists.
+/// A server that is too old, or refuses the writes of engines, is refused. So is one that may lose what it has
+/// acknowledged; if the operator insists, each start warns about it.
 pub(crate) async fn check(place: &SharedPlace) -> Result<()> {
     for url in &place.mysql_urls {
         let server = MysqlDoctor::new(url)?;

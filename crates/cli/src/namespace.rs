@@ -168,7 +168,7 @@ fn typed(name: &str) -> Result<String> {
     Ok(line.trim().to_owned())
 }
 
-/// Says what has changed on the way.
+/// Prints the progress.
 async fn until_gone(client: &Client, name: &str, mut current: Namespace) -> Result<Namespace> {
     let mut said = None;
     while current.state == NamespaceState::Deleting {

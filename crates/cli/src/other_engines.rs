@@ -16,7 +16,7 @@ use tokio::time::sleep;
 /// alive for two seconds.
 const OTHERS_LOOKS: u32 = 8;
 const OTHERS_PAUSE: Duration = Duration::from_millis(500);
-/// It counts as alive for so long until it runs and says so itself.
+/// The time for which the engine counts as alive before it runs and sends heartbeats itself.
 const STARTS_WITHIN: Duration = Duration::from_secs(15);
 
 /// Engines with a Redis and engines without one share no limits, and pass each other no tasks. `databases`: how many there are.

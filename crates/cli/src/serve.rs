@@ -56,8 +56,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A running engine, if it may listen on the configured address. Without tokens only this machine is served; the store says
-/// whether there are tokens.
+/// A running engine, if it may listen on the configured address. Without tokens only this machine is served; the
+/// store knows whether there are tokens.
 pub(crate) async fn started(settings: &Settings) -> Result<RunningEngine> {
     // A store that is not there has no tokens, and is not made only to find that out.
     if settings.engine.admin_token.is_none() && settings.place.is_new_file() {

@@ -128,7 +128,7 @@ fn taken_over(
 pub(crate) struct Silent(BTreeMap<String, Millis>);
 
 impl Silent {
-    /// The engine that notices it first: the key says which silence it is.
+    /// The engine that notices the silence first: the key identifies the silence.
     pub(crate) fn look(&mut self, now: Millis, signs: &[SignOfLife]) -> Vec<Event> {
         self.0.retain(|engine, _| signs.iter().any(|sign| sign.engine == *engine));
         let mut events = Vec::new();

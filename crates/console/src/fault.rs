@@ -1,4 +1,4 @@
-//! Why a page, or a part of it, cannot be shown. What the API says is said on, word for word.
+//! The reason why a page, or a part of it, cannot be shown. It has the API's message, word for word.
 
 use axum::http::StatusCode;
 use punctual_protocol::{Code, FieldError, Problem};

@@ -199,7 +199,8 @@ impl Viewer {
         self.is_over = true;
     }
 
-    /// Another page of the browser may have extended a session that has ended: this page reconnects, and the answer says so.
+    /// Another page of the browser may have extended a session that has ended: this page reconnects, and the answer
+    /// shows that.
     fn is_out(&self) -> bool {
         self.session_ends_ms.is_some_and(|one| one <= (self.site.options.now_ms)())
     }

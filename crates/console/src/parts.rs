@@ -94,7 +94,7 @@ pub(crate) fn dash() -> Markup {
     html! { span.dim title="none" { "–" } }
 }
 
-/// Lateness as the API says it: upper bounds of buckets.
+/// Lateness as in the API: upper bounds of buckets.
 pub(crate) fn lateness(ms: Option<i64>) -> Markup {
     match ms {
         Some(300_001) => html! { "> 5 min" },
@@ -287,7 +287,7 @@ pub(crate) fn hex(bytes: &[u8]) -> Markup {
     }
 }
 
-/// The link to what comes next, and a way back to the beginning.
+/// The link to the next page, and one to the first page.
 pub(crate) fn pager(context: &Context, next_cursor: Option<&str>, columns: usize, shown: usize) -> Markup {
     let is_first = context.query("cursor").is_none();
     html! {

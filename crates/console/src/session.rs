@@ -76,7 +76,7 @@ pub(crate) enum Session {
     Of {
         token: String,
         until_ms: i64,
-        /// It came over TLS, if only as far as a proxy.
+        /// True if the request used TLS, at least as far as a proxy.
         is_tls: bool,
     },
 }

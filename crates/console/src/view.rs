@@ -17,7 +17,7 @@ pub(crate) struct Page {
 
 pub(crate) struct View {
     pub(crate) title: String,
-    /// One sentence that says what one sees.
+    /// One sentence that describes the page.
     pub(crate) help: String,
     /// The way to the page: label and address, the nearest last.
     pub(crate) trail: Vec<(String, String)>,
@@ -37,7 +37,7 @@ pub(crate) struct PagePart {
 
 /// The result of a POST.
 pub(crate) enum Done {
-    /// See there; what was done is said on top of it.
+    /// Redirects there. The page shows the message on top.
     To { address: String, said: Option<String> },
     /// The form once more, with what is wrong.
     Again(Box<View>),

@@ -11,7 +11,7 @@ use std::fmt;
 /// - **Durable.** `Ok` means on the medium, for every engine to see.
 /// - **Atomic.** A key has all bytes that were put, or no value, even after a crash.
 /// - **Never changed.** A key is put once, and then only read and deleted.
-/// - **Said.** An error says whether it may have happened. `list` finds objects that may have been put
+/// - **Said.** An error states whether it may have happened. `list` finds objects that may have been put
 ///   without an answer.
 #[async_trait]
 pub trait Blobs: Send + Sync + fmt::Debug + 'static {

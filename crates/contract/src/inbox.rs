@@ -22,8 +22,8 @@ pub trait InboxTable: Debug + Send + Sync {
     /// Returns the waiting rows above a number, in the order of numbers, at most `limit`.
     async fn heads(&self, above: i64, limit: usize) -> Result<Vec<RowHead>, Error>;
 
-    /// Notes that these rows are offered from now on, and reads them, by number. One that was offered before keeps
-    /// its first note, and says how long ago that was.
+    /// Notes that these rows are offered from now on, and reads them, by number. A row that was offered before keeps
+    /// its first note, and has the time since then.
     async fn offer(&self, ids: &[i64]) -> Result<Vec<InboxRow>, Error>;
 
     /// Removes the notes of rows that were certainly not inserted.

@@ -30,7 +30,7 @@ impl AttemptKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
     pub key: AttemptKey,
-    /// Says whether two records of one attempt say the same.
+    /// Identifies the content: two records of one attempt with the same digest are equal.
     pub digest: u64,
     pub body: Vec<u8>,
 }
@@ -48,9 +48,9 @@ pub struct KeptRecord {
 pub enum AppendResult {
     /// It is durable.
     New,
-    /// One that says the same was durable already.
+    /// An equal record was durable already.
     Before,
-    /// One that says something else was there first, and stays.
+    /// A different record was there first, and stays.
     Otherwise,
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 ///   the new grant: the earlier grantee cannot `retract` it any more.
 /// - **Never over the rate.** In any period, a rate grants at most its burst plus its starts in that period. Engines
 ///   that share a limiter use one clock, so differences between their own clocks do not matter.
-/// - **Never by time.** Only `release` and `retract` free a slot. `until` only says when to check it.
+/// - **Never by time.** Only `release` and `retract` free a slot. `until` is only the time of a check.
 /// - **Complete or closed.** A limiter that has lost members, or may have (another server answers, or the same one
 ///   after a restart), notices it, and grants nothing until `make_whole`.
 /// - **Bounded.** The work of every method is bounded by its arguments.

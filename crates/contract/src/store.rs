@@ -43,7 +43,7 @@ use std::fmt;
 /// - **Complete.** A unit of work runs to its end whatever happens to the caller: dropping the future does not undo
 ///   half of it. Each item of a batch takes effect completely or not at all.
 /// - **In order.** Results are in the order of the request.
-/// - **Said.** A lost race is an answer (`Lost`), never an error. An error says whether it may have happened.
+/// - **Said.** A lost race is an answer (`Lost`), never an error. An error states whether it may have happened.
 /// - **Recorded.** Every move appends one history line in the same statement.
 /// - **No clock.** `now` is an argument.
 #[async_trait]
@@ -171,7 +171,7 @@ pub trait Store:
     }
 
     /// Has every writer of a database commit something that no task depends on: whether each can write now.
-    /// Costs a sync or two; intended for every few seconds. An error says why the first of them cannot.
+    /// Costs a sync or two; intended for every few seconds. An error states why the first of them cannot.
     async fn check_writers_in(&self, part: usize) -> Result<(), Error>;
 
     /// Returns the running account, which the transactions that move tasks maintain. The call is cheap.

@@ -98,7 +98,7 @@ impl Engine {
         self.core.callers.audit.refuse(entry, status);
     }
 
-    /// Notes that a task was changed, which its history says too.
+    /// Notes that a task was changed, which its history also has.
     pub fn note_change(&self, entry: AuditEntry) {
         self.core.callers.audit.note(entry);
     }

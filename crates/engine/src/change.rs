@@ -34,7 +34,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use what::what_changes;
 
-/// A change lost to others this often is given up, with an error that says so.
+/// The maximum number of tries of a change that others overtake. Then it fails with an error.
 pub(crate) const TRIES: usize = 16;
 /// The maximum number of reads of a changed task, before the caller learns that the outcome is unknown.
 const READS: usize = 3;

@@ -179,7 +179,7 @@ impl Engine {
     /// reason to pause, or None to resume.
     ///
     /// # Errors
-    /// A failing store; the error says whether the settings may have been saved nevertheless. Or
+    /// A failing store; the error states whether the settings may have been saved nevertheless. Or
     /// [`Error::Contended`].
     pub async fn put_queue(
         &self,
@@ -227,7 +227,7 @@ impl Engine {
     /// a second.
     ///
     /// # Errors
-    /// A failing store; the error says whether it may have been saved nevertheless.
+    /// A failing store; the error states whether it may have been saved nevertheless.
     pub async fn save_setting(&self, asked: SaveSetting) -> Result<Saved, Error> {
         let core = Arc::clone(&self.core);
         self.run(async move { save(&core, asked, core.now()).await }).await

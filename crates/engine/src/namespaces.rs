@@ -156,7 +156,7 @@ impl Engine {
     /// Makes a namespace, or gives it these settings, if its revision fits.
     ///
     /// # Errors
-    /// A failing store; the error says whether it may be set all the same. Or [`Error::Contended`].
+    /// A failing store; the error states whether it may be set all the same. Or [`Error::Contended`].
     pub async fn put_namespace(
         &self,
         namespace: Name,

@@ -91,7 +91,7 @@ impl<J> Turns<J> {
         lines.min_by_key(|line| (line.1.served, line.1.jobs.len(), line.0)).map(|line| line.0)
     }
 
-    /// Rows of what comes next.
+    /// The number of rows of the next job.
     pub(crate) fn next_rows(&self) -> Option<usize> {
         self.next_rows_of(|_| true)
     }

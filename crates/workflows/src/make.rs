@@ -43,7 +43,7 @@ const PAYLOADS_MAX_BYTES: usize = 16 << 20;
 /// Rows of a fan-out that are filled in together: each payload may have a megabyte.
 const ROWS_AT_ONCE: usize = 250;
 
-/// The workflow that a task says it is of.
+/// The workflow in a task's labels.
 #[must_use]
 pub fn workflow_of(task: &Task) -> Option<WorkflowId> {
     task.ask.labels.get(LABEL)?.parse().ok()

@@ -1,4 +1,4 @@
-//! Why settings are not taken. Says which key, which value, from where, and what would be right.
+//! The reason why settings are refused. It names the key, the value, its source, and the valid values.
 
 use super::layers::SettingSource;
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ pub(super) fn read(key: &'static str, path: &Path, named_by: &SettingSource) -> 
     }
 }
 
-/// Said at the start; not refused, because volumes of containers often cannot do better.
+/// The warning at the start. Such a file is not refused, because volumes of containers often have no better mode.
 pub(crate) fn is_open_to_all(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)

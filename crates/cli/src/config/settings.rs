@@ -1,4 +1,5 @@
-//! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
+//! The settings as the program uses them, made from the layers at once: every fault is reported before anything
+//! starts.
 
 use super::{
     Error, InboxPlace, JournalPlace, Layers, Listening, Payloads,

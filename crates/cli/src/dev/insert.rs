@@ -1,5 +1,5 @@
-//! The stream of demo tasks: at a steady rate, each with a random delay, its time chosen here so that the check does
-//! not rest on what the server says.
+//! The stream of demo tasks: at a steady rate, each with a random delay. Its time is chosen here, so that the check
+//! does not depend on the server's answers.
 
 use super::demo::{Demo, DemoPlan, KIND, Note, QUEUE};
 use crate::clock::SystemClock;

@@ -1,5 +1,5 @@
-//! Until when certificates hold: of a file, as MySQL writes it, and as a server shows it in its handshake. Says nothing
-//! about whom they are trusted by: the client that connects in earnest does.
+//! The expiry of certificates: of a file, as MySQL writes it, and as a server shows it in its handshake. Does not
+//! check whether they are trusted: the actual client does.
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,

@@ -18,7 +18,7 @@ use std::path::Path;
 /// Commits that are measured.
 const COMMITS: usize = 5;
 
-/// The number of the cluster that this is the catalog of, if it says.
+/// The number of the cluster whose catalog this is, if it has one.
 pub(super) async fn cluster(url: &str) -> Result<Option<i64>, String> {
     let doctor = MysqlDoctor::new(url).map_err(|error| error.to_string())?;
     limited(doctor.cluster()).await

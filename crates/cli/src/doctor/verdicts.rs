@@ -39,7 +39,7 @@ pub(super) fn own_clock(now_ms: i64) -> Judged {
     Judged::good("after the day this program was made")
 }
 
-/// `free` and `whole` of a disk, bytes.
+/// Judges the free space of a disk. `free` and `whole` are bytes.
 pub(super) fn disk(free: u64, whole: u64) -> Judged {
     let share = free.saturating_mul(100) / whole.max(1);
     let finding = format!("{} MiB free, {share} %", free / MIB);

@@ -128,7 +128,7 @@ impl Repetitions {
     }
 }
 
-/// The line, with how often it was said; one of a single time is as it was.
+/// The line, with the number of times that it was logged. A single line is unchanged.
 fn reported(shape: Shape, line: &str, times: u64) -> String {
     if times == 1 {
         return line.to_owned();
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!((warnings.len(), times(&warnings)), (4, 30), "{warnings:?}");
     }
 
-    /// Whatever comes often must not hide what comes once, from the same place in the code.
+    /// Frequent lines must not hide rare ones from the same place in the code.
     #[test]
     fn another_error_is_another_line_and_very_many_others_are_not() {
         let log = CapturedLog::new(Shape::Text);

@@ -1,5 +1,5 @@
-//! `punctual shard check`: whether every task of each database is accounted for. Says so by its exit code; repairs
-//! nothing.
+//! `punctual shard check`: checks that every task of each database is accounted for. The exit code has the result; it
+//! repairs nothing.
 
 use super::store_args::StoreArgs;
 use crate::output::{self, Form, count};

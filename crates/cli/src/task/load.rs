@@ -85,7 +85,7 @@ impl LoadReport {
 #[derive(Debug, Default)]
 struct Batch {
     tasks: Vec<InsertTask>,
-    /// The lines that the tasks came from.
+    /// The lines of the tasks.
     lines: Vec<InputLine>,
     bytes: usize,
 }

@@ -143,7 +143,7 @@ fn one(context: &Context, nth: usize, group: &Group<'_>, telling: Option<&str>) 
     }
 }
 
-/// Dead ones where nothing says which tasks are meant: without a text the operation would be on all that is dead of the queue and kind.
+/// The buttons, disabled for a group without a text: the operation would cover all dead tasks of the queue and kind.
 fn buttons(context: &Context, among: [(&str, &str); 3], telling: Option<&str>) -> Markup {
     const ACTIONS: [(&str, &str, &str); 2] =
         [("redrive", "redrive", "Redrive the group…"), ("operate", "delete", "Delete the group…")];

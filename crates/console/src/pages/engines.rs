@@ -1,5 +1,5 @@
-//! The machines: engines and what they own, databases and how full they are, what happened to them. Estimates are said to be
-//! estimates, and what does not answer is shown as not answering.
+//! The machines: engines and what they own, databases and their fill level, their events. Estimates are marked as
+//! such, and an unavailable server is shown as unavailable.
 
 use crate::{
     context::Context,

@@ -1,4 +1,4 @@
-//! One task: its state and why, its life drawn to scale, what its executors said, and what can be done with it.
+//! One task: its state and the reason, its life drawn to scale, its executors' log lines, and the possible actions.
 
 mod act;
 mod timeline;

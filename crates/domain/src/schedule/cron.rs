@@ -22,9 +22,9 @@ const TEXT_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     fields: Fields,
-    /// It says minutes and hours by their numbers.
+    /// True if the expression has minutes and hours as numbers.
     is_fixed: bool,
-    /// It says no seconds.
+    /// True if the expression has no seconds.
     is_of_minutes: bool,
 }
 

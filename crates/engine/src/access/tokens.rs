@@ -52,7 +52,7 @@ pub enum Created {
 pub const NOT_THE_FIRST: &str = "is for the first token only: there have been tokens before";
 
 /// # Errors
-/// A failing store. The error says whether the token may exist nevertheless; then its secret is lost.
+/// A failing store. The error states whether the token may exist nevertheless; then its secret is lost.
 pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Created, Error> {
     for _ in 0..TRIES {
         let before = store.tokens().await?;

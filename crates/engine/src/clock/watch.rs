@@ -10,7 +10,7 @@ use punctual_domain::time::Span;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// A later answer says too little.
+/// The maximum duration of a read of the keeper: a later answer is too inaccurate.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// A smaller step back is covered by overlapping reads.
 const BACK_MS: i64 = 100;

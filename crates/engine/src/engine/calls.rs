@@ -33,7 +33,7 @@ impl Engine {
     /// Stores tasks and sees that they fire. Acknowledged means durable.
     ///
     /// # Errors
-    /// When the store fails; the error says whether the tasks may be stored all the same.
+    /// When the store fails; the error states whether the tasks may be stored all the same.
     pub fn insert<'a>(
         &'a self,
         tasks: Vec<NewTask>,

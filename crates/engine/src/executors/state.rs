@@ -10,7 +10,7 @@ use punctual_domain::{
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// An executor that says the same again is written this often.
+/// The interval of writes for an executor whose report is unchanged.
 const WRITE_AFTER_MS: i64 = 5_000;
 
 pub(super) type Key = (Name, Name);

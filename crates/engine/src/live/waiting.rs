@@ -214,7 +214,7 @@ impl Table {
         entries.iter().filter_map(not_claimed).collect()
     }
 
-    /// The store says that these are not to fire.
+    /// Removes entries that must not fire, according to the store.
     pub(crate) fn refuse_claims(&mut self, entries: &[HotEntry]) {
         for entry in entries {
             self.at(entry).map(|nth| self.advance(nth, TaskEvent::ClaimRefused));

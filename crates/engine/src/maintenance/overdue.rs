@@ -155,8 +155,8 @@ impl OverdueCheck<'_> {
         Ok(after)
     }
 
-    /// Ids of tasks that have fired although the store does not know: this engine knows it, or another one
-    /// says so.
+    /// Ids of tasks that have fired although the store does not know: this engine knows it, or another one reports
+    /// it.
     async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
         let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
             let table = self.core.live.lock();

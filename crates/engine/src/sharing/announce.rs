@@ -47,7 +47,7 @@ pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Sends one engine a signal that is not gathered with others. An error says whether it may have been sent;
+/// Sends one engine a signal that is not gathered with others. An error states whether it may have been sent;
 /// an engine that does not listen has not received it.
 pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
     let sent = timeout(ANSWERS_WITHIN, core.shared.signals.announce(vec![signal])).await;

@@ -128,7 +128,7 @@ impl MysqlDoctor {
         self.address.to_string()
     }
 
-    /// The host, as far as the address says.
+    /// The host in the address.
     #[must_use]
     pub fn host(&self) -> String {
         let at = self.at();

@@ -57,7 +57,7 @@ pub(crate) type Key = (Millis, i64);
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
     floors: Mutex<AllKept>,
-    /// The latest that the engine's clock has shown since it last went back, in milliseconds; 0: it has not said.
+    /// The latest time of the engine's clock since it last went back, in milliseconds; 0 if it is not known yet.
     present: AtomicI64,
     late: Arc<LateCommits>,
 }

@@ -120,7 +120,7 @@ fn encoded(batch: &[LeaseEnd]) -> Vec<u8> {
     bytes
 }
 
-/// The ends are not stored: the task's row says them.
+/// The ends are not stored: the task's row has them.
 fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
     bytes.chunks_exact(ENTRY_LEN).filter_map(|chunk| {
         let (partition, rest) = chunk.split_first_chunk::<2>()?;
@@ -292,7 +292,7 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
     Ok(found)
 }
 
-/// The entry with the end that its task's row says. `None` if that lease is over and done with.
+/// The entry with the end in its task's row. `None` if that lease is over.
 fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<LeaseEnd> {
     row.filter(|row| row.0 == fence).map(|row| LeaseEnd { until: row.1, place, fence })
 }

@@ -113,7 +113,7 @@ impl<J> JobQueue<J> {
         (Arc::new(Self::new(lane.rows_max(), writers)), writers)
     }
 
-    /// The job comes back when the line is closed.
+    /// Returns the job if the line is closed.
     pub(crate) fn push(&self, (tenant, rows): (Tenant, usize), job: J) -> Result<(), J> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {

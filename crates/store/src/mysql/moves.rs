@@ -206,7 +206,7 @@ pub(crate) struct Moves {
     line: Option<(Event, Note, SplitLine)>,
     /// The entries of tasks that die, that are finished long before they were due, or that change their queue.
     entries: lookup::Entries,
-    /// They are locked, and stand as they are said to.
+    /// The rows are locked, and are as their steps state.
     are_seen: bool,
 }
 

@@ -58,7 +58,7 @@ impl MysqlOwnership {
         Self { catalog, names_databases, has_redis: true }
     }
 
-    /// The settings of this engine name no Redis: said with each heartbeat.
+    /// Records that the settings of this engine name no Redis. Each heartbeat reports that.
     #[must_use]
     pub fn without_redis(self) -> Self {
         Self { has_redis: false, ..self }
@@ -322,7 +322,7 @@ fn said(row: &MySqlRow) -> Result<Live, sqlx::Error> {
     })
 }
 
-/// Numbers with commas between. Of very many, those that the column has room for: the others are not said.
+/// Numbers with commas between. Only the numbers that fit into the column are written.
 fn list_of(numbers: &[usize]) -> String {
     let mut list = String::new();
     for number in numbers {

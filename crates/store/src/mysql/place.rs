@@ -124,7 +124,7 @@ async fn elsewhere(
     Ok(places)
 }
 
-/// Says where tasks are now, in the transaction that moves them there.
+/// Records the places of tasks, in the transaction that moves them there.
 pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> sqlx::Result<()> {
     places.sort_unstable_by_key(|place| (place.partition, place.id));
     for part in places.chunks(ROWS_MAX) {

@@ -52,8 +52,8 @@ impl ShardRepair {
 }
 
 impl MysqlStore {
-    /// Settles what `check` finds; when `dry_run`, only says what it would settle. A partition that is in the wrong
-    /// database is not touched.
+    /// Repairs what `check` finds; with `dry_run`, only reports what it would repair. A partition that is in the
+    /// wrong database is not changed.
     ///
     /// # Errors
     /// When a database fails, or a mover is at work.

@@ -99,7 +99,7 @@ async fn save(inner: Arc<MySqlState>, save: SaveSetting, now: Millis) -> Result<
 }
 
 /// One transaction. True besides: a pause, or labels that are declared, begin, end, or were begun by an engine that may not have
-/// brought them everywhere. The error says whether the commit was sent.
+/// brought them everywhere. The error states whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,
     save: &SaveSetting,

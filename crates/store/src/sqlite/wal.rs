@@ -19,7 +19,8 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 const WAKE_PAGES: u64 = 2_048;
 /// The maximum number of pages that the writer moves by itself to begin the log anew: 8 MiB.
 const FEW_PAGES: u64 = 2_048;
-/// The thread continues while more than this came during its last pass: 1 MiB, a millisecond or two of the writer's.
+/// The thread continues while more than this was written during its last pass: 1 MiB, a millisecond or two of the
+/// writer's.
 const FEWER_PAGES: u64 = 256;
 /// The maximum number of passes: if writing is as fast as moving, it would never end.
 const PASSES: usize = 6;
@@ -126,7 +127,7 @@ pub(crate) fn run(conn: &Connection, database: &File, watch: &Watch) {
     }
 }
 
-/// Each pass leaves what came during it, which is less than what came during the one before.
+/// Each pass leaves the pages that were written during it, which are fewer than those of the preceding pass.
 fn move_most(conn: &Connection, watch: &Watch) -> rusqlite::Result<Moved> {
     let mut moved = checkpoint(conn, "PASSIVE")?;
     for _ in 1..PASSES {

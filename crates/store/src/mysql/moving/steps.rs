@@ -115,7 +115,7 @@ impl Row {
         Ok(())
     }
 
-    /// The one step from which there is no way back: the placement says the new place.
+    /// The one step without return: the placement has the new place.
     pub(crate) async fn decide(&mut self, catalog: &mut MySqlConnection) -> Result<(), Error> {
         let mut tx = catalog.begin().await?;
         let mut decided = *self;
