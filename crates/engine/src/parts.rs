@@ -237,7 +237,7 @@ pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntr
     good
 }
 
-/// Sets fired tasks aside until the part of the store answers. They are in no line.
+/// Defers fired tasks until the part of the store answers. They are in no line.
 pub(crate) fn set_aside(core: &Core, entries: &[HotEntry]) {
     core.live.lock().set_aside(entries, ASIDE_MAX);
 }

@@ -18,7 +18,7 @@ pub struct ServerOptions {
     pub payload_max_bytes: usize,
     /// Follows that number where a payload is refused: what would let it pass.
     pub payload_advice: &'static str,
-    /// The time limit for the arrival of a request's body.
+    /// The time limit for the receipt of a request's body.
     pub body_timeout: Duration,
     /// The maximum size of all bodies in memory, complete or partial; a request that would exceed it is answered with
     /// 429.

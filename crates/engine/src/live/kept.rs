@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// Sets fired tasks aside whose database does not answer. At most `most` are stored; the service that offers
+    /// Defers fired tasks whose database does not answer. At most `most` are stored; the service that offers
     /// fired tasks again finds the rest.
     pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
         for entry in entries {

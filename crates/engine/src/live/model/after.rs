@@ -101,7 +101,7 @@ impl LiveModel {
         }
     }
 
-    /// Ends a request for leases: its tasks are set aside, lined, or with executors.
+    /// Ends a request for leases: its tasks are deferred, lined, or with executors.
     fn end_grant(&mut self) {
         let Some(some) = self.grants.pop() else { return };
         if self.rng.bool() {

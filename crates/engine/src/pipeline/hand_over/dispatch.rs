@@ -1,5 +1,5 @@
 //! Makes leases durable: the databases are queried concurrently, each with a time limit. Tasks that a database does
-//! not lease are offered again, or set aside until it answers. Must not choose tasks: they were admitted before.
+//! not lease are offered again, or deferred until it answers. Must not choose tasks: they were admitted before.
 
 use super::{
     caller::LeaseCaller,
@@ -120,7 +120,7 @@ async fn dispatch_together(
     Ok(long_payloads::fetch(core, leased).await)
 }
 
-/// Leases at one database. On an error the entries are offered again, or set aside if others can proceed
+/// Leases at one database. On an error the entries are offered again, or deferred if others can proceed
 /// without them. If the lease was made nevertheless, the store refuses the next one, and this one is returned
 /// (`unknown`).
 async fn dispatch_in(
