@@ -26,8 +26,8 @@ pub(crate) struct Audited<T> {
     pub(crate) after: Option<String>,
 }
 
-/// A store that stood already has been brought up to date on the way. After it, unlike every other change: the audit itself
-/// may be what was made. That a store was made anew is no change of anything.
+/// Writes the audit entry of migrations that updated an existing store. It is written after them, unlike for every
+/// other change: they may have created the audit itself. The creation of a store has no entry.
 pub(crate) async fn note_migrations(store: &dyn AuditStore, applied: &[String], said: &str) -> Result<()> {
     if applied.is_empty() || applied.iter().any(|text| text == FIRST_MIGRATION) {
         return Ok(());

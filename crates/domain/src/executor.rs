@@ -42,7 +42,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Takes over the fields of `newer`; returns whether that changes anything.
+    /// Copies the fields of `newer`. Returns true if that changes anything.
     pub fn update(&mut self, newer: Self) -> bool {
         let before = self.clone();
         let Self { version, host, capacity, concurrency, queues, kinds, labels, holds, running } = newer;

@@ -24,7 +24,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 const SHOWN_MAX: usize = 200;
 
 impl Shares {
-    /// Tasks of a queue could not start because of this verdict, although an executor asked for them.
+    /// Records that tasks of a queue could not start because of this verdict, although an executor requested them.
     pub(crate) fn deferred(&self, terms: &AdmissionRules, by: Option<&Verdict>) {
         let (slots, starts) = match by {
             Some(

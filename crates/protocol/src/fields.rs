@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::readable::unreadable;
 
-/// One fault: its place (a JSON pointer, RFC 6901; empty for the whole body) and a description.
+/// One fault: its place (a JSON pointer, RFC 6901; empty for the complete body) and a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FieldError {
     #[schema(example = "/execute_at")]

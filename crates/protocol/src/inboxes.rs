@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum InboxState {
     /// This engine moves its rows.
     Moving,
-    /// Another engine does; this one takes over when that ends.
+    /// Another engine moves the rows; this one replaces it when it ends.
     Standby,
     /// The database does not answer, or has no such table.
     Away,

@@ -1,5 +1,5 @@
-//! Pages of what a token reaches. A store knows nothing of tokens: what it answers is sifted here, and asked for again until
-//! the page is full, so that a limited token does not go through empty pages.
+//! Pages of the items that a token reaches. A store knows no tokens: its answers are filtered here, and read on until
+//! the page is full, so that a limited token does not get empty pages.
 
 use crate::{access::Who, refusal::Refusal};
 use std::future::Future;

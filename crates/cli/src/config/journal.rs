@@ -15,7 +15,7 @@ const FOLDER: &str = "journal";
 pub(crate) struct JournalPlace {
     pub(crate) directory: PathBuf,
     pub(crate) bytes_max: u64,
-    /// It was asked for: an engine that cannot write it does not start.
+    /// True if the journal was configured: an engine that cannot write it does not start.
     pub(crate) is_named: bool,
     /// The store is this engine's alone.
     pub(crate) is_alone: bool,

@@ -1,5 +1,5 @@
-//! `punctual task cancel | reschedule | run-now | redrive | bury | delete`. Several references are asked for one after the other; one
-//! refusal does not keep the others from being asked, and makes the exit code 1.
+//! `punctual task cancel | reschedule | run-now | redrive | bury | delete`. Several references are processed one
+//! after the other; a refusal does not stop the others, and makes the exit code 1.
 
 use super::{draft::payload, show};
 use crate::{

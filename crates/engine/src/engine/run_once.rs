@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 /// The results of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineRun {
-    /// Partitions taken over.
+    /// The number of acquired partitions.
     pub gained: usize,
     pub preloaded: usize,
     pub drained: usize,

@@ -58,8 +58,8 @@ impl Looks<'_> {
     }
 }
 
-/// Returns how many slots were freed, given and parked tasks brought back. Each limiter is checked
-/// separately: if Redis is unavailable, the limiter in the store is unaffected.
+/// Returns the number of freed and restored slots, and of parked tasks that were brought back. Each limiter is
+/// checked separately: if Redis is unavailable, the limiter in the store is unaffected.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let (maintenance, leads) = (&core.maintenance, core.leads());
     if !leads {

@@ -28,7 +28,7 @@ struct Holding {
 #[derive(Debug)]
 struct HoldingsState {
     term: Option<i64>,
-    /// Taken over, and not scanned yet.
+    /// The partition was acquired, and is not scanned yet.
     is_new: bool,
     /// Everything due at or before this is in the hot set, or on its way there.
     frontier: Millis,
@@ -147,7 +147,7 @@ impl Holdings {
         (inner.is_new, inner.frontier, inner.beginnings) = (false, NOWHERE, inner.beginnings + 1);
     }
 
-    /// Taken over, and not scanned yet.
+    /// Partitions that were acquired, and are not scanned yet.
     pub(crate) fn new_ones(&self) -> Vec<Tenure> {
         let new = self.all().filter(|(_, holding)| holding.inner.lock().is_new);
         new.filter_map(|(partition, _)| self.tenure(partition)).collect()

@@ -152,7 +152,7 @@ async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(lost)
 }
 
-/// They were never released: their new owner takes over the claims, and nothing is written.
+/// Gives up partitions that were never released: their new owner adopts the claims, and nothing is written.
 async fn lose(core: &Arc<Core>, lost: Vec<Tenure>) {
     core.meters.terms_lost(lost.len());
     for tenure in lost {

@@ -33,7 +33,7 @@ struct PageCache {
 pub(super) struct IndexObject<'a> {
     pub(super) number: u32,
     pub(super) name: &'a Path,
-    /// Pages in all; more are never asked for.
+    /// The number of pages in total; more are never requested.
     pub(super) pages: u64,
 }
 

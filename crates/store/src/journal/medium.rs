@@ -23,7 +23,7 @@ pub(super) trait Medium: Send + std::fmt::Debug {
 
     fn len(&self) -> io::Result<u64>;
 
-    /// Fewer bytes than asked for: there are no more.
+    /// Reads bytes. A shorter result is the end of the file.
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
 
     /// These bytes in place of all, and behind them those of the ranges: durably, and all or nothing.

@@ -63,7 +63,7 @@ pub struct ClockReading {
 /// The progress of the division of the tasks' table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketsAhead {
-    /// Up to here no bucket from the present on is wider than was asked for.
+    /// The instant up to which no bucket from the present on exceeds the requested width.
     pub narrow_until: i64,
     /// The end of the last that has one.
     pub until: i64,

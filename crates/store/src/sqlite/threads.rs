@@ -145,7 +145,7 @@ impl Threads {
         }
     }
 
-    /// Finishes what was asked for, moves the log into the database, and gives the file free.
+    /// Finishes all requests, moves the log into the database, and releases the file.
     pub(crate) fn close(&self) {
         self.writes.close();
         self.reads.close();

@@ -69,7 +69,7 @@ pub(super) fn month(context: &Context, zone: &Zone, runs: &[UpcomingRun]) -> Mar
     )
 }
 
-/// There are more than were asked for, perhaps.
+/// True if there may be more runs than requested.
 fn runs_go_on(context: &Context, last: &UpcomingRun) -> bool {
     last.at_ms > context.now_ms
 }

@@ -55,7 +55,7 @@ pub(super) type Piece = (String, Option<i64>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     pub(super) now: i64,
-    /// Up to here buckets are no wider than was asked for.
+    /// The instant up to which buckets have at most the requested width.
     pub(super) until: i64,
     pub(super) width_ms: i64,
 }
