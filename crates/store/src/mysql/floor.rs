@@ -27,7 +27,7 @@ use std::{
     },
 };
 
-/// The maximum delay of a new row: more than the wait for a moving partition, a transaction, and the clocks' difference.
+/// The maximum delay of a new row: more than the wait for a moving partition, a transaction, and clock skew.
 const LATE_MS: i64 = 60_000;
 /// The time after which nearly every row has appeared. Most reads trust in that, and skip what was finished since.
 const SOON_MS: i64 = 4_000;

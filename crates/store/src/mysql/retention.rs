@@ -186,7 +186,7 @@ async fn began(conn: &mut MySqlConnection) -> sqlx::Result<Began> {
     Ok(Began { progress: RetentionProgress { walked, ahead }, has_archives: values.contains_key(PLACE) })
 }
 
-/// Stores the progress. The place without a partition is that of no walk.
+/// Stores the progress. Without a walk, the stored place is -1, which is no partition.
 async fn keep_progress(conn: &mut MySqlConnection, progress: RetentionProgress) -> sqlx::Result<()> {
     let walked = progress.walked.map_or([-1; 3], |at| [i64::from(at.partition.0), at.due_at.0, at.id]);
     let ahead = progress.ahead.map(|at| [at.slice, at.id]);
