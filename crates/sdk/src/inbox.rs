@@ -14,7 +14,7 @@ pub enum InboxError {
     Invalid(#[from] Invalid),
     #[error("a field has no JSON form: {0}")]
     Json(#[from] serde_json::Error),
-    /// Of the caller's transaction, which should be rolled back.
+    /// The error of the caller's transaction, which should be rolled back.
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -33,8 +33,8 @@ pub enum InboxError {
 /// ```
 ///
 /// # Errors
-/// A task that the server would refuse; one with a `task_id`, or with another `on_conflict` than `keep`: a row has a key, and
-/// is kept; a failing database.
+/// The insert fails for a task that the server would refuse, for a task with a `task_id` or with another
+/// `on_conflict` than `keep` (a row has a key, and is never replaced), and if the database fails.
 pub async fn insert_in(transaction: &mut MySqlConnection, task: &InsertTask) -> Result<u64, InboxError> {
     insert_into(transaction, None, task).await
 }

@@ -22,12 +22,12 @@ pub(crate) type Shared = Arc<App>;
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) options: ServerOptions,
-    /// What each route needs.
+    /// The permissions that each route needs.
     pub(crate) needs: &'static Needs,
     /// Tokens that were not good.
     pub(crate) attempts: Attempts,
     pub(crate) http: HttpMeters,
-    /// Requests that came with an idempotency key.
+    /// The number of requests with an idempotency key.
     pub(crate) keyed: AtomicU64,
     /// Requests that run to their end although their client may have gone.
     pub(crate) detached: TaskTracker,
@@ -36,10 +36,10 @@ pub(crate) struct App {
     pub(crate) slots: Semaphore,
     /// Calls that may wait for tasks.
     pub(crate) long_polls: Semaphore,
-    /// Of requests that are read or worked on.
+    /// The bytes of the bodies of requests that are read or processed.
     pub(crate) bodies_bytes: Arc<AtomicUsize>,
     pub(crate) connections: Arc<Connections>,
-    /// None: plain HTTP.
+    /// `None` for plain HTTP.
     pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) tls: TlsMeters,
     pub(crate) started_at: Millis,

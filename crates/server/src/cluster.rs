@@ -44,8 +44,9 @@ pub(crate) fn as_u64(number: usize) -> u64 {
 
 /// List events of the cluster.
 ///
-/// The newest first: engines that start, stop, crash and come back; partitions that are taken over or moved; Redis and
-/// databases that become unavailable and come back. Events are kept for `retention.events_ms`, and at most 10,000 of them.
+/// The newest first: engines that start, stop, crash and come back; partitions that are acquired or moved; Redis and
+/// databases that become unavailable and come back. Events are stored for `retention.events_ms`, and at most 10,000
+/// of them.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "list_events", tag = "operation", params(SearchEvents),
     responses((status = 200, description = "A page of events.", body = Page<Event>)),
@@ -90,8 +91,8 @@ fn event(id: i64, event: Noticed) -> Event {
 
 /// List the engines of the cluster.
 ///
-/// By name: live engines, and those that fell silent within the last ten minutes. Engines that were stopped regularly are
-/// not listed.
+/// By name: live engines, and those that fell silent within the last ten minutes. Engines that were stopped regularly
+/// are not listed.
 #[utoipa::path(
     get, path = "/v1/engines", operation_id = "list_engines", tag = "operation",
     responses((status = 200, description = "The whole list.", body = Page<Engine>)),
@@ -133,7 +134,7 @@ fn shown(rates: &CountedRates) -> Rates {
 
 /// List the partitions of the store and their owners.
 ///
-/// By number.
+/// The partitions are in the order of their numbers.
 #[utoipa::path(
     get, path = "/v1/partitions", operation_id = "list_partitions", tag = "operation", params(ListPartitions),
     responses((status = 200, description = "A page of partitions.", body = Page<Partition>)),
@@ -170,7 +171,7 @@ fn partition(view: PartitionView) -> Partition {
 
 /// List the databases of the store.
 ///
-/// By number. An unavailable database is listed without its sizes.
+/// The databases are in the order of their numbers. An unavailable database is listed without its sizes.
 #[utoipa::path(
     get, path = "/v1/shards", operation_id = "list_shards", tag = "operation",
     responses((status = 200, description = "The whole list.", body = Page<Shard>)),
@@ -211,7 +212,7 @@ fn bucket(slice: Slice) -> Bucket {
     }
 }
 
-/// Get the numbers of the whole cluster.
+/// Get the statistics of the cluster.
 ///
 /// Rates, lateness, the contents of the store, and the last hour in steps of one minute. Engines report their counts every
 /// ten seconds.
@@ -243,7 +244,7 @@ pub(crate) async fn queue_hour(app: &App, queue: &QueueKey) -> Result<QueueStats
     Ok(hour(watcher(app)?.queue_hour(queue).await?))
 }
 
-/// None: the engines' reports cannot be read; the rest of the answer is complete.
+/// Returns `None` if the engines' reports cannot be read; the rest of the answer is complete.
 pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
     app.options.cluster.as_ref()?.queue_rates().await
 }
@@ -310,8 +311,8 @@ fn backlog(account: &Account, counted: i64) -> Backlog {
 
 /// Get the number of tasks that fall due in each minute of the next hour.
 ///
-/// Counted at most every 15 seconds, regardless of the number of callers. If too many tasks fall due, only some partitions are counted, and the
-/// result is an estimate.
+/// The tasks are counted at most every 15 seconds, regardless of the number of callers. If too many tasks become due,
+/// only some partitions are counted, and the result is an estimate.
 #[utoipa::path(
     get, path = "/v1/stats/due", operation_id = "get_due", tag = "operation",
     responses((status = 200, description = "The numbers of all queues together.", body = Due)),
@@ -334,7 +335,8 @@ pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refus
     Ok(answer::json(StatusCode::OK, &due))
 }
 
-/// What the other engines reported. What cannot be read is left out: this engine says by itself that a database is unavailable.
+/// The alerts of the other engines. Unreadable reports are omitted: this engine itself reports that a database is
+/// unavailable.
 pub(crate) async fn alerts_elsewhere(app: &App, max_age: MaxAge) -> Vec<AlertReport> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
     let reported = watcher.alerts_elsewhere(max_age.0).await;

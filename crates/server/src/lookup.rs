@@ -123,7 +123,7 @@ pub(crate) async fn search_tasks(
     Ok(answer::json(StatusCode::OK, &page))
 }
 
-/// A page of what the caller sees, and how it was looked for.
+/// A page of the tasks that the caller may see, and the kind of its search.
 pub(crate) async fn list(
     app: &App,
     caller: &Caller,
@@ -206,7 +206,7 @@ fn percent(newest: i64, next: i64) -> f64 {
     f64::from(u16::try_from(tenths.min(999)).unwrap_or(999)) / 10.0
 }
 
-/// What a caller calls a task.
+/// A caller's identifier of a task.
 enum TaskIdentity {
     Id(i64),
     Key(Key),

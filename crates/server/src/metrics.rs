@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the exposition format has it.
+    /// The word of the exposition format.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

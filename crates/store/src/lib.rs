@@ -25,7 +25,7 @@ mod subject;
 mod turns;
 mod workflows;
 
-/// Whether `s3://` is in this build.
+/// True if this build supports `s3://`.
 pub const HAS_OBJECT_STORES: bool = cfg!(feature = "s3");
 
 pub use archive_storage::{

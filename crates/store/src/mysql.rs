@@ -113,7 +113,7 @@ use tokio::{sync::oneshot, task::JoinError};
 const RETIRE_CHUNK_ROWS: usize = 500;
 
 impl MysqlStore {
-    /// What opening it applied: empty, if the schema was current.
+    /// The migrations that opening the store applied. Empty if the schema was current.
     #[must_use]
     pub fn migrated(&self) -> &[String] {
         &self.migrated

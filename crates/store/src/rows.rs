@@ -1,5 +1,5 @@
-//! What a row of each subject is, where both back ends answer the same columns. Must not ask for rows: how a statement is sent
-//! is each back end's own.
+//! Decodes the rows of each subject for which both back ends select the same columns. Must not read rows: each back
+//! end sends its own statements.
 
 use crate::{columns::Columns, runs, workflows as texts};
 use punctual_contract::{

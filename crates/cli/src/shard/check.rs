@@ -1,5 +1,5 @@
-//! `punctual shard check`: whether every task of each database, or of the file of an embedded store, is accounted for. Names
-//! those that are not. Says so by its exit code; repairs nothing.
+//! `punctual shard check`: checks that every task of each database, or of an embedded store's file, is accounted for. Names
+//! the tasks that are not. The exit code has the result; it repairs nothing.
 
 use super::store_args::StoreArgs;
 use crate::output::{self, Form, count};
@@ -83,7 +83,7 @@ fn shown(check: &ShardCheck) -> Shown {
     }
 }
 
-/// How far two accounts differ, over all queues and states.
+/// The difference between two accounts, over all queues and states.
 fn misplaced(books: &Books, counted: &Books) -> u64 {
     let of = |all: &Books, one: &punctual_contract::store::Tally| {
         let same = all.tallies.iter().find(|tally| tally.queue == one.queue && tally.state == one.state);

@@ -1,4 +1,4 @@
-//! `punctual shard repair`: settles what `shard check` finds, and says what it did.
+//! `punctual shard repair`: repairs the findings of `shard check`, and reports what it did.
 
 use super::store_args::StoreArgs;
 use crate::{

@@ -1,4 +1,4 @@
-//! Which databases a command is about, and how they are opened. Must never change a database.
+//! The databases of a command, and how they are opened. Must never change a database.
 
 use crate::config;
 use anyhow::{Context, Result};

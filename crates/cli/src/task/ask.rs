@@ -11,7 +11,7 @@ use clap::Args;
 use punctual_domain::place::TaskRef;
 use std::process::ExitCode;
 
-/// What a key begins with where a reference may stand.
+/// The prefix of a key, in the place of a reference.
 const KEY: &str = "key:";
 
 /// Show a task with its history, by reference or by your own id
@@ -46,13 +46,13 @@ pub(crate) async fn get(args: GetArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// As the interface takes it. What cannot be a reference is a key: nothing else names a task in words.
+/// The form of the API. Text that cannot be a reference is a key: nothing else names a task in words.
 fn reference(given: &str) -> String {
     let is_plain = given.starts_with(KEY) || given.parse::<TaskRef>().is_ok();
     if is_plain { given.to_owned() } else { format!("{KEY}{given}") }
 }
 
-/// What was looked for, where it was not found.
+/// The name of what was searched, if it was not found.
 fn meaning(given: &str) -> String {
     if given.parse::<TaskRef>().is_ok() {
         return format!("task {given}");

@@ -1,5 +1,5 @@
-//! The machines: engines and what they own, databases and how full they are, what happened to them. Estimates are said to be
-//! estimates, and what does not answer is shown as not answering.
+//! The machines: engines and what they own, databases and their fill level, their events. Estimates are marked as
+//! such, and an unavailable server is shown as unavailable.
 
 use crate::{
     context::Context,
@@ -151,7 +151,7 @@ async fn ledgers(context: &Context, shards: &[Shard]) -> Vec<Ledger> {
     ledgers
 }
 
-/// What is due soon and what waits for executors.
+/// The tasks that are due soon and those that wait for executors.
 fn hot_set(hot_set: Option<HotSet>) -> Markup {
     let of =
         |name, count: u64, title| html! { div title=(title) { dt { (name) } dd { (texts::number(count)) } } };

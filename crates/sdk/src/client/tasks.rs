@@ -46,9 +46,9 @@ impl Client {
         Ok(done)
     }
 
-    /// As `insert_batch`, for tasks that need not be in memory all at once: the iterator's tasks are sent in
-    /// parts of up to 10,000, and `each` gets every part's results, in order, before the next is made. The
-    /// `done` of an error is of the last part alone.
+    /// Inserts like `insert_batch`, for tasks that need not be in memory all at once: the iterator's tasks are sent
+    /// in parts of up to 10,000, and `each` gets every part's results, in order, before the next part is made. The
+    /// `done` of an error covers the last part alone.
     pub async fn insert_all<I>(
         &self,
         tasks: I,
@@ -156,7 +156,7 @@ impl Client {
         self.fetch(format!("/v1/dead-letters?{query}")).await
     }
 
-    /// Gives many dead tasks new attempts. One call handles at most its `limit`; `next_cursor` continues.
+    /// Gives dead tasks new attempts. One call handles at most its `limit`; `next_cursor` continues.
     pub async fn redrive_dead(&self, request: &RedriveDead) -> Result<RedriveAnswer, Error> {
         request.check()?;
         let mut call = self.new_call(Method::POST, "/v1/dead-letters/redrive".into(), body(request)?);

@@ -87,7 +87,7 @@ async fn read(app: &App) -> Exposition {
     out
 }
 
-/// Milliseconds. None: the store does not answer, or there are no schedules here.
+/// Milliseconds. `None` if the store does not answer, or there are no schedules here.
 async fn behind(app: &App) -> Option<u64> {
     let next = app.options.schedules.as_ref()?.next_run_at();
     let next = tokio::time::timeout(PATIENCE, next).await.ok()?.ok()?;
@@ -216,7 +216,7 @@ fn journal(out: &mut Exposition, app: &App) {
     out.single(&OUTCOMES_JOURNAL_BYTES, numbers.waiting.bytes);
 }
 
-/// The hot set as a whole, and this engine's share of the work.
+/// Renders the hot set, and this engine's share of the work.
 fn sharing(out: &mut Exposition, app: &App) {
     let meters = app.engine.meters();
     let fullness = app.engine.hot_fullness();

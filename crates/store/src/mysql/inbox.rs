@@ -21,18 +21,18 @@ use tokio::time::timeout;
 
 /// Longer than a statement waits for a row that a user's transaction has locked.
 const CALL: Duration = Duration::from_secs(10);
-/// To create or drop a table, behind the transactions that use it.
+/// The time limit to create or drop a table, behind the transactions that use it.
 const CHANGE: Duration = Duration::from_secs(60);
-/// What the comment of the table begins with; a name of its own follows.
+/// The beginning of the table's comment; its own name follows.
 const FORMAT: &str = "punctual inbox 1 ";
-/// Letters of a reason that are kept.
+/// The maximum number of letters of a stored reason.
 const WHY_MAX: usize = 1_024;
 
 /// One user's table.
 #[derive(Debug)]
 pub struct MysqlInbox {
     address: DatabaseAddress,
-    /// Taken out for each call, and put back after one that came to its end.
+    /// The connection. Each call removes it, and returns it after it came to its end.
     connection: Mutex<Option<HeldConnection>>,
 }
 
@@ -44,7 +44,7 @@ struct HeldConnection {
     is_holder: bool,
 }
 
-/// What `punctual inbox status` shows.
+/// The output of `punctual inbox status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxStatus {
     pub counts: InboxCounts,
@@ -71,7 +71,7 @@ impl MysqlInbox {
         Ok(Self { address: DatabaseAddress::new(url)?, connection: Mutex::default() })
     }
 
-    /// Creates the table and the view. False: they existed.
+    /// Creates the table and the view. False if they existed.
     ///
     /// # Errors
     /// A failing database, or a table of another program under this name.
@@ -94,7 +94,7 @@ impl MysqlInbox {
         Ok(before.is_none())
     }
 
-    /// Drops both. False: there was no table.
+    /// Drops both. False if there was no table.
     ///
     /// # Errors
     /// A failing database; or rows are in it, unless `even_with_rows`.
@@ -119,7 +119,7 @@ impl MysqlInbox {
         Ok(true)
     }
 
-    /// Its rows, and at most `limit` of those that were refused.
+    /// The numbers of rows, and at most `limit` of the refused rows.
     ///
     /// # Errors
     /// A failing database, or no table.
@@ -154,7 +154,7 @@ impl MysqlInbox {
         }
     }
 
-    /// One call on the connection. Whatever fails on it, or is dropped in the middle, closes it, and the lock goes.
+    /// Runs one call on the connection. A failed or dropped call closes the connection, which releases the lock.
     async fn call<T>(
         &self,
         doing: &'static str,
@@ -174,7 +174,7 @@ impl MysqlInbox {
         }
     }
 
-    /// Of the holder alone.
+    /// Runs a call that only the holder may make.
     async fn as_holder<T>(
         &self,
         doing: &'static str,
@@ -279,7 +279,7 @@ async fn bounded<T>(limit: Duration, work: impl Future<Output = sqlx::Result<T>>
     timeout(limit, work).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Row numbers for a list in a statement. None: the list is empty.
+/// Row numbers for a list in a statement. `None` if the list is empty.
 fn listed(ids: &[i64]) -> Option<String> {
     let mut text = String::with_capacity(ids.len() * 12);
     for id in ids {

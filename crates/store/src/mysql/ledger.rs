@@ -73,8 +73,8 @@ impl Ledger {
         }
     }
 
-    /// A task of a queue leaves a state and enters another. None: it comes into being, or ceases to be, in this queue.
-    /// `bytes`: of its payload; they count only where it waits on one side and not on the other.
+    /// A task of a queue leaves a state and enters another. `None` if it comes into being, or ceases to be, in this
+    /// queue. `bytes`: of its payload; they count only where it waits on one side and not on the other.
     pub(crate) fn moved(
         &mut self,
         (namespace, queue): (&str, &str),

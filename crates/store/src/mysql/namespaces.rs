@@ -30,7 +30,7 @@ use sqlx::{MySqlConnection, Row as _};
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
-/// Of one batch: each may have ten thousand rows.
+/// The number of workflows of one batch: each may have ten thousand rows.
 const WORKFLOWS_MAX: usize = 20;
 
 #[async_trait]
@@ -118,7 +118,7 @@ pub(crate) async fn forget(
     Ok(done)
 }
 
-/// In the order of what was asked.
+/// Returns the results in the order of the request.
 pub(crate) async fn delete_finished(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,

@@ -1,4 +1,4 @@
-//! What an operator wants to know of each database: how large it is, and whether everything in it is accounted for.
+//! The statistics of each database for operators: its size, and a check that everything in it is accounted for.
 //! Changes nothing.
 
 pub(super) mod uncounted;
@@ -27,10 +27,10 @@ pub struct ShardStats {
     /// An estimate: the server's own.
     pub rows: i64,
     pub task_bytes: i64,
-    /// Of all tables.
+    /// The size of all tables.
     pub bytes: i64,
     pub buckets: i64,
-    /// When the earliest task is due, in whatever state it is.
+    /// The due time of the earliest task, in any state.
     pub oldest_due_at: Option<Millis>,
 }
 
@@ -147,7 +147,7 @@ pub(super) struct Accounts {
     pub(super) bytes_uncounted: bool,
 }
 
-/// On one snapshot, so that what is moved meanwhile is in both or in neither.
+/// Reads the account and the rows on one snapshot, so that a task that moves meanwhile is in both or in neither.
 pub(super) async fn accounts(conn: &mut MySqlConnection) -> sqlx::Result<Accounts> {
     let (mut books, mut counted) = (Sum::default(), Sum::default());
     sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;

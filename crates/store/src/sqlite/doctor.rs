@@ -1,5 +1,5 @@
-//! Looks at the file of the embedded store, beside an engine that has it open or alone. Reads only: a file that no process has
-//! open is opened as one that does not change, so that nothing is made beside it.
+//! Checks the file of the embedded store, beside an engine that has it open or alone. Reads only: a file that no
+//! process has open is opened as one that does not change, so that nothing is created beside it.
 
 use super::{count, open, query};
 use crate::{Error, ShardCheck};
@@ -9,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What was found. The integrity of the file is asked for by itself, because it takes as long as the file is large.
+/// The findings. The integrity of the file is a separate check, because its duration grows with the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqliteFacts {
-    /// Nothing is there yet.
+    /// True if there is no file yet.
     pub is_missing: bool,
     /// An engine has it open.
     pub is_in_use: bool,
@@ -55,7 +55,7 @@ impl SqliteDoctor {
         })
     }
 
-    /// What is wrong with the file; empty: nothing. Blocks, for as long as it takes to read all of it.
+    /// The faults of the file; empty if there are none. Blocks, for as long as it takes to read all of it.
     ///
     /// # Errors
     /// When it cannot be read.

@@ -19,7 +19,7 @@ use punctual_domain::{
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-/// What all tasks of one call share.
+/// The data that all tasks of one call share.
 pub(crate) struct InsertContext<'a> {
     pub(crate) partitions: u16,
     pub(crate) by: &'a str,

@@ -14,7 +14,7 @@ use punctual_domain::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-/// Of one batch: each may have ten thousand rows.
+/// The number of workflows of one batch: each may have ten thousand rows.
 const WORKFLOWS_MAX: i64 = 20;
 
 #[async_trait]
@@ -96,7 +96,7 @@ struct NamespaceRow {
     position: TaskPosition,
     queue: String,
     state: State,
-    /// Of its payload.
+    /// The size of the payload.
     bytes: i64,
     is_asked_to_stop: bool,
 }

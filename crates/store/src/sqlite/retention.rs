@@ -1,6 +1,6 @@
-//! Ends retention in bounded batches. Deletes nothing that still had to happen: only finished tasks have a time
-//! to be forgotten, and a success becomes stopped first. In a file that has archives nothing is deleted here: that
-//! comes after archiving (`archive`).
+//! Ends retention in bounded batches. Deletes nothing that still had to happen: only finished tasks have an end of
+//! retention, and a success becomes stopped first. In a file that has archives nothing is deleted here: that comes
+//! after archiving (`archive`).
 
 use super::{archive, ledger::Ledger, moves::Moves, row, statements::sql};
 use punctual_contract::store::Retired;
@@ -12,7 +12,7 @@ use punctual_domain::{
 };
 use rusqlite::{Connection, Params, Row, params};
 
-/// Who it was, in the history of what it stopped.
+/// The author, in the history of stopped tasks.
 const BY: &str = "watcher";
 
 struct ExpiredTasks {

@@ -49,7 +49,7 @@ pub(crate) struct Threads {
     reads: Arc<SqliteLanes<Read>>,
     watch: Arc<Watch>,
     counts: Arc<WriterCounts>,
-    /// In the order in which they end.
+    /// The threads in the order in which they end.
     running: Mutex<Vec<JoinHandle<()>>>,
     path: PathBuf,
     /// Of connections that read beside all others, as long as they do.
@@ -198,7 +198,7 @@ impl Threads {
         }
     }
 
-    /// Finishes what was asked for, moves the log into the database, and gives the file free.
+    /// Finishes all requests, moves the log into the database, and releases the file.
     pub(crate) fn close(&self) {
         self.writes.close();
         self.reads.close();
@@ -273,7 +273,7 @@ pub(crate) trait SqliteJob: Send {
     fn tenant(&self) -> Tenant;
     fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>;
     fn failed(&mut self, why: Failed);
-    /// After the transaction; `Some`: it was not confirmed.
+    /// Answers after the transaction. `Some` states that it was not confirmed.
     fn answer(self: Box<Self>, unfinished: Option<&Unfinished>);
 }
 

@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Kept and accounted for: after every step.
+    /// Checks after every step that tasks are stored and accounted for.
     pub(super) async fn check(&self, nth: usize) -> Result<(), String> {
         let books = self.truth.books().await.map_err(|error| error.to_string())?;
         if books.unaccounted() != 0 {
@@ -139,7 +139,7 @@ impl World {
         Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
     }
 
-    /// No slot is held for finished tasks.
+    /// Checks that no slot is held for finished tasks.
     async fn check_nothing_left(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             self.wait(Duration::from_secs(5)).await;
@@ -179,7 +179,8 @@ impl World {
         self.check(0).await
     }
 
-    /// "Already fired" was answered: it must have been handed out since, or be dead by its deadline.
+    /// Checks a task for which "already fired" was answered: it must have been handed over since, or be dead by its
+    /// deadline.
     async fn check_owed(&self, place: punctual_domain::place::TaskRef) -> Result<(), String> {
         let task = self.truth.read(&[place]).await.map_err(|error| error.to_string())?.pop().flatten();
         match task {

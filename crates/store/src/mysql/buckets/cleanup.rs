@@ -12,12 +12,12 @@ use punctual_domain::{
 };
 use sqlx::{Connection, MySqlConnection, Row, mysql::MySqlRow};
 
-/// Of the account and of the counters: one that no writer has. Only one connection at a time settles.
+/// The slot of the account and of the counters that no writer has. Only one connection at a time settles.
 const SLOT: i32 = -1;
 /// A transaction that loses a deadlock did nothing.
 const TRIES: u32 = 5;
 
-/// On its way through `task_gone`.
+/// The position of the settlement in `task_gone`.
 #[derive(Debug)]
 pub(super) struct Settling {
     done_to: RowKey,
@@ -40,7 +40,7 @@ impl Settling {
         Ok(left.fetch_optional(conn).await?.is_some())
     }
 
-    /// How many tasks were forgotten. None: nothing was done, because a partition is about to leave.
+    /// Returns the number of deleted tasks. `None` if nothing was done, because a partition is about to leave.
     pub(super) async fn batch(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<Option<u64>> {
         let step = self
             .done_to
@@ -123,8 +123,8 @@ pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<RowKey> 
     RowKey::from_row(&sqlx::query(sql!(dropped_buckets, read_settled_place)).fetch_one(conn).await?)
 }
 
-/// What the account still counts of a bucket that is being dropped, with the bytes of payloads that wait: to be added to a count of `task`, on the same
-/// snapshot.
+/// The tasks of a bucket that is being dropped that the account still counts, with the bytes of payloads that wait.
+/// They must be added to a count of `task`, on the same snapshot.
 pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(Tally, i64)>> {
     let done_to = done_to(conn).await?;
     let rows =
