@@ -47,6 +47,7 @@ mod schedules;
 mod set_aside;
 mod settings;
 mod tokens;
+mod waiting;
 mod workflows;
 
 // What operators look at.
