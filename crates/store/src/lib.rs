@@ -34,7 +34,8 @@ pub use error::Error;
 pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, Owner as JournalOwner};
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, InboxStatus,
-    MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership, MysqlRights,
-    MysqlSettings, MysqlStore, MysqlTls, Schema, ShardCheck, ShardRepair, ShardStats, ShownRefusal, Weakness,
+    InboxTableName, MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership,
+    MysqlRights, MysqlSettings, MysqlStore, MysqlTls, Schema, ShardCheck, ShardRepair, ShardStats,
+    ShownRefusal, Weakness,
 };
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};
