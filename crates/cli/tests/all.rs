@@ -41,6 +41,8 @@ mod full_disk;
 mod hot_sets;
 #[path = "all/inbox.rs"]
 mod inbox;
+#[path = "all/inbox_examples.rs"]
+mod inbox_examples;
 #[path = "all/load.rs"]
 mod load;
 #[path = "all/log_away.rs"]

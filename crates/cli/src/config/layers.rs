@@ -1,7 +1,7 @@
 //! The layers, one over the other. Each value is text until all layers are in, and remembers where it came from.
 
 use super::{
-    Error,
+    Error, inboxes,
     keys::{self, KEYS, SettingKey},
     otel, secrets,
 };
@@ -101,6 +101,11 @@ impl Layers {
         flatten("", table, &mut flat);
         let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
         for (key, value) in flat {
+            if let (INBOXES, toml::Value::Array(tables)) = (key.as_str(), &value) {
+                let text = inboxes::of_tables(tables, &from, &mut self.warnings)?;
+                self.set(Self::key(keys::INBOX_URL, &from)?, text, from.clone());
+                continue;
+            }
             if let Some(secret) = keys::secret_of_file(&key) {
                 if names.iter().any(|name| name == secret.name) {
                     return Err(Error::GivenTwice { key: secret.name, file: key, from });
@@ -241,6 +246,9 @@ impl Layers {
         Error::Refused { key, value: secrets::shown(key, &text), from, reason: reason.into() }
     }
 }
+
+/// The tables of a file that are the setting `inbox.url`.
+const INBOXES: &str = "inbox";
 
 /// Variables of clients and of this program that are no setting of a server.
 const NOT_SETTINGS: &[&str] = &[
