@@ -326,8 +326,8 @@ export function fieldsOf(raw: JsonObject): JsonObject {
   const made: JsonObject = {};
   for (const [name, value] of Object.entries(raw)) {
     const twin = `${name}_ms`;
-    // The same instant as a text.
-    if (twin in raw) continue;
+    // The same instant as a text; or what the API has as null, and this package as absent.
+    if (twin in raw || value === null) continue;
     const isInstant = /(^|_)(at|until|since)_ms$/.test(name) && typeof value === "number";
     made[camelCase(isInstant ? name.slice(0, -3) : name)] = isInstant ? new Date(value) : value;
   }

@@ -11,7 +11,7 @@ import type { Transport } from "../transport.js";
 import { sleep } from "../waiting.js";
 
 /** A task, or its reference: its `ref`, or `key:` and its key. */
-export type TaskRef<R = unknown> = string | Pick<Task<R>, "ref">;
+export type TaskRef<R = unknown> = string | { readonly ref: string; readonly result?: R };
 
 /** Which tasks a search finds; all that is given must match. */
 export interface Search {
