@@ -10,9 +10,22 @@ import { sleep } from "./waiting.js";
 
 /** The next server is asked after these. */
 const ASK_ANOTHER = [502, 503, 504];
-/** Failures before the request was sent, by the codes of Node and Bun. Certificates are checked before it, too. */
-const NOT_SENT =
-  /^(ECONNREFUSED|ConnectionRefused|FailedToOpenSocket|ENOTFOUND|EAI_\w+|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|EACCES|ENOENT|UND_ERR_CONNECT_TIMEOUT|ERR_SSL_WRONG_VERSION_NUMBER|ERR_TLS_CERT_ALTNAME_INVALID|CERT_\w+|DEPTH_ZERO_\w+|SELF_SIGNED_\w+|UNABLE_TO_\w+|HOSTNAME_MISMATCH|INVALID_CA|UNKNOWN_CERTIFICATE_\w+)$/;
+/** Codes of failures before the request was sent, in Node and Bun. Certificates are checked before it, too. */
+const NOT_SENT = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EADDRNOTAVAIL",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "ConnectionRefused",
+  "FailedToOpenSocket",
+  "ERR_SSL_WRONG_VERSION_NUMBER",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "HOSTNAME_MISMATCH",
+  "INVALID_CA",
+]);
+const NOT_SENT_FAMILIES = /^(EAI|CERT|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|UNKNOWN_CERTIFICATE)_/;
 /** Deno says it in words. */
 const NOT_SENT_IN_WORDS = /connection refused|dns error|invalid peer certificate/i;
 
@@ -140,7 +153,8 @@ function parsed(text: string): unknown {
 /** Whether the request cannot have reached the server. `fetch` hides the failure in its cause. */
 function wasNotSent(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause) {
-    if (NOT_SENT.test(String((each as { code?: unknown }).code ?? ""))) return true;
+    const code = String((each as { code?: unknown }).code ?? "");
+    if (NOT_SENT.has(code) || NOT_SENT_FAMILIES.test(code)) return true;
     if (NOT_SENT_IN_WORDS.test(each.message)) return true;
   }
   return false;
