@@ -11,7 +11,7 @@ fn named() -> Option<String> {
     std::env::var(VARIABLE).ok().filter(|path| !path.is_empty())
 }
 
-/// Whether the private servers are MySQL: for features of only one of the two programs.
+/// True if the private servers are MySQL: for features of only one of the two programs.
 #[must_use]
 pub fn is_mysql() -> bool {
     named().is_some()
@@ -46,7 +46,8 @@ pub(crate) fn installing(base: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Its default is a directory of the package, without which it does not start.
+/// The setting without file access: its default is a directory of the package, without which the server does not
+/// start.
 const NO_FILES: &str = "--secure-file-priv=NULL";
 
 /// Settings of only one of the programs. Without `tls`, MariaDB has no TLS. MySQL always has it, by certificates that

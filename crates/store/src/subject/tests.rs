@@ -11,7 +11,7 @@ use std::{
 /// A statement as it is in its file.
 #[derive(Clone, Debug)]
 struct Whole {
-    /// From `src`, without its ending: "mysql/lease".
+    /// The path from `src`, without its ending: "mysql/lease".
     file: String,
     name: String,
     /// The lines of comment after the name, without dashes.
@@ -24,7 +24,7 @@ impl Whole {
         format!("{}: {}", self.file, self.name)
     }
 
-    /// What the header says under a word: in the line that begins with it, and in those that follow it.
+    /// The section of the header under a word: the line that begins with it, and the following lines.
     fn section(&self, word: &str) -> Option<String> {
         const SECTIONS: [&str; 4] = ["parameters: ", "holes: ", "answers: ", "moves: "];
         let begin = self.header.iter().position(|line| line.starts_with(word))?;
@@ -117,7 +117,7 @@ fn holes(text: &str) -> BTreeSet<String> {
     named.map(str::to_owned).collect()
 }
 
-/// How many parameters a text has, with holes as for one row.
+/// The number of parameters of a text, with holes as for one row.
 fn parameters(statement: &Whole) -> usize {
     let text = repeated(&statement.text, 1);
     let numbers = text.split('?').skip(1).map(|rest| {
