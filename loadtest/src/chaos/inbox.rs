@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_is_a_task_once_in_its_order() {
+    fn what_was_committed_is_a_task_once_in_order() {
         let made = made("a\t1\t1000\na\t2\t1010\nb\t1\t5000\n");
         let good = [task("a", 1, 1_030), task("a", 2, 1_050), task("b", 1, 5_001)];
         let (found, broken) = judge(&made, &good, &[(0, 2_000_000)]);
