@@ -82,6 +82,7 @@ fn place(text: &str) -> Result<InboxPlace, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn set(text: &str) -> Result<Vec<InboxPlace>, String> {
         let mut layers = Layers::defaults();
