@@ -3,6 +3,7 @@
 
 mod args;
 mod error;
+mod inbox_text;
 mod inboxes;
 mod init;
 mod journal;

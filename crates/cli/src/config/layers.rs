@@ -1,7 +1,8 @@
 //! The layers, one over the other. Each value is text until all layers are in, and remembers where it came from.
 
 use super::{
-    Error, inboxes,
+    Error,
+    inbox_text::{self, InboxAddress},
     keys::{self, KEYS, SettingKey},
     otel, secrets,
 };
@@ -101,8 +102,7 @@ impl Layers {
         let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
         for (key, value) in flat {
             if let (INBOXES, toml::Value::Array(tables)) = (key.as_str(), &value) {
-                let text = inboxes::of_tables(tables, &from, &mut self.warnings)?;
-                self.set(Self::key(keys::INBOX_URL, &from)?, text, from.clone());
+                self.inboxes(tables, &from)?;
                 continue;
             }
             if let Some(secret) = keys::secret_of_file(&key) {
@@ -115,6 +115,30 @@ impl Layers {
             let known = Self::key(&key, &from)?;
             self.set(known, plain(known, value, &from)?, from.clone());
         }
+        Ok(())
+    }
+
+    /// The tables `[[inbox]]` of a file are the setting `inbox.url`.
+    fn inboxes(&mut self, tables: &[toml::Value], from: &SettingSource) -> Result<(), Error> {
+        let mut parts = Vec::with_capacity(tables.len());
+        for (nth, table) in tables.iter().enumerate() {
+            let invalid = |reason: String| Error::Invalid {
+                key: keys::INBOX_URL,
+                value: format!("[[inbox]] {}", nth + 1),
+                from: from.clone(),
+                reason,
+            };
+            let url = match inbox_text::address(table).map_err(invalid)? {
+                InboxAddress::Url(url) => url.to_owned(),
+                InboxAddress::File(path) => {
+                    let url = secrets::read(keys::INBOX_URL, path, from)?;
+                    self.warn_if_open_to_all(path, keys::INBOX_URL);
+                    url
+                }
+            };
+            parts.push(inbox_text::text(table, &url).map_err(invalid)?);
+        }
+        self.set(Self::key(keys::INBOX_URL, from)?, parts.join(","), from.clone());
         Ok(())
     }
 
@@ -200,15 +224,18 @@ impl Layers {
     ) -> Result<(), Error> {
         let path = PathBuf::from(path);
         let text = secrets::read(key.name, &path, &from)?;
-        if secrets::is_open_to_all(&path) {
-            self.warnings.push(format!(
-                "everybody on this machine can read {}, where {} stands: chmod 600 it",
-                path.display(),
-                key.name
-            ));
-        }
+        self.warn_if_open_to_all(&path, key.name);
         self.set(key, text, SettingSource::SecretFile(path, Box::new(from)));
         Ok(())
+    }
+
+    fn warn_if_open_to_all(&mut self, path: &Path, name: &str) {
+        if secrets::is_open_to_all(path) {
+            let path = path.display();
+            let warning =
+                format!("everybody on this machine can read {path}, where {name} stands: chmod 600 it");
+            self.warnings.push(warning);
+        }
     }
 
     fn key(name: &str, from: &SettingSource) -> Result<&'static SettingKey, Error> {
