@@ -99,6 +99,8 @@ mod tls;
 mod token;
 #[path = "all/traces.rs"]
 mod traces;
+#[path = "all/typescript_sdk.rs"]
+mod typescript_sdk;
 #[path = "all/watched.rs"]
 mod watched;
 #[path = "all/work.rs"]

@@ -20,11 +20,11 @@ pub enum InboxError {
     Invalid(#[from] Invalid),
     #[error("a field has no JSON form: {0}")]
     Json(#[from] serde_json::Error),
-    /// Of the caller's transaction, which should be rolled back.
+    /// The error of the caller's transaction, which should be rolled back.
     #[cfg(feature = "sqlx")]
     #[error(transparent)]
     Database(#[from] ::sqlx::Error),
-    /// The same, of a transaction of diesel.
+    /// The error of a transaction of diesel, which should be rolled back.
     #[cfg(feature = "diesel")]
     #[error(transparent)]
     Diesel(#[from] ::diesel::result::Error),

@@ -1,5 +1,5 @@
-//! Looks at an installation as an operator does: whether each engine is ready, what is in its queues, its alerts and
-//! its books, and how single tasks ended. Asks and reads only; must never change anything.
+//! Checks an installation as an operator does: whether each engine is ready, what is in its queues, its alerts and
+//! its books, and how single tasks ended. Reads only; must never change anything.
 
 use super::{
     field::{Field, attempt, integer, text, value},
@@ -16,7 +16,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const EXPECTED_ALERTS: [&str; 6] =
     ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost", "inbox_behind"];
 
-/// None: no answer, or no success.
+/// Returns `None` if there is no answer, or no success.
 async fn get(connection: &mut Connection, path: &str) -> Option<Value> {
     let answer = connection.get(path, ANSWER_LIMIT).await.ok()?;
     answer.is_success().then(|| value(&answer))
@@ -32,7 +32,7 @@ pub(crate) async fn are_ready(field: &Field) -> bool {
     true
 }
 
-/// What is not quiet yet, in words; empty when all is.
+/// Describes everything that is not quiet yet; empty when all is.
 pub(crate) async fn unrest(field: &Field, partitions: Option<u64>) -> Vec<String> {
     let mut unrest = Vec::new();
     let mut owned = 0;
@@ -104,7 +104,7 @@ pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "succeeded" | "dead" | "cancelled" | "stopped")
 }
 
-/// Those without labels.
+/// The metrics without labels.
 async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
     let answer = connection.get("/metrics", ANSWER_LIMIT).await.ok()?;
     let text = std::str::from_utf8(answer.body).ok().filter(|_| answer.status == 200)?;
@@ -113,7 +113,7 @@ async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
     Some(single.filter_map(|(name, number)| Some((name.to_owned(), number.parse().ok()?))).collect())
 }
 
-/// Whether the task with this reference is over; None: unknown.
+/// True if the task with this reference is over. `None` if unknown.
 pub(crate) async fn is_task_over(connection: &mut Connection, reference: &str) -> Option<bool> {
     Some(is_over(text(&get(connection, &format!("/v1/tasks/{reference}")).await?, "state")))
 }
@@ -162,7 +162,7 @@ pub(crate) async fn all_of(field: &Field, queue: &str) -> anyhow::Result<Vec<Val
     }
 }
 
-/// Acknowledged and in no list; or dead without having been seen at each attempt: looked at once more, by itself.
+/// The tasks that must be read once more: acknowledged and in no list; or dead without a receipt of each attempt.
 fn doubtful(field: &Field, ends: &HashMap<usize, TaskEnd>) -> Vec<usize> {
     let book = field.book.lock();
     let tracks = book.tracks.iter().enumerate();
@@ -176,7 +176,7 @@ fn doubtful(field: &Field, ends: &HashMap<usize, TaskEnd>) -> Vec<usize> {
     tracks.filter(|(n, track)| is_doubtful(*n, track)).map(|(n, _)| n).collect()
 }
 
-/// With its history; None: it is not there.
+/// Reads a task with its history. `None` if it does not exist.
 pub(crate) async fn one(
     field: &Field,
     connection: &mut Connection,

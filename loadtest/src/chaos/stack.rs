@@ -37,14 +37,14 @@ pub(crate) struct Stack {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) engine: SpawnedEngine,
-    /// Its way to each database.
+    /// The member's way to each database.
     pub(crate) databases: Vec<Proxy>,
     pub(crate) redis: Option<Proxy>,
     pub(crate) clock: Option<ChaosWallClock>,
     pub(crate) log: LogPipe,
     /// The disk of its data; only for the embedded engine.
     pub(crate) disk: Option<Disk>,
-    /// Where its log goes while it shares the disk with the data.
+    /// The path of its log while that shares the disk with the data.
     pub(crate) log_on_disk: PathBuf,
     pub(crate) is_logging_to_disk: bool,
 }
@@ -137,7 +137,7 @@ impl Stack {
         self.directory.path().join(format!("engine-{n}.log"))
     }
 
-    /// Of all engines, with commas.
+    /// The addresses of all engines, with commas.
     pub(crate) fn urls(&self) -> String {
         self.members.iter().map(|member| member.engine.url()).collect::<Vec<_>>().join(",")
     }
@@ -166,7 +166,7 @@ impl Stack {
         self.directory.path()
     }
 
-    /// Engines are gone, and waited for, before what they stand on goes.
+    /// Ends the stack. The engines end, and are waited for, before the servers that they use.
     pub(crate) async fn end(mut self, is_kept: bool) -> anyhow::Result<Option<PathBuf>> {
         for member in &mut self.members {
             member.engine.kill().await?;
@@ -185,7 +185,7 @@ impl Stack {
 }
 
 impl Member {
-    /// What it says from its next start on is on the disk with the data, or in the pipe.
+    /// Moves the log, from the next start on, to the disk with the data, or to the pipe.
     pub(crate) fn log_to_disk(&mut self, is_on_disk: bool) {
         self.is_logging_to_disk = is_on_disk;
         let (output, log) = if is_on_disk {

@@ -10,7 +10,7 @@ const PLAN_EVERY_MS: u64 = 200;
 
 #[derive(Debug)]
 pub(crate) struct SettingKey {
-    /// As in the file; a dot parts a table from its field.
+    /// The name in the file; a dot separates a table from its field.
     pub(crate) name: &'static str,
     pub(crate) variable: &'static str,
     pub(crate) default: fn() -> String,

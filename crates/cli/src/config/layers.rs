@@ -64,9 +64,10 @@ impl fmt::Debug for Given {
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     given: BTreeMap<&'static str, Given>,
-    /// Variables that look like settings and are none. Not refused: clusters put such variables into every container.
+    /// Variables that look like settings and are none. They are not refused: clusters put such variables into every
+    /// container.
     pub(crate) unused_variables: Vec<String>,
-    /// What is taken, and should be done better: sentences for the log.
+    /// Warnings about settings that are accepted, and should be improved: sentences for the log.
     pub(crate) warnings: Vec<String>,
 }
 

@@ -25,11 +25,11 @@ use tokio::time::timeout;
 
 /// Longer than a statement waits for a row that a user's transaction has locked.
 const CALL: Duration = Duration::from_secs(10);
-/// To create or drop a table, behind the transactions that use it.
+/// The time limit to create or drop a table, behind the transactions that use it.
 const CHANGE: Duration = Duration::from_secs(60);
-/// What the comment of the table begins with; a name of its own follows.
+/// The beginning of the table's comment; its own name follows.
 const FORMAT: &str = "punctual inbox 1 ";
-/// Letters of a reason that are kept.
+/// The maximum number of letters of a stored reason.
 const WHY_MAX: usize = 1_024;
 
 /// The name of an inbox's table: safe in every statement, and short enough for the names of its rules.
@@ -41,7 +41,7 @@ pub struct InboxTableName(String);
 pub struct MysqlInbox {
     address: DatabaseAddress,
     table: InboxTableName,
-    /// Taken out for each call, and put back after one that came to its end.
+    /// The connection. Each call removes it, and returns it after it came to its end.
     connection: Mutex<Option<HeldConnection>>,
 }
 
@@ -53,7 +53,7 @@ struct HeldConnection {
     is_holder: bool,
 }
 
-/// What `punctual inbox status` shows.
+/// The output of `punctual inbox status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxStatus {
     pub counts: InboxCounts,
@@ -135,7 +135,7 @@ impl MysqlInbox {
         self.sql(&filled(statement, "{ids}", ids))
     }
 
-    /// Creates the table and the view. False: they existed.
+    /// Creates the table and the view. False if they existed.
     ///
     /// # Errors
     /// A failing database, or a table of another program under this name.
@@ -158,7 +158,7 @@ impl MysqlInbox {
         Ok(before.is_none())
     }
 
-    /// Drops both. False: there was no table.
+    /// Drops both. False if there was no table.
     ///
     /// # Errors
     /// A failing database; or rows are in it, unless `even_with_rows`.
@@ -184,7 +184,7 @@ impl MysqlInbox {
         Ok(true)
     }
 
-    /// Its rows, and at most `limit` of those that were refused.
+    /// The numbers of rows, and at most `limit` of the refused rows.
     ///
     /// # Errors
     /// A failing database, or no table.
@@ -231,7 +231,7 @@ impl MysqlInbox {
         Ok(InboxCounts { waiting: number(0)?, oldest_ms: row.try_get(1)?, refused: number(2)? })
     }
 
-    /// One call on the connection. Whatever fails on it, or is dropped in the middle, closes it, and the lock goes.
+    /// Runs one call on the connection. A failed or dropped call closes the connection, which releases the lock.
     async fn call<T>(
         &self,
         doing: &'static str,
@@ -251,7 +251,7 @@ impl MysqlInbox {
         }
     }
 
-    /// Of the holder alone.
+    /// Runs a call that only the holder may make.
     async fn as_holder<T>(
         &self,
         doing: &'static str,
@@ -358,7 +358,7 @@ async fn bounded<T>(limit: Duration, work: impl Future<Output = sqlx::Result<T>>
     timeout(limit, work).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Row numbers for a list in a statement. None: the list is empty.
+/// Row numbers for a list in a statement. `None` if the list is empty.
 fn listed(ids: &[i64]) -> Option<String> {
     let mut text = String::with_capacity(ids.len() * 12);
     for id in ids {
