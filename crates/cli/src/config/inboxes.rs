@@ -59,7 +59,8 @@ fn place(text: &str) -> Result<InboxPlace, String> {
     for pair in more.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("table", name)) => {
-                table = name.parse().map_err(|error| format!("has a wrong table: {error}"))?
+                let parsed = name.parse::<InboxTableName>();
+                table = parsed.map_err(|error| format!("has a wrong table: {error}"))?;
             }
             Some(("namespace", name)) => {
                 let chosen = Name::chosen(name).map_err(|error| format!("has a wrong namespace: {error}"))?;
