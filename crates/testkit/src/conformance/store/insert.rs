@@ -286,6 +286,6 @@ pub async fn what_arrives_after_its_time_is_not_stored(store: Arc<dyn Store>) {
     };
     assert_eq!(refused.happened, punctual_contract::Happened::No, "{refused}");
     assert_eq!(insert(&*store, in_time).await.task.ask.insert_by, None, "no store keeps it");
-    let others = store.versions(&queue().namespace, 1, None, 1).await.unwrap();
+    let others = store.versions(&queue("mail").namespace, 1, None, 1).await.unwrap();
     assert!(others.is_empty(), "{others:?}");
 }
