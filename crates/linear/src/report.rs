@@ -97,7 +97,7 @@ fn unseen_max(ops: &[RecordedOp], recording: &Recording) -> u32 {
         .iter()
         .filter(|lost_work| lost_work.queue == queue && lost_work.until_us >= from_us);
     // A few show all that many would.
-    u32::try_from(may_have.take(4).count()).unwrap_or(4)
+    u32::try_from(may_have.take(8).count()).unwrap_or(8)
 }
 
 /// A beginning of what is no history is none either, from some answer on: the first such answer.

@@ -13,7 +13,11 @@ pub(crate) enum Found {
     Order,
     /// There is none. The longest beginning that there is: how many calls were placed, the state by then, and the calls
     /// that could come next and fit none.
-    NoOrder { placed: usize, state: SpecState, next: Vec<usize> },
+    NoOrder {
+        placed: usize,
+        state: SpecState,
+        next: Vec<usize>,
+    },
     Undecided,
 }
 
@@ -32,11 +36,19 @@ fn with(placed: &Placed, nth: usize) -> Placed {
     more
 }
 
-/// Those that may be the next: no call that is left was answered before they were made.
+/// Those that may be the next: no call that is left was answered before they were made. Of calls that are the same and were
+/// not answered, the first: they can change places.
 fn candidates(ops: &[RecordedOp], placed: &Placed) -> Vec<usize> {
     let left = || ops.iter().enumerate().filter(|(nth, _)| !has(placed, *nth));
     let first_answer = left().filter_map(|(_, op)| op.returned).min().unwrap_or(i64::MAX);
-    left().filter(|(_, op)| op.called <= first_answer).map(|(nth, _)| nth).collect()
+    let is_later = |(nth, op): &(usize, &RecordedOp)| {
+        let same = |(other, before): (usize, &RecordedOp)| {
+            other < *nth && before.returned.is_none() && before.kind == op.kind
+        };
+        op.returned.is_none() && left().any(same)
+    };
+    let may_be_next = left().filter(|(_, op)| op.called <= first_answer);
+    may_be_next.filter(|entry| !is_later(entry)).map(|(nth, _)| nth).collect()
 }
 
 fn is_whole(ops: &[RecordedOp], placed: &Placed) -> bool {

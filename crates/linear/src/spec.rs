@@ -2,12 +2,10 @@
 //! sees (a lease ends, a hand-over whose answer was lost, retention) happen only where a call needs one, and only where
 //! time allows. Must be at least as strict as the promises, and never stricter.
 
-use crate::history::{
-    AttemptEnd, ChangeAnswer, InsertAnswer, OpKind, OutcomeAnswer, ReadState, RecordedOp,
-};
+use crate::history::{AttemptEnd, ChangeAnswer, InsertAnswer, OpKind, OutcomeAnswer, ReadState, RecordedOp};
 
 /// What differs from run to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SpecRules {
     /// Each hand-over of a task has a greater token than all before.
     pub tokens_rise: bool,
@@ -16,12 +14,6 @@ pub struct SpecRules {
     pub keeps_fired: bool,
     /// A finished task may be gone after so long. None: not during the run.
     pub kept_us: Option<i64>,
-}
-
-impl Default for SpecRules {
-    fn default() -> Self {
-        Self { tokens_rise: false, keeps_fired: false, kept_us: None }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -298,16 +290,15 @@ fn redrive(state: SpecState, op: &RecordedOp, answer: Option<ChangeAnswer>, foun
         _ => false,
     };
     if done {
-        let deadline_us = i64::MAX;
         let (attempt, spent) = (0, 0);
-        found.push(SpecState { attempt, spent, deadline_us, ..state }.again(op.from_us));
+        found.push(SpecState { attempt, spent, ..state }.again(op.from_us));
     }
     found.extend(refused.then_some(state));
 }
 
-/// An outcome that is accepted, of the attempt in hand.
+/// An outcome that is accepted, of the attempt in hand. Engines count milliseconds.
 fn ended(state: SpecState, from_us: i64, end: AttemptEnd) -> SpecState {
-    let attempt = state.attempt;
+    let (attempt, from_us) = (state.attempt, from_us.div_euclid(1_000) * 1_000);
     match end {
         AttemptEnd::Succeeded => state.over(Succeeded, from_us),
         AttemptEnd::Rejected => state.over(Dead, from_us),

@@ -2,6 +2,7 @@
 
 use super::{
     healthy::{Healthy, OfWindow},
+    history::HistoryReport,
     judge::Broken,
     plan::PlannedFault,
 };
@@ -24,6 +25,8 @@ pub(crate) struct ChaosReport {
     pub(crate) promises: BTreeMap<&'static str, usize>,
     pub(crate) faults: Vec<FaultLine>,
     pub(crate) counts: ChaosCounts,
+    /// What the checker says of the tasks' histories.
+    pub(crate) history: HistoryReport,
     /// First receipt at an executor − due time, of unchanged tasks; what faults held up is in it.
     pub(crate) lateness: Percentiles,
     /// Of the databases that were well, while the way to another was broken and nothing else was; first of all in peace.
@@ -157,6 +160,7 @@ impl ChaosReport {
             self.lateness.max_ms,
             self.quiet_after_s,
         );
+        let _ = writeln!(text, "{}", self.history.text);
         self.write_lateness(&mut text);
         for word in &self.broken {
             let _ = writeln!(text, "  {word}");

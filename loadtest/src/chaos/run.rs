@@ -6,6 +6,7 @@ use super::{
     change,
     field::Field,
     healthy::{self, Away, Window},
+    history,
     inflict::{self, Effect},
     judge::{self, Broken, Circumstances, TaskEnd},
     load, look,
@@ -129,6 +130,7 @@ impl<'a> ChaosRun<'a> {
         let stack = Stack::start(options, whats).await?;
         let target = Target::new(&stack.urls(), None, None)?;
         let field = Arc::new(Field::new(target, options.engines(), now_ms() * 1_000));
+        field.recorder.lock().leases_are_open = options.hand_over;
         for lane in LANES {
             look::set_queue(&field, lane, options.hand_over).await?;
         }
@@ -445,9 +447,15 @@ impl<'a> ChaosRun<'a> {
         let databases = look::databases(&self.field).await?;
         let mut broken = std::mem::take(&mut self.broken);
         broken.extend(judge::judge(&self.field.book.lock(), &ends, &self.around));
+        let recording = history::recorded(&self.field, &ends, &self.around);
+        let (history, not_linearizable) = history::judged(&recording);
+        broken.extend(not_linearizable);
         let is_ok = broken.is_empty();
         if !is_ok {
             self.write_records(&broken).await?;
+        }
+        if !is_ok || self.options.keep {
+            history::write(&recording, self.stack.path())?;
         }
         if self.options.keep {
             self.write_late(&databases).await?;
@@ -468,6 +476,7 @@ impl<'a> ChaosRun<'a> {
             broken: reported,
             promises,
             counts: counts(&book, &ends, &self.lines),
+            history,
             faults: self.lines,
             lateness: book.lateness.percentiles(),
             healthy: healthy::lateness(&book, &databases, &self.away, &self.peace),

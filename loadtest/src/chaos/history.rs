@@ -1,0 +1,63 @@
+//! The verdict of the checker of histories over a run of chaos: each history that no single task can have had is a broken
+//! promise, printed as its shortest beginning, and so is each that could not be decided. Must never judge by itself.
+
+use super::{
+    field::Field,
+    judge::{Broken, Circumstances, TaskEnd},
+};
+use anyhow::Context as _;
+use punctual_linear::{LinearReport, Recording, SpecRules, check, report::STATES_MAX};
+use serde::Serialize;
+use std::{collections::HashMap, path::Path};
+
+#[derive(Debug, Serialize)]
+pub(crate) struct HistoryReport {
+    /// Histories of tasks, and calls in them.
+    pub(crate) tasks: usize,
+    pub(crate) calls: usize,
+    pub(crate) not_linearizable: usize,
+    /// Their search met its bound: nothing is known of them.
+    pub(crate) undecided: usize,
+    #[serde(skip)]
+    pub(crate) text: String,
+}
+
+impl From<&LinearReport> for HistoryReport {
+    fn from(report: &LinearReport) -> Self {
+        Self {
+            tasks: report.tasks,
+            calls: report.ops,
+            not_linearizable: report.violations.len(),
+            undecided: report.undecided.len(),
+            text: report.to_string(),
+        }
+    }
+}
+
+/// Ends the recording.
+pub(crate) fn recorded(field: &Field, ends: &HashMap<usize, TaskEnd>, around: &Circumstances) -> Recording {
+    let tasks = field.book.lock().tracks.len();
+    field.recorder.lock().finished(tasks, ends, around)
+}
+
+pub(crate) fn judged(recording: &Recording) -> (HistoryReport, Vec<Broken>) {
+    let report = check(recording, SpecRules::default(), STATES_MAX);
+    let task = |task: i64| usize::try_from(task).ok();
+    let violated = report.violations.iter().map(|violation| Broken {
+        promise: "linearizable",
+        task: task(violation.task),
+        text: violation.to_string(),
+    });
+    let undecided = report.undecided.iter().map(|undecided| Broken {
+        promise: "undecided",
+        task: task(*undecided),
+        text: "the checker of histories met its bound".to_owned(),
+    });
+    let broken = violated.chain(undecided).collect();
+    (HistoryReport::from(&report), broken)
+}
+
+/// Beside the logs, to be checked again.
+pub(crate) fn write(recording: &Recording, directory: &Path) -> anyhow::Result<()> {
+    std::fs::write(directory.join("history.jsonl"), recording.to_lines()).context("the history")
+}
