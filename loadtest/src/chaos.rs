@@ -3,7 +3,7 @@
 //! an engine about a promise: it is asked only how tasks ended.
 //!
 //! In reading order: `plan` (which faults) → `stack` (`log`, `disk`, `time`) → `inflict` → `tasks`, `field`, `book`,
-//! `recorder` → `load`, `change`, `work` → `run` → `look` → `judge`, `history`, `healthy` → `report`.
+//! `recorder` → `load`, `inbox`, `change`, `work` → `run` → `look` → `judge`, `history`, `healthy` → `report`.
 
 mod book;
 mod change;
@@ -11,6 +11,7 @@ mod disk;
 mod field;
 mod healthy;
 mod history;
+mod inbox;
 mod inflict;
 mod judge;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What an operator may set: default < file < environment < flag. Everything is checked here, at the start, and every
+//! The operator's settings: default < file < environment < flag. Everything is checked here, at the start, and every
 //! complaint names the key, the value and the layer it came from. Reads no clock and opens no store.
 
 mod args;

@@ -34,14 +34,16 @@ impl From<&LinearReport> for HistoryReport {
     }
 }
 
-/// Ends the recording.
-pub(crate) fn recorded(field: &Field, ends: &HashMap<usize, TaskEnd>, around: &Circumstances) -> Recording {
+/// Ends the recording, and adds what it shows to be broken.
+pub(crate) fn judged(
+    field: &Field,
+    ends: &HashMap<usize, TaskEnd>,
+    around: &Circumstances,
+    broken: &mut Vec<Broken>,
+) -> (Recording, HistoryReport) {
     let tasks = field.book.lock().tracks.len();
-    field.recorder.lock().finished(tasks, ends, around)
-}
-
-pub(crate) fn judged(recording: &Recording) -> (HistoryReport, Vec<Broken>) {
-    let report = check(recording, SpecRules::default(), STATES_MAX);
+    let recording = field.recorder.lock().finished(tasks, ends, around);
+    let report = check(&recording, SpecRules::default(), STATES_MAX);
     let task = |task: i64| usize::try_from(task).ok();
     let violated = report.violations.iter().map(|violation| Broken {
         promise: "linearizable",
@@ -53,11 +55,15 @@ pub(crate) fn judged(recording: &Recording) -> (HistoryReport, Vec<Broken>) {
         task: task(*undecided),
         text: "the checker of histories met its bound".to_owned(),
     });
-    let broken = violated.chain(undecided).collect();
-    (HistoryReport::from(&report), broken)
+    broken.extend(violated.chain(undecided));
+    let report = HistoryReport::from(&report);
+    (recording, report)
 }
 
 /// Beside the logs, to be checked again.
-pub(crate) fn write(recording: &Recording, directory: &Path) -> anyhow::Result<()> {
+pub(crate) fn write_if(is_wanted: bool, recording: &Recording, directory: &Path) -> anyhow::Result<()> {
+    if !is_wanted {
+        return Ok(());
+    }
     std::fs::write(directory.join("history.jsonl"), recording.to_lines()).context("the history")
 }

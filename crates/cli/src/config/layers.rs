@@ -1,7 +1,7 @@
 //! The layers, one over the other. Each value is text until all layers are in, and remembers where it came from.
 
 use super::{
-    Error,
+    Error, inboxes,
     keys::{self, KEYS, SettingKey},
     otel, secrets,
 };
@@ -63,9 +63,10 @@ impl fmt::Debug for Given {
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     given: BTreeMap<&'static str, Given>,
-    /// Variables that look like settings and are none. Not refused: clusters put such variables into every container.
+    /// Variables that look like settings and are none. They are not refused: clusters put such variables into every
+    /// container.
     pub(crate) unused_variables: Vec<String>,
-    /// What is taken, and should be done better: sentences for the log.
+    /// Warnings about settings that are accepted, and should be improved: sentences for the log.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -100,6 +101,11 @@ impl Layers {
         flatten("", table, &mut flat);
         let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
         for (key, value) in flat {
+            if let (INBOXES, toml::Value::Array(tables)) = (key.as_str(), &value) {
+                let text = inboxes::of_tables(tables, &from, &mut self.warnings)?;
+                self.set(Self::key(keys::INBOX_URL, &from)?, text, from.clone());
+                continue;
+            }
             if let Some(secret) = keys::secret_of_file(&key) {
                 if names.iter().any(|name| name == secret.name) {
                     return Err(Error::GivenTwice { key: secret.name, file: key, from });
@@ -240,6 +246,9 @@ impl Layers {
         Error::Refused { key, value: secrets::shown(key, &text), from, reason: reason.into() }
     }
 }
+
+/// The tables of a file that are the setting `inbox.url`.
+const INBOXES: &str = "inbox";
 
 /// Variables of clients and of this program that are no setting of a server.
 const NOT_SETTINGS: &[&str] = &[

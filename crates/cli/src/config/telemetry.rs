@@ -1,4 +1,4 @@
-//! Where traces are sent, and how. Opens nothing.
+//! The destination and the protocol of traces. Opens nothing.
 
 use super::{
     Error, Layers,

@@ -18,7 +18,8 @@ use punctual_domain::{
 use sqlx::MySqlConnection;
 use std::collections::HashMap;
 
-/// In the order of what was asked. `RowNotFound`: another transaction was faster; to be run again.
+/// Returns the results in the order of the request. After `RowNotFound`, another transaction was faster, and the
+/// caller runs it again.
 pub(crate) async fn insert(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,

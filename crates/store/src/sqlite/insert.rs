@@ -19,7 +19,7 @@ use punctual_domain::{
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-/// What all tasks of one call share.
+/// The data that all tasks of one call share.
 pub(crate) struct InsertContext<'a> {
     pub(crate) partitions: u16,
     pub(crate) by: &'a str,
@@ -141,7 +141,7 @@ impl<'a> Insert<'a> {
         }
         let slot = slot(ledger, &ask);
         ledger.enter_chunk(slot, &ask.kind, id);
-        ledger.accepted(slot, row::size(&ask.payload));
+        ledger.accepted((partition, id), slot, row::size(&ask.payload));
         Ok(created(place, task_id, ask, (self.context.by, self.context.now)))
     }
 
