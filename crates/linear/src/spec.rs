@@ -12,6 +12,8 @@ pub struct SpecRules {
     /// Once "already fired" was answered, no later change is confirmed before a hand-over. Not where engines die: what
     /// one has fired and not stored, the next owner fires again.
     pub keeps_fired: bool,
+    /// A lease may be made so long before the instant. If its engine is silent then, it counts as fired.
+    pub ahead_us: i64,
     /// A finished task may be gone after so long. None: not during the run.
     pub kept_us: Option<i64>,
 }
@@ -132,7 +134,7 @@ impl Spec {
                 if state.deadline_us <= until_us {
                     moves.push(state.over(Dead, state.deadline_us));
                 }
-                if state.due_us <= until_us && state.unseen < self.unseen_max {
+                if self.may_be_leased(state, until_us) && state.unseen < self.unseen_max {
                     let attempt = state.attempt.saturating_add(1).min(state.max_attempts);
                     let unseen = state.unseen + 1;
                     let lease_until_us = i64::MIN;
@@ -171,7 +173,7 @@ impl Spec {
                 let done = may.then(|| state.over(Cancelled, op.from_us));
                 // A second cancel is answered as the first.
                 let done = done.or_else(|| (state.phase == Cancelled).then_some(state));
-                change(state, op.until_us, (*answer, done), found);
+                self.change(state, op.until_us, (*answer, done), found);
                 if *withdraws && answer.is_none() && state.phase == InHand {
                     found.push(SpecState { is_stop_requested: true, ..state });
                 }
@@ -179,16 +181,18 @@ impl Spec {
             OpKind::Reschedule { due_us, answer } => {
                 let due_us = due_us.unwrap_or(state.due_us);
                 let done = self.may_change(state).then(|| state.again(due_us));
-                change(state, op.until_us, (*answer, done), found);
+                self.change(state, op.until_us, (*answer, done), found);
             }
             OpKind::Redrive { answer } => redrive(state, op, *answer, found),
             OpKind::Fire { .. } => found.extend(self.fire(state, &op.kind)),
             OpKind::Extend { token, lease_until_us, held } => match held {
                 Some(true) | None if state.is_with(*token) => {
-                    let lease_until_us = state.lease_until_us.max(*lease_until_us);
-                    found.push(SpecState { lease_until_us, ..state });
+                    found.push(SpecState { lease_until_us: *lease_until_us, ..state });
                 }
-                Some(false) if !state.is_with(*token) => found.push(state),
+                // A lease that is over is lost, and its attempt may still report.
+                Some(false) if !state.is_with(*token) || state.lease_until_us <= op.until_us => {
+                    found.push(state);
+                }
                 _ => {}
             },
             OpKind::Outcome { token, end, answer } => match answer {
@@ -215,11 +219,40 @@ impl Spec {
         }
     }
 
+    fn may_be_leased(&self, state: SpecState, until_us: i64) -> bool {
+        state.due_us.saturating_sub(self.rules.ahead_us) <= until_us
+    }
+
     const fn may_change(&self, state: SpecState) -> bool {
         match state.phase {
             Waiting => true,
             Fired => !self.rules.keeps_fired,
             _ => false,
+        }
+    }
+
+    /// `done`: the state if the change is made; None: it cannot be.
+    fn change(
+        &self,
+        state: SpecState,
+        until_us: i64,
+        (answer, done): (Option<ChangeAnswer>, Option<SpecState>),
+        found: &mut Vec<SpecState>,
+    ) {
+        match answer {
+            Some(ChangeAnswer::Done) | None => found.extend(done),
+            Some(ChangeAnswer::Refused) => match state.phase {
+                // It has fired, and from now on a caller knows.
+                Waiting | Fired if self.may_be_leased(state, until_us) => found.push(state.into_phase(Fired)),
+                InHand => found.push(state),
+                _ if state.is_over() => found.push(state),
+                _ => {}
+            },
+            Some(ChangeAnswer::StopRequested) if state.phase == InHand => {
+                found.push(SpecState { is_stop_requested: true, ..state });
+            }
+            Some(ChangeAnswer::NotFound) if state.phase == Absent => found.push(state),
+            Some(ChangeAnswer::StopRequested | ChangeAnswer::NotFound) => {}
         }
     }
 
@@ -255,30 +288,6 @@ fn insert(state: SpecState, op: &RecordedOp, answer: Option<InsertAnswer>, found
         let (token, unseen) = (state.token, state.unseen);
         let new = SpecState { queue, due_us, deadline_us, max_attempts, token, unseen, ..SpecState::ABSENT };
         found.push(new.into_phase(Waiting));
-    }
-}
-
-/// `done`: the state if the change is made; None: it cannot be.
-fn change(
-    state: SpecState,
-    until_us: i64,
-    (answer, done): (Option<ChangeAnswer>, Option<SpecState>),
-    found: &mut Vec<SpecState>,
-) {
-    match answer {
-        Some(ChangeAnswer::Done) | None => found.extend(done),
-        Some(ChangeAnswer::Refused) => match state.phase {
-            // It has fired, and from now on a caller knows.
-            Waiting | Fired if state.due_us <= until_us => found.push(state.into_phase(Fired)),
-            InHand => found.push(state),
-            _ if state.is_over() => found.push(state),
-            _ => {}
-        },
-        Some(ChangeAnswer::StopRequested) if state.phase == InHand => {
-            found.push(SpecState { is_stop_requested: true, ..state });
-        }
-        Some(ChangeAnswer::NotFound) if state.phase == Absent => found.push(state),
-        Some(ChangeAnswer::StopRequested | ChangeAnswer::NotFound) => {}
     }
 }
 

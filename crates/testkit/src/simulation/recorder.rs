@@ -9,7 +9,7 @@ use punctual_linear::{
     AttemptEnd, ChangeAnswer, InsertAnswer, LinearReport, OpKind, OutcomeAnswer, ReadState, RecordedOp,
     Recording, SpecRules, check, history::LostWork, report::STATES_MAX,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const QUEUE: u32 = 0;
 const US_PER_MS: i64 = 1_000;
@@ -19,6 +19,10 @@ const LEASE_AHEAD_MS: i64 = 2_900;
 const GIVEN_WITHIN_MS: i64 = 100;
 /// As the options of the engines say: the shortest of all retentions.
 const KEPT_MS: i64 = 60_000;
+/// As the options of the engines say (`ahead_ms`).
+const AHEAD_MS: i64 = 500;
+/// When a task is due that no answer has shown: any time.
+const UNKNOWN: Millis = Millis(i64::MIN / US_PER_MS);
 /// Of one task, more hand-overs than this get lost in no list of operations.
 const UNSEEN_MAX: usize = 8;
 
@@ -51,6 +55,8 @@ pub(super) struct Recorder {
     /// Each known task, by its place.
     tasks: HashMap<i64, Inserting>,
     has_unknown_inserts: bool,
+    /// Hand-overs: task and fence.
+    seen: HashSet<(i64, i64)>,
 }
 
 /// None: it may have happened.
@@ -73,6 +79,9 @@ impl Recorder {
 
     /// `until`: the furthest that the clock has been; None: no answer.
     fn push(&mut self, task: i64, call: CallBegin, until: Option<Millis>, kind: OpKind) {
+        if !matches!(kind, OpKind::Insert { .. }) {
+            self.know(task, u32::MAX);
+        }
         let returned = until.map(|_| self.next());
         let until_us = until.map_or(i64::MAX, |until| until.0 * US_PER_MS);
         let (called, from_us) = (call.order, call.at.0 * US_PER_MS);
@@ -86,6 +95,9 @@ impl Recorder {
         until: Millis,
         (inserting, answer): (Inserting, InsertAnswer),
     ) {
+        if answer != InsertAnswer::Created {
+            self.know(task, u32::MAX);
+        }
         self.tasks.insert(task, inserting);
         self.push(task, call, Some(until), insert(call, inserting, Some(answer)));
     }
@@ -93,7 +105,9 @@ impl Recorder {
     /// It may have created a task that no caller knows, or replaced one of the same id.
     pub(super) fn insert_unanswered(&mut self, call: CallBegin, inserting: Inserting) {
         self.has_unknown_inserts = true;
-        let same = self.tasks.iter().filter(|(_, known)| known.id == inserting.id && known.id.is_some());
+        // Of a task that no answer has shown, the id is unknown.
+        let may_be = |known: &Inserting| known.due_at == UNKNOWN || known.id == inserting.id;
+        let same = self.tasks.iter().filter(|(_, known)| inserting.id.is_some() && may_be(known));
         let same: Vec<i64> = same.map(|(task, _)| *task).collect();
         for task in same {
             self.push(task, call, None, insert(call, inserting, None));
@@ -103,7 +117,7 @@ impl Recorder {
     /// A task that comes without an insert that was answered: one that was not may have made it.
     fn know(&mut self, task: i64, max_attempts: u32) {
         if self.has_unknown_inserts && !self.tasks.contains_key(&task) {
-            let due_at = Millis(i64::MIN / US_PER_MS);
+            let due_at = UNKNOWN;
             let inserting = Inserting { id: None, due_at, has_deadline: true, max_attempts, retry_ms: 0 };
             self.tasks.insert(task, inserting);
             self.push(task, CallBegin::FIRST, None, insert(CallBegin::FIRST, inserting, None));
@@ -123,7 +137,10 @@ impl Recorder {
     /// `call`: None, if the call for it began long ago.
     pub(super) fn handed_over(&mut self, lease: &Assignment, call: Option<CallBegin>, until: Millis) {
         let task = lease.place.id;
-        self.know(task, lease.max_attempts);
+        // A bus may deliver a message again.
+        if !self.seen.insert((task, lease.fence)) && call.is_none() {
+            return;
+        }
         let call = call.unwrap_or(CallBegin::FIRST);
         let given_at = lease.fired_at.max(until.plus(-GIVEN_WITHIN_MS));
         let lease_until = lease.lease_until.min(given_at.plus(LEASE_AHEAD_MS));
@@ -248,7 +265,12 @@ impl Recorder {
     }
 
     pub(super) fn verdict(&self) -> LinearReport {
-        let rules = SpecRules { tokens_rise: true, keeps_fired: false, kept_us: Some(KEPT_MS * US_PER_MS) };
+        let rules = SpecRules {
+            tokens_rise: true,
+            keeps_fired: false,
+            ahead_us: AHEAD_MS * US_PER_MS,
+            kept_us: Some(KEPT_MS * US_PER_MS),
+        };
         check(&self.recording, rules, STATES_MAX)
     }
 }

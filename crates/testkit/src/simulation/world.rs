@@ -74,6 +74,7 @@ pub struct World {
     pub(super) turns: (Option<Millis>, Option<Millis>),
     pub(super) order: ReadyOrder,
     pub(super) recorder: Recorder,
+    gone_back_ms: i64,
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
@@ -127,6 +128,7 @@ impl World {
             turns: (None, None),
             order: ReadyOrder::default(),
             recorder: Recorder::default(),
+            gone_back_ms: 0,
         };
         if setup.hands == Hands::Push || setup.faults != Faults::None {
             world.recorder.loses_work();
@@ -185,9 +187,10 @@ impl World {
         self.recorder.begin(now)
     }
 
-    /// The furthest that the clock has been until now.
+    /// The furthest that the clock has been until now, or would have been: a lease keeps the time that is left of it when the
+    /// clock is set back.
     pub(super) fn until(&self) -> Millis {
-        self.latest.max(self.now())
+        self.latest.max(self.now()).plus(self.gone_back_ms)
     }
 
     /// Time passes, by the clock and by the timers of the runtime, which stand still otherwise.
@@ -211,6 +214,7 @@ impl World {
             }
             Op::SetBack { ms } => {
                 self.turns = (None, None);
+                self.gone_back_ms += *ms;
                 self.clock.go_back(milliseconds(*ms));
                 Ok(())
             }
