@@ -4,7 +4,7 @@ import { ConfigurationError } from "./errors.js";
 import { contentFields, present, type JsonObject } from "./json.js";
 import type { RetryPolicy } from "./retry.js";
 
-/** How a task runs, whoever makes it: an insert, a schedule or a workflow. */
+/** How a task runs, of an insert, a schedule or a workflow. */
 export interface TaskSettings {
   /** 1 (first) to 5 (last); 3. */
   readonly priority?: number | undefined;

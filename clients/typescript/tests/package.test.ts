@@ -80,8 +80,7 @@ async function install(directory: string): Promise<string> {
   await npm(copy, "pack");
   const clean = join(directory, "clean");
   mkdirSync(clean);
-  await npm(clean, "init", "--yes");
-  await npm(clean, "pkg", "set", "type=module");
+  writeFileSync(join(clean, "package.json"), '{ "name": "clean", "type": "module" }');
   await npm(clean, "install", join(copy, `punctual-${VERSION}.tgz`));
   return clean;
 }

@@ -141,8 +141,10 @@ behaviour([51], "a result that cannot be written is rejected", async (site) => {
 });
 
 behaviour([52], "a handler that runs too long has failed", async (site) => {
+  const begun: boolean[] = [];
   const reasons: unknown[] = [];
   const slow = site.app.task("slow", { timeout: "150ms", maxAttempts: 1 }, async (isPolite: boolean, ctx) => {
+    begun.push(isPolite);
     if (isPolite) {
       await ctx.sleep("60s").catch(() => reasons.push(ctx.stopReason));
       return "too late";
@@ -154,13 +156,16 @@ behaviour([52], "a handler that runs too long has failed", async (site) => {
   });
   site.work();
   for (const isPolite of [true, false]) {
-    const ended = await site.client.wait(await slow.insert(isPolite));
-    assert.equal(ended.state, "dead");
-    // The worker's word or the server's: whichever is first.
-    assert.match(ended.lastError!, /ran longer than its timeout of 0.15 s|did not finish within 150 ms/);
+    // Where the machine is slow, the server may say it before the handler has begun.
+    while (!begun.includes(isPolite)) {
+      const ended = await site.client.wait(await slow.insert(isPolite));
+      assert.equal(ended.state, "dead");
+      // The worker's word or the server's: whichever is first.
+      assert.match(ended.lastError!, /ran longer than its timeout of 0.15 s|did not finish within 150 ms/);
+    }
   }
-  await until(() => reasons.length === 2);
-  assert.deepEqual(reasons, ["timeout", "timeout"]);
+  await until(() => reasons.length === begun.length);
+  assert(reasons.every((reason) => reason === "timeout"), reasons.join());
 });
 
 behaviour([61], "versions of handlers", async (site) => {

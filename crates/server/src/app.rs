@@ -6,7 +6,7 @@ use crate::{
     listener::{Certificates, ConnectionLimits, Connections, TlsMeters},
     metrics::http::HttpMeters,
     options::ServerOptions,
-    waiting::WaitingRequests,
+    waiting::list::WaitingRequests,
 };
 use punctual_domain::time::Millis;
 use punctual_engine::Engine;

@@ -2,33 +2,16 @@
 //! together, ten times a second: its reads are bounded, whichever engine ends the tasks and however many requests wait.
 //! Must never change a task.
 
+pub(crate) mod list;
+
+use self::list::WaitingRequest;
 use crate::{access::Who, app::Shared, refusal::Refusal};
-use parking_lot::Mutex;
 use punctual_domain::place::TaskRef;
 use punctual_protocol::{WaitForEnd, limits::WAIT_MS_MAX};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// The maximum number of tasks that one check reads. With more waiting requests, each task is checked less often.
-const CHECK_MAX: usize = 500;
-
-/// The requests that wait.
-#[derive(Debug, Default)]
-pub(crate) struct WaitingRequests(Mutex<WaitingList>);
-
-#[derive(Debug, Default)]
-struct WaitingList {
-    /// The task that was checked longest ago is first.
-    requests: VecDeque<WaitingRequest>,
-    has_checker: bool,
-}
-
-#[derive(Debug)]
-struct WaitingRequest {
-    place: TaskRef,
-    ended: oneshot::Sender<()>,
-}
 
 /// How long the request may wait.
 pub(crate) fn limit_of(parameters: WaitForEnd) -> Result<Duration, Refusal> {
@@ -59,33 +42,6 @@ pub(crate) async fn until_ended(
         () = tokio::time::sleep(limit) => {}
     }
     Ok(())
-}
-
-impl WaitingRequests {
-    /// Returns true if the caller must start the checker.
-    fn add(&self, request: WaitingRequest) -> bool {
-        let mut list = self.0.lock();
-        list.requests.push_back(request);
-        !std::mem::replace(&mut list.has_checker, true)
-    }
-
-    /// The requests of the next check. Empty: nothing waits, and the checker has ended.
-    fn next(&self) -> Vec<WaitingRequest> {
-        let mut list = self.0.lock();
-        list.requests.retain(|request| !request.ended.is_closed());
-        let count = list.requests.len().min(CHECK_MAX);
-        let next: Vec<_> = list.requests.drain(..count).collect();
-        list.has_checker = !next.is_empty();
-        next
-    }
-
-    fn put_back(&self, requests: Vec<WaitingRequest>) {
-        self.0.lock().requests.extend(requests);
-    }
-
-    fn clear(&self) {
-        *self.0.lock() = WaitingList::default();
-    }
 }
 
 async fn check_all(app: Shared) {
@@ -125,36 +81,4 @@ async fn check(app: Shared, requests: Vec<WaitingRequest>) {
         }
     }
     app.waiting.put_back(still);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use punctual_domain::{place::Partition, time::Millis};
-
-    fn request(id: i64) -> (WaitingRequest, oneshot::Receiver<()>) {
-        let (ended, has_ended) = oneshot::channel();
-        (
-            WaitingRequest { place: TaskRef { partition: Partition(0), due_at: Millis(0), id }, ended },
-            has_ended,
-        )
-    }
-
-    #[test]
-    fn one_checker_serves_all_requests_in_turn_and_ends_with_the_last() {
-        let waiting = WaitingRequests::default();
-        let (requests, receivers): (Vec<_>, Vec<_>) = (0..).map(request).take(CHECK_MAX + 2).unzip();
-        let started: Vec<bool> = requests.into_iter().map(|request| waiting.add(request)).collect();
-        assert_eq!(started.iter().filter(|is_first| **is_first).count(), 1);
-        let first = waiting.next();
-        assert_eq!((first.len(), first.first().map(|request| request.place.id)), (CHECK_MAX, Some(0)));
-        waiting.put_back(first);
-        let second = waiting.next();
-        assert_eq!(second.first().map(|request| request.place.id), Some(CHECK_MAX as i64));
-        waiting.put_back(second);
-        drop(receivers);
-        assert!(waiting.next().is_empty(), "requests whose caller is gone are not checked");
-        let (request, _has_ended) = request(1);
-        assert!(waiting.add(request), "the next request starts another checker");
-    }
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mysql_gets_its_own_name_of_the_size_of_the_redo_log() {
+    fn mysql_gets_the_mysql_name_of_the_redo_log_size() {
         let size = "--innodb-log-file-size=128M";
         assert_eq!(spelled_for(true, size), "--innodb-redo-log-capacity=128M");
         assert_eq!(spelled_for(false, size), size);

@@ -74,7 +74,8 @@ impl UserDatabase {
 
     async fn sql(&self, statements: &str) -> anyhow::Result<String> {
         let port = self.port.to_string();
-        let arguments = ["--no-defaults", "-h127.0.0.1", "-P", &port, "-ut", "-pt", "-N", "-B", &self.name];
+        let arguments =
+            ["--no-defaults", "--skip-ssl", "-h127.0.0.1", "-P", &port, "-ut", "-pt", "-N", "-B", &self.name];
         let mut client = Command::new("mariadb");
         client.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut client = client.kill_on_drop(true).spawn().context("the client of MariaDB")?;
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_is_a_task_once_in_its_order() {
+    fn what_was_committed_is_a_task_once_in_order() {
         let made = made("a\t1\t1000\na\t2\t1010\nb\t1\t5000\n");
         let good = [task("a", 1, 1_030), task("a", 2, 1_050), task("b", 1, 5_001)];
         let (found, broken) = judge(&made, &good, &[(0, 2_000_000)]);

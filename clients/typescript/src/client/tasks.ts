@@ -50,6 +50,10 @@ export interface WaitOptions {
 
 /** A part of 10,000 tasks may take so much longer than other calls. */
 const BATCH_WAITS_MS = 50_000;
+/** One call of `wait` lasts at most so long, so that no proxy takes the connection for a dead one. */
+const WAIT_MAX_MS = 20_000;
+/** Between two calls of `wait`. */
+const PAUSE_MS = 100;
 
 /** Calls about tasks; a part of `Client`. */
 export class Tasks {
@@ -140,8 +144,25 @@ export class Tasks {
 
   /** Waits until a task is over. The task is not affected: after a `WaitTimeout` it continues. */
   async wait<R = unknown>(task: TaskRef<R>, options: WaitOptions = {}): Promise<Task<R>> {
-    const name = (last: Task) => `task ${last.ref} is ${last.state}`;
-    return waitFor(() => this.get(task), isFinished, name, options);
+    const limitMs = toMs(options.timeout ?? "30s");
+    const until = performance.now() + limitMs;
+    for (;;) {
+      const leftMs = Math.max(0, Math.ceil(until - performance.now()));
+      const last = await this.getAtEnd<R>(task, Math.min(leftMs, WAIT_MAX_MS), options.signal);
+      if (isFinished(last)) return last;
+      if (performance.now() >= until) throw timeoutOf(`task ${last.ref} is ${last.state}`, limitMs);
+      // A server that stops answers at once.
+      await sleep(PAUSE_MS, options.signal);
+    }
+  }
+
+  /** One task, when it has ended, or after so long. */
+  private async getAtEnd<R>(task: TaskRef<R>, waitsMs: number, signal: AbortSignal | undefined): Promise<Task<R>> {
+    try {
+      return await this.send({ ...get(taskPath(task), taskOf<R>, { wait_ms: waitsMs }), waitsMs, signal });
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : error;
+    }
   }
 
   /**
@@ -223,9 +244,13 @@ export async function waitFor<T>(
     const last = await ask();
     if (isOver(last)) return last;
     const leftMs = until - performance.now();
-    if (leftMs <= 0) throw new WaitTimeout(`${name(last)}, not over, after ${limitMs} ms`);
+    if (leftMs <= 0) throw timeoutOf(name(last), limitMs);
     await sleep(Math.min(pauseMs, leftMs), options.signal);
   }
+}
+
+function timeoutOf(what: string, limitMs: number): WaitTimeout {
+  return new WaitTimeout(`${what}, not over, after ${limitMs} ms`);
 }
 
 function taskPath(task: TaskRef, ...more: string[]): string {

@@ -1,9 +1,10 @@
 //! The layers, one over the other. Each value is text until all layers are in, and remembers where it came from.
 
 use super::{
-    Error, inboxes,
+    Error, inbox_tables,
     keys::{self, KEYS, SettingKey},
     otel, secrets,
+    source::SettingSource,
 };
 use std::{
     collections::BTreeMap,
@@ -11,41 +12,6 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SettingSource {
-    Default,
-    File(PathBuf),
-    Environment(String),
-    Flag(String),
-    /// The value of a secret: its file, and what names that.
-    SecretFile(PathBuf, Box<SettingSource>),
-}
-
-impl SettingSource {
-    /// One word, for programs.
-    pub(crate) const fn word(&self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::File(_) => "file",
-            Self::Environment(_) => "env",
-            Self::Flag(_) => "flag",
-            Self::SecretFile(_, named_by) => named_by.word(),
-        }
-    }
-}
-
-impl fmt::Display for SettingSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "file {}", path.display()),
-            Self::Environment(variable) => write!(f, "environment {variable}"),
-            Self::Flag(flag) => write!(f, "flag {flag}"),
-            Self::SecretFile(path, named_by) => write!(f, "file {}, named by {named_by}", path.display()),
-        }
-    }
-}
 
 /// Shown without its value, which may be a secret.
 #[derive(Clone)]
@@ -102,7 +68,7 @@ impl Layers {
         let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
         for (key, value) in flat {
             if let (INBOXES, toml::Value::Array(tables)) = (key.as_str(), &value) {
-                let text = inboxes::of_tables(tables, &from, &mut self.warnings)?;
+                let text = inbox_tables::of_tables(tables, &from, &mut self.warnings)?;
                 self.set(Self::key(keys::INBOX_URL, &from)?, text, from.clone());
                 continue;
             }

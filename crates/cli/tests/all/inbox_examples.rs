@@ -37,7 +37,7 @@ fn keys_of_tasks(url: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn each_commits_an_order_with_its_task_and_rolls_one_back() {
+fn each_commits_an_order_with_a_task_and_rolls_one_back() {
     let user = blocking(servers::mariadb());
     let url = blocking(user.fresh_database());
     let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();

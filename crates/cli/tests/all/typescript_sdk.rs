@@ -129,7 +129,7 @@ fn every_file_of_tests_is_in_a_run() {
 }
 
 #[test]
-fn the_packages_of_its_tests_are_those_that_are_installed() {
+fn the_packages_of_the_tests_are_those_that_are_installed() {
     let manifest = |path: PathBuf| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let pinned = manifest(clients().join("../scripts/clients/package.json"));
     let named = manifest(clients().join("typescript/package.json"));

@@ -81,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn each_column_has_its_value() {
+    fn each_column_has_a_value() {
         let task = NewTask::to("mail").key("order-7").delay(Duration::from_secs(60));
         let row = InboxRow::of(Some("billing"), &task).unwrap();
         let shown = diesel::debug_query::<Mysql, _>(&insert(&InboxTable::default(), row)).to_string();

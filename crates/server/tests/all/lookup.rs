@@ -2,7 +2,6 @@
 
 use crate::world::{HOUR_MS, START_MS, World, ask, get, post, send_to};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 fn ids(page: &Value) -> Vec<i64> {
     page["items"].as_array().unwrap().iter().map(|entry| entry["task_id"].as_i64().unwrap()).collect()
@@ -136,7 +135,6 @@ async fn a_read_waits_until_the_task_has_ended() {
     );
     let cancelled = world.bring_to("scheduled", 2).await;
     let answer = waiting_for(&world, &cancelled, async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
         world.send(ask("POST", format!("/v1/tasks/{cancelled}/cancel"))).await.expect(200);
     });
     assert_eq!(answer.await["state"], "cancelled");
@@ -158,7 +156,7 @@ async fn a_read_waits_until_the_task_has_ended() {
 }
 
 #[tokio::test]
-async fn an_insert_waits_until_its_task_has_ended() {
+async fn an_insert_waits_until_the_task_has_ended() {
     let world = World::new();
     let body = json!({"queue": "mail", "task_id": 7, "payload": {"a": 1}});
     let inserting = world.send(post("/v1/tasks?wait_ms=60000", &body));
@@ -168,7 +166,7 @@ async fn an_insert_waits_until_its_task_has_ended() {
             if let Some(leased) = world.lease("mail").await.pop() {
                 return world.report(&leased, json!({"outcome": "succeeded", "result": {"b": 2}})).await;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
         }
     };
     let (inserted, reported) = tokio::join!(inserting, working);

@@ -70,7 +70,7 @@ async fn it_is_made_once_and_dropped_when_it_is_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_of_one_database_are_inboxes_of_their_own_each_with_its_namespace() {
+async fn tables_of_one_database_are_separate_inboxes_with_a_namespace_each() {
     let rig = in_sqlite().await;
     let jobs: InboxTableName = "jobs".parse().unwrap();
     assert!(MysqlInbox::new(&rig.url(), jobs.clone()).unwrap().install().await.unwrap());
