@@ -41,6 +41,19 @@ pub use world::World;
 /// # Errors
 /// The first broken promise, and the step that broke it.
 pub async fn run(ops: &[Op], setup: Setup) -> Result<ReadyOrder, String> {
+    live(ops, setup).await.map(|world| world.order)
+}
+
+/// As `run`, and the checker of histories looks at what callers and executors saw. Not for a bus: it may deliver what its
+/// engine believes refused, and the specification of a task does not know such hand-overs.
+///
+/// # Errors
+/// The first broken promise, or a history that no single task can have had.
+pub async fn run_recorded(ops: &[Op], setup: Setup) -> Result<(), String> {
+    live(ops, setup).await?.check_histories().await
+}
+
+async fn live(ops: &[Op], setup: Setup) -> Result<World, String> {
     let mut world = World::new(setup, None);
     world.set_limits().await?;
     for (nth, op) in ops.iter().enumerate() {
@@ -49,11 +62,7 @@ pub async fn run(ops: &[Op], setup: Setup) -> Result<ReadyOrder, String> {
     }
     world.finish().await.map_err(|error| format!("at the end: {error}"))?;
     world.check_no_slot_is_left().await.map_err(|error| format!("after all is over: {error}"))?;
-    // A bus may deliver what its engine believes refused: the specification of a task does not know such hand-overs.
-    if setup.hands == Hands::Pull {
-        world.check_histories().await?;
-    }
-    Ok(world.order)
+    Ok(world)
 }
 
 /// Who looks at a run on a broken twin: the checks after each step, or the checker of histories at the end.

@@ -8,7 +8,9 @@ use punctual_testkit::{
     clock::ManualClock,
     conformance::{limiter, ownership, store},
     shared::MemoryOwnership,
-    simulation::{Due, Faults, Finder, Hands, Setup, run_twin, seeded, with_limits},
+    simulation::{
+        Due, Faults, Finder, Hands, Setup, run_recorded, run_twin, seeded, seeded_for_many, with_limits,
+    },
     twins::{Twin, TwinLimiter, TwinOwnership, TwinStore},
 };
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -17,6 +19,7 @@ const PAGE: &str = include_str!("../../../../docs/testing.md");
 const HEADING: &str = "## Broken twins\n";
 /// Enough lives for each twin to meet what it breaks.
 const SEEDS: u64 = 60;
+const SOUND_SEEDS: u64 = 40;
 const STEPS: usize = 60;
 
 /// Of a row `| promise | `Twin` | finders |`: twin and finders.
@@ -118,4 +121,25 @@ fn each_twin_is_found_by_those_that_the_table_names() {
         .map(|(twin, finder)| format!("{twin:?} by {finder}"))
         .collect();
     assert_eq!(missed, [""; 0], "not found");
+}
+
+/// What is found on a twin is not found on a sound store, whatever fails and dies.
+#[test]
+fn histories_of_sound_lives_are_linearizable() {
+    let lives = [
+        (1, Due::InStore, false),
+        (1, Due::InRedis, false),
+        (2, Due::InRedis, false),
+        (1, Due::InStore, true),
+        (3, Due::InRedis, true),
+    ];
+    for (engines, due, has_faults) in lives {
+        for seed in 0..SOUND_SEEDS {
+            let ops = if engines > 1 { seeded_for_many(seed, STEPS) } else { seeded(seed, STEPS) };
+            let faults = if has_faults { Faults::Some(seed) } else { Faults::None };
+            let setup = Setup { engines, faults, hands: Hands::Pull, limits: false, due };
+            let lived = block_on(run_recorded(&ops, setup));
+            lived.unwrap_or_else(|broken| panic!("seed {seed}, {engines} engines, {due:?}: {broken}"));
+        }
+    }
 }
