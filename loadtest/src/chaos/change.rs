@@ -4,6 +4,7 @@
 use super::{
     book::{CallerAnswer, ChangeCall},
     field::{Field, No, attempt, code, no, text, value},
+    recorder::Stamp,
     tasks::TaskChange,
 };
 use crate::{
@@ -31,7 +32,8 @@ pub(crate) async fn change_all(field: Arc<Field>) -> anyhow::Result<()> {
 
 async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String) {
     let mut connection = Connection::new(field.target.beginning_at(fastrand::usize(..field.engines)));
-    let sent_us = now_us();
+    let sent = Stamp::now();
+    let sent_us = sent.clock_us;
     let (to_ms, answer) = match wish {
         TaskChange::Cancel => {
             let path = format!("/v1/tasks/{reference}/cancel");
@@ -64,5 +66,7 @@ async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String
             No::Unknown(code) => CallerAnswer::Unknown(code),
         },
     };
-    field.book.lock().changed(n, ChangeCall { to_ms, sent_us, answered_us: now_us(), answer });
+    let answered = Stamp::now();
+    field.recorder.lock().changed(n, (wish, to_ms), (sent, answered), &answer);
+    field.book.lock().changed(n, ChangeCall { to_ms, sent_us, answered_us: answered.clock_us, answer });
 }
