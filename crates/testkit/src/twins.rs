@@ -113,6 +113,8 @@ methods_of! { AuditStore passes(inner) TwinStore {} }
 
 methods_of! { LabelStore passes(inner) TwinStore {} }
 
+methods_of! { LedgerStore passes(inner) TwinStore {} }
+
 methods_of! { NamespaceStore passes(inner) TwinStore {} }
 
 methods_of! { Store opens(inner) TwinStore {
