@@ -22,7 +22,7 @@
 //! # A relay that is frozen between 3 and the commit of 4
 //!
 //! Meanwhile another relay takes the lock, inserts the row and removes it; its task ends, and after its retention K it is forgotten.
-//! What the first relay inserts when it wakes would be a second task. With S = 5 min (`SETTLED_MS`):
+//! What the first relay inserts when it wakes would be a second task. With S = 5 min (`FIRST_OFFER_MS`):
 //! - An insert of a row that was read at t commits before t + S, or never. The store compares its own clock with t + 30 s in the
 //!   transaction; from there to the commit the server undoes a transaction that is silent for 3 s. Clocks of the engine and of a
 //!   database may differ by some minutes within S.

@@ -26,7 +26,7 @@ const LOOKS: usize = 20;
 const STALE_MS: i64 = 30_000;
 /// So long after it was read no insert of a row is committed any more: `STALE_MS` by the store's clock, then a transaction, of which
 /// the store undoes what is silent for 3 s; the rest is for clocks that differ.
-const SETTLED_MS: i64 = 300_000;
+const FIRST_OFFER_MS: i64 = 300_000;
 /// The first rest; each is twice as long as the one before.
 const REST_MS: i64 = 100;
 const REST_MAX_MS: i64 = 1_000;
@@ -291,7 +291,7 @@ impl RelayState {
     /// An insert by its key does not decide any more whether it was inserted before.
     fn is_doubtful(&self, offered_before_ms: Option<i64>, namespace: &Name, queue: &str) -> bool {
         let known_ms = self.intake.known_for_ms(namespace, queue);
-        let decides_for_ms = (known_ms / 2).min(known_ms - SETTLED_MS);
+        let decides_for_ms = (known_ms / 2).min(known_ms - FIRST_OFFER_MS);
         offered_before_ms.is_some_and(|before_ms| before_ms >= decides_for_ms)
     }
 

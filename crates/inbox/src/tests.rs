@@ -178,7 +178,7 @@ async fn the_store_gets_the_time_until_which_it_may_insert_what_was_read() {
     assert_eq!(*intake.by.lock(), Some(Millis(25_000 + 30_000)), "counted from the read, not from the call");
 }
 
-/// A first offer may be on its way for `SETTLED_MS`: where tasks are forgotten sooner, no second offer is inserted blindly.
+/// A first offer may be on its way for `FIRST_OFFER_MS`: where tasks are forgotten sooner, no second offer is inserted blindly.
 #[tokio::test]
 async fn a_second_offer_is_inserted_only_while_the_task_of_the_first_must_be_known() {
     for (known_for_ms, inserted) in [(1_000, 0), (300_000, 0), (86_400_000, 1)] {

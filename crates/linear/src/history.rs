@@ -145,7 +145,7 @@ pub struct LostWork {
 /// A line of a file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum HistoryLine {
     Op(RecordedOp),
     Lost { lost_work: LostWork },
 }
@@ -157,7 +157,7 @@ impl Recording {
         let ops = self.ops.iter().map(serde_json::to_string);
         let lost = self.lost_calls.iter().map(|lost| {
             let lost_work = lost.clone();
-            serde_json::to_string(&Line::Lost { lost_work })
+            serde_json::to_string(&HistoryLine::Lost { lost_work })
         });
         // Numbers and names only: it cannot fail.
         ops.chain(lost).filter_map(Result::ok).map(|line| line + "\n").collect()
@@ -169,8 +169,8 @@ impl Recording {
         let mut recording = Self::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
             match serde_json::from_str(line)? {
-                Line::Op(op) => recording.ops.push(op),
-                Line::Lost { lost_work } => recording.lost_calls.push(lost_work),
+                HistoryLine::Op(op) => recording.ops.push(op),
+                HistoryLine::Lost { lost_work } => recording.lost_calls.push(lost_work),
             }
         }
         Ok(recording)

@@ -233,7 +233,7 @@ fn an_insert_is_created_once_and_replaces_what_is_not_in_flight() {
 }
 
 #[test]
-fn a_search_past_its_bound_is_undecided_and_not_passed() {
+fn a_search_past_the_bound_is_undecided_and_not_passed() {
     let many: Vec<RecordedOp> = (0..20).map(|nth| lost(nth, moved(200 + nth, ChangeAnswer::Done))).collect();
     let ops: Vec<RecordedOp> =
         life_and([op(120, 130, cancel(ChangeAnswer::Done))]).into_iter().chain(many).collect();
@@ -251,7 +251,7 @@ fn many_calls_that_are_the_same_and_were_not_answered_are_decided() {
 }
 
 #[test]
-fn a_violation_is_shown_by_its_shortest_beginning() {
+fn a_violation_is_shown_by_the_shortest_beginning() {
     let after = (0..30).map(|nth| {
         let at = 1_000 + nth * 10;
         op(at, at + 5, read(ReadState::Succeeded))

@@ -16,7 +16,7 @@ const US_PER_MS: i64 = 1_000;
 /// A lease that is made ahead ends so soon after the instant, if its engine dies before it has stored who has the task.
 const LEASE_AHEAD_MS: i64 = 2_900;
 /// What waits at its instant for an executor is given within this time.
-const GIVEN_WITHIN_MS: i64 = 100;
+const HANDED_OVER_MS: i64 = 100;
 /// As the options of the engines say: the shortest of all retentions.
 const KEPT_MS: i64 = 60_000;
 /// As the options of the engines say (`ahead_ms`).
@@ -142,7 +142,7 @@ impl Recorder {
             return;
         }
         let call = call.unwrap_or(CallBegin::FIRST);
-        let given_at = lease.fired_at.max(until.plus(-GIVEN_WITHIN_MS));
+        let given_at = lease.fired_at.max(until.plus(-HANDED_OVER_MS));
         let lease_until = lease.lease_until.min(given_at.plus(LEASE_AHEAD_MS));
         let (token, attempt, fired_us) = (lease.fence, lease.attempt, lease.fired_at.0 * US_PER_MS);
         let lease_until_us = lease_until.0 * US_PER_MS;

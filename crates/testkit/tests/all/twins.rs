@@ -18,7 +18,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 const PAGE: &str = include_str!("../../../../docs/testing.md");
 const HEADING: &str = "## Broken twins\n";
 /// Enough lives for each twin to meet what it breaks.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 400;
 const SOUND_SEEDS: u64 = 40;
 const STEPS: usize = 60;
 

@@ -191,7 +191,7 @@ fn a_scan_goes_on_inside_an_instant_that_has_many_tasks() {
 }
 
 #[test]
-fn what_arrives_after_its_time_is_not_stored() {
+fn what_arrives_too_late_is_not_stored() {
     let store = memory();
     let late = NewTask { insert_by: Some(Millis(1)), ..numbered(1, 0) };
     let refused = now(store.insert_each(vec![late], "test", NOW)).unwrap_err();

@@ -277,7 +277,7 @@ pub async fn the_insert_is_the_first_line_of_the_history(store: Arc<dyn Store>) 
 }
 
 /// Whatever the caller's clock says: the database's own decides.
-pub async fn what_arrives_after_its_time_is_not_stored(store: Arc<dyn Store>) {
+pub async fn what_arrives_too_late_is_not_stored(store: Arc<dyn Store>) {
     let late = NewTask { insert_by: Some(Millis(1)), ..ask(1) };
     let in_time = NewTask { insert_by: Some(Millis(i64::MAX)), ..ask(2) };
     let refused = match store.insert_each(vec![late], CALLER, NOW).await {
