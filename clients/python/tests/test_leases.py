@@ -87,6 +87,27 @@ def test_an_outcome_that_is_too_late_is_stale(client: punctual.Client, queue: st
     assert client.get(task.ref).result == "good"
 
 
+def test_progress_that_the_server_refuses_ends_no_lease(app: punctual.App) -> None:
+    @app.task
+    def handler(ctx: punctual.Context) -> str:
+        deep: list[Any] = []
+        for _ in range(200):
+            deep = [deep]
+        ctx.progress(deep)
+        seen.wait(4)
+        ctx.progress("well")
+        seen.wait(4)
+        return "done"
+
+    seen = threading.Event()
+    with punctual.Worker(app, lease="3s").running():
+        task = handler.delay()
+        until(lambda: app.client.get(task.ref).progress == "well")
+        seen.set()
+        ended = app.client.wait(task.ref)
+    assert (ended.result, ended.attempt) == ("done", 1)
+
+
 @conformance(56)
 def test_progress_and_log_lines_are_seen_while_a_handler_runs(app: punctual.App) -> None:
     @app.task

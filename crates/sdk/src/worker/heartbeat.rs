@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::WorkerContext;
 use super::held::Lease;
+use crate::error::Error;
 
 /// An idle worker reports its presence and its capacity this often.
 const IDLE: Duration = Duration::from_secs(10);
@@ -74,6 +75,11 @@ async fn beat(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration)
             }
             return heard;
         }
+        Ok(Err(error)) if refuses_content(&error) => {
+            // The same progress and log lines would be refused again, and with them every later heartbeat.
+            tracing::error!(error = %error, "progress and log lines of a heartbeat are refused, and dropped");
+            return false;
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer in time".to_owned(),
     };
@@ -83,6 +89,10 @@ async fn beat(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration)
     }
     tracing::warn!(leases = leases.len(), error = why, "a heartbeat failed, trying again");
     false
+}
+
+fn refuses_content(error: &Error) -> bool {
+    error.problem().is_some_and(|problem| matches!(problem.status, 400 | 413))
 }
 
 fn request(shared: &WorkerContext, leases: &[Arc<Lease>]) -> HeartbeatRequest {

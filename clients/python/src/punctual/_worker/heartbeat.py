@@ -7,13 +7,14 @@ import asyncio
 from typing import Any
 
 from punctual._worker.state import Held, State, log
-from punctual.errors import PunctualError
+from punctual.errors import PunctualError, Refused
 
 IDLE = 10.0
 """An idle worker says this often that it lives, in seconds."""
 FAREWELL = 2.0
 """An unavailable server does not delay the end."""
 BATCH_MAX = 10_000
+_REFUSES_CONTENT = (400, 413)
 
 
 async def run(state: State) -> None:
@@ -44,11 +45,14 @@ async def _beat(state: State, leases: list[Held], patience: float) -> bool:
     news = [held.control.take_news() for held in leases]
     try:
         answer = await asyncio.wait_for(state.client.heartbeat(_request(state, leases, news)), patience)
-    except (PunctualError, asyncio.TimeoutError) as error:
-        for held, unsent in zip(leases, news):
-            held.control.restore_news(unsent)
-        log.warning("a heartbeat for %d leases failed, trying again: %s", len(leases), error or "no answer in time")
+    except Refused as error:
+        if error.status not in _REFUSES_CONTENT:
+            return _failed(leases, news, error)
+        # The same progress and log lines would be refused again, and with them every later heartbeat.
+        log.error("progress and log lines of a heartbeat are refused, and dropped: %s", error)
         return False
+    except (PunctualError, asyncio.TimeoutError) as error:
+        return _failed(leases, news, error)
     state.hear_wish(answer.get("wish"))
     heard = True
     for held, said, unsent in zip(leases, answer["leases"], news):
@@ -58,6 +62,13 @@ async def _beat(state: State, leases: list[Held], patience: float) -> bool:
         else:
             _hear(state, held, said)
     return heard
+
+
+def _failed(leases: list[Held], news: list[dict[str, Any]], error: BaseException) -> bool:
+    for held, unsent in zip(leases, news):
+        held.control.restore_news(unsent)
+    log.warning("a heartbeat for %d leases failed, trying again: %s", len(leases), error or "no answer in time")
+    return False
 
 
 def _hear(state: State, held: Held, said: dict[str, Any]) -> None:
