@@ -75,7 +75,7 @@ mod tests {
         assert_eq!((first.len(), first.first().map(|request| request.place.id)), (CHECK_MAX, Some(0)));
         waiting.put_back(first);
         let second = waiting.next();
-        assert_eq!(second.first().map(|request| request.place.id), Some(CHECK_MAX as i64));
+        assert_eq!(second.first().map(|request| request.place.id), i64::try_from(CHECK_MAX).ok());
         waiting.put_back(second);
         drop(receivers);
         assert!(waiting.next().is_empty(), "requests whose caller is gone are not checked");
