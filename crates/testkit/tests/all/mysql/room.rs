@@ -102,7 +102,8 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0022_evaluations",
             "0023_task_chunks",
             "0024_token_required_at",
-            "0025_limiter"
+            "0025_limiter",
+            "0026_ledger"
         ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");

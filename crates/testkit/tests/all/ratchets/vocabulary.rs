@@ -30,7 +30,7 @@ const IN_IDENTIFIERS: [(&str, usize); 34] = [
     ("roster", 17),
     ("seat", 2),
     ("settle", 22),
-    ("settled", 73),
+    ("settled", 70),
     ("shelf", 0),
     ("shelved", 0),
     ("sight", 0),
