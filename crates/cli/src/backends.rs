@@ -26,7 +26,8 @@ use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
 use services::{
-    inboxes, supervise_bulk, supervise_inbox, supervise_payloads, supervise_traces, supervise_workflows,
+    inboxes, supervise_bulk, supervise_inbox, supervise_payloads, supervise_schedules, supervise_traces,
+    supervise_workflows,
 };
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -164,11 +165,7 @@ impl RunningEngine {
         }
         let inboxes = inboxes(settings, &engine)?;
         let running = engine.start().context("the engine cannot start")?;
-        let planning = planner.clone();
-        running.supervise("schedules", settings.trigger_interval, move |now| {
-            let planning = planning.clone();
-            async move { planning.run_once(now).await }
-        });
+        supervise_schedules(&running, settings.trigger_interval, &planner);
         supervise_workflows(&running, &workflows);
         supervise_bulk(&running, &bulk);
         if let Some(traces) = &traces {

@@ -39,6 +39,8 @@ mod for_later;
 mod full_disk;
 #[path = "all/hot_sets.rs"]
 mod hot_sets;
+#[path = "all/idle.rs"]
+mod idle;
 #[path = "all/inbox.rs"]
 mod inbox;
 #[path = "all/load.rs"]

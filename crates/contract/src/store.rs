@@ -1,6 +1,7 @@
 //! The durable truth. Acknowledged work survives any crash. Every change of state is decided here, by a
 //! statement that names the expected states (`domain::state`) and the expected fence.
 
+mod agenda;
 mod attempt;
 mod books;
 mod change;
@@ -9,6 +10,7 @@ mod reply;
 mod scan;
 mod search;
 
+pub use agenda::Agenda;
 pub use attempt::{Assignment, EndedAttempt};
 pub use books::{Books, PendingBytes, Tally};
 pub use change::Change;
@@ -103,6 +105,9 @@ pub trait Store:
     /// position. Depends on the rows alone: on no watermark, no hint, no remembered state of the partition.
     /// Bounded by its arguments; returns where it stopped.
     async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error>;
+
+    /// The agenda of one part, in one read. Every change that was acknowledged before the call is in it, whichever engine made it.
+    async fn agenda_in(&self, part: usize) -> Result<Agenda, Error>;
 
     /// Tasks in flight of one part whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;

@@ -201,6 +201,9 @@ pub struct AdvanceWorkflow {
     pub mark: Option<WorkflowMark>,
 }
 
+/// By then a live engine has deleted its mark, unless the workflow is slow.
+pub const MARK_STALE_AFTER_MS: i64 = 3_000;
+
 /// A note that something of a workflow may have ended, for the surviving engines if its author dies.
 /// Superfluous marks cost a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,12 @@ pub mod tokens;
 pub use admitted::Admitted;
 pub use state::{Identified, Identity};
 
-use crate::{answer::Error, core::Core, engine::Engine};
+use crate::{
+    agenda::{self, state::Topic},
+    answer::Error,
+    core::Core,
+    engine::Engine,
+};
 use punctual_contract::Error as BackendError;
 use punctual_domain::{access::TokenId, time::Millis};
 use std::{
@@ -33,9 +38,15 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 /// Reads the tokens if they changed, and from time to time writes when they were last used. Returns the
 /// number of reads.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
+    core.agendas.distrust(Topic::Access);
+    run_when_changed(core).await
+}
+
+/// The same, and reads no tokens if they did not change by the agenda.
+pub(crate) async fn run_when_changed(core: &Arc<Core>) -> Result<usize, BackendError> {
     // This precedes the store, which may be unavailable: tokens expire without it.
     core.callers.access.report_expired(core.now());
-    let read = look(core).await?;
+    let read = if agenda::has_nothing(core, Topic::Access) { 0 } else { look(core).await? };
     let (now, written_at) = (core.now(), core.callers.access.used_written_at.load(Relaxed));
     if now.since(Millis(written_at)).abs() >= USED_PERIOD_MS {
         core.callers.access.used_written_at.store(now.0, Relaxed);
@@ -46,7 +57,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
 
 async fn look(core: &Arc<Core>) -> Result<usize, BackendError> {
     let revision = core.store.access_revision().await?;
-    if core.callers.access.is_loaded.load(SeqCst) && core.callers.access.known().revision == revision {
+    if core.callers.access.is_current(revision) {
         return Ok(0);
     }
     core.callers.access.replace(core.store.tokens().await?);

@@ -140,9 +140,15 @@ fn overdue(core: &Core, now: Millis, state_ms: i64) {
 /// the store.
 async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
     let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
-    for partition in core.owned() {
-        let until = now.plus(-WAITING_SHOWN_MS);
-        let found = core.store.scan(Scan { partition, until, after: None, limit: LOOK_AT }).await?;
+    let until = now.plus(-WAITING_SHOWN_MS);
+    let scan = |partition| Scan { partition, until, after: None, limit: LOOK_AT };
+    let scans: Vec<Scan> = core.owned().map(scan).collect();
+    let together = core.store.scan_together(scans.clone()).await.unwrap_or_default();
+    for (scan, found) in scans.into_iter().zip(together.into_iter().chain(std::iter::repeat_with(|| None))) {
+        let found = match found {
+            Some(found) => found,
+            None => core.store.scan(scan).await?,
+        };
         for entry in found.iter().filter(|entry| entry.state == State::Ready && entry.fired_at <= until) {
             note(core, &mut oldest, &entry.queue, entry.fired_at);
         }

@@ -4,6 +4,7 @@
 
 use crate::{
     account::state::Accounts,
+    agenda::state::Agendas,
     arrivals::by_queue::Arrivals,
     backends::{Backends, SharedBackends},
     callers::Callers,
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) meters: Meters,
     pub(crate) accounts: Accounts,
+    pub(crate) agendas: Agendas,
     pub(crate) evaluations: Evaluations,
     pub(crate) callers: Callers,
     pub(crate) health: Health,
@@ -76,6 +78,7 @@ impl Core {
             meters: Meters::default(),
             settings: Settings::default(),
             accounts: Accounts::default(),
+            agendas: Agendas::default(),
             evaluations: Evaluations::of(&options.name, !sole),
             callers: Callers::new(options.admin_token),
             health: Health::default(),

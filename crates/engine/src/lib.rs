@@ -6,6 +6,7 @@
 
 pub mod access;
 mod account;
+mod agenda;
 mod alerts;
 mod answer;
 mod arrivals;
@@ -125,6 +126,7 @@ mod maintenance {
 }
 
 pub use account::state::Account;
+pub use agenda::state::Topic;
 pub use alerts::state::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Reported};
 pub use attempts::{AttemptEnd, Outcomes, Processing};

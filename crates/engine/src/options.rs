@@ -22,6 +22,8 @@ pub struct Options {
     pub preload_interval_ms: u64,
     pub sweep_interval_ms: u64,
     pub lease_check_interval_ms: u64,
+    /// How often the agendas of the databases are read: no change takes longer to be noticed.
+    pub agenda_interval_ms: u64,
     pub mark_ready_interval_ms: u64,
     pub retire_interval_ms: u64,
     /// How often the limiter is compared with what is in flight; in full every 30 s.
@@ -87,6 +89,7 @@ impl Default for Options {
             preload_interval_ms: 5_000,
             sweep_interval_ms: 1_000,
             lease_check_interval_ms: 200,
+            agenda_interval_ms: 200,
             mark_ready_interval_ms: 250,
             retire_interval_ms: 2_000,
             reconcile_interval_ms: 1_000,

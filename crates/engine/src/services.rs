@@ -2,7 +2,9 @@
 //! not contain a service's work.
 
 use crate::{
-    access, alerts, audit, clock, control,
+    access,
+    agenda::{self, state::Topic},
+    alerts, audit, clock, control,
     core::Core,
     engine::Engine,
     executors, for_later, idle,
@@ -19,7 +21,13 @@ use futures_util::future::BoxFuture;
 use punctual_contract::{Error, hot::Keeps};
 use punctual_domain::time::Millis;
 use std::{future::Future, sync::Arc, time::Duration};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::sleep,
+};
+
+/// The interval of services that are asked to run whenever there is something to do.
+const RARELY: Duration = Duration::from_secs(5);
 
 /// An engine at work.
 #[derive(Debug)]
@@ -85,6 +93,71 @@ impl Running {
     }
 }
 
+impl Running {
+    /// As `supervise_when`, of a service that reads the store for one topic: it runs only if there may be work there, as soon as an
+    /// agenda shows it, and whenever `asked` is done.
+    pub fn supervise_topic<F, W, A>(
+        &self,
+        (topic, name): (Topic, &'static str),
+        period: Duration,
+        asked: impl Fn() -> A + Send + Sync + 'static,
+        once: F,
+    ) where
+        F: Fn(Millis) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<usize, Error>> + Send + 'static,
+        A: Future<Output = ()> + Send + 'static,
+    {
+        let (waiting, gate) = (Arc::clone(&self.engine.core), Arc::clone(&self.engine.core));
+        let asked = move || {
+            let (core, asked) = (Arc::clone(&waiting), asked());
+            async move {
+                tokio::select! {
+                    () = asked => core.agendas.distrust(topic),
+                    () = called(&core, topic, period) => {}
+                }
+            }
+        };
+        let once = Arc::new(once);
+        self.supervise_when(name, interval(period), asked, move |now| {
+            let (core, once) = (Arc::clone(&gate), Arc::clone(&once));
+            async move { if agenda::has_nothing(&core, topic) { Ok(0) } else { once(now).await } }
+        });
+    }
+}
+
+/// A service that is called runs rarely by itself; one that was set to a long interval keeps to it.
+fn interval(period: Duration) -> Duration {
+    if period <= agenda::CALLS_WITHIN { RARELY } else { period }
+}
+
+/// Waits until an agenda shows work for a service of this interval.
+async fn called(core: &Core, topic: Topic, period: Duration) {
+    if period <= agenda::CALLS_WITHIN {
+        core.agendas.called(topic).await;
+    } else {
+        std::future::pending().await
+    }
+}
+
+/// Runs a service that reads the store for one topic, if there may be work, and as soon as an agenda shows it.
+fn on_agenda<F, W>(
+    supervisor: &Supervisor,
+    core: &Arc<Core>,
+    (topic, name): (Topic, &'static str),
+    period: Duration,
+    once: F,
+) where
+    F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
+    W: Future<Output = Result<usize, Error>> + Send + 'static,
+{
+    let asked = move |core: Arc<Core>| async move { called(&core, topic, period).await };
+    let once = Arc::new(once);
+    supervisor.every_or_when(core, name, interval(period), asked, move |core| {
+        let once = Arc::clone(&once);
+        async move { if agenda::has_nothing(&core, topic) { Ok(0) } else { once(core).await } }
+    });
+}
+
 impl Engine {
     /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and continues by the hot
     /// set as soon as it answers.
@@ -103,7 +176,12 @@ impl Engine {
         self.core.health.firing.beat();
         readiness::begin(&self.core);
         let supervisor = Supervisor::default();
-        supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
+        let interval_ms = self.core.options.agenda_interval_ms.min(self.core.options.lease_check_interval_ms);
+        supervisor.every(&self.core, "agenda", Duration::from_millis(interval_ms), |core| async move {
+            agenda::run_once(&core).await
+        });
+        let settings = (Topic::Settings, "settings");
+        on_agenda(&supervisor, &self.core, settings, control::PERIOD, |core| async move {
             control::run_once(&core).await
         });
         self.supervise_access(&supervisor);
@@ -120,7 +198,10 @@ impl Engine {
 
     fn supervise_access(&self, supervisor: &Supervisor) {
         let core = &self.core;
-        supervisor.every(core, "access", access::PERIOD, |core| async move { access::run_once(&core).await });
+        let asked = |core: Arc<Core>| async move { core.agendas.called(Topic::Access).await };
+        supervisor.every_or_when(core, "access", access::PERIOD, asked, |core| async move {
+            access::run_when_changed(&core).await
+        });
         supervisor.every(core, "audit", audit::PERIOD, |core| async move {
             audit::run_once(&core, core.now()).await
         });
@@ -158,20 +239,39 @@ impl Engine {
             shares::run_once(&core, core.now()).await
         });
         let pushers = Arc::new(push::Pushers::default());
-        supervisor.every(core, "push", control::PERIOD, move |core| {
+        // A pusher that failed is started again; without push queues there is none.
+        let asked = |core: Arc<Core>| async move {
+            if core.push_queues().is_empty() {
+                core.settings.changed.push.notified().await;
+            } else {
+                sleep(control::PERIOD).await;
+            }
+        };
+        supervisor.every_or_when(core, "push", RARELY, asked, move |core| {
             let pushers = Arc::clone(&pushers);
             async move { Ok(pushers.run_once(&core)) }
         });
     }
 
     fn supervise_deletion(&self, supervisor: &Supervisor) {
-        supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
+        let asked = |core: Arc<Core>| async move {
+            if deletion::is_going(&core) {
+                sleep(deletion::PERIOD).await;
+            } else {
+                core.settings.changed.deletion.notified().await;
+            }
+        };
+        supervisor.every_or_when(&self.core, "deletion", RARELY, asked, |core| async move {
             deletion::run_once(&core, core.now()).await
         });
         supervisor.every(&self.core, "idle_queues", idle::PERIOD, |core| async move {
             idle::run_once(&core, core.now()).await
         });
+        // Not called: it works at a bounded rate.
         supervisor.every(&self.core, "index", index::PERIOD, |core| async move {
+            if agenda::has_nothing(&core, Topic::Labels) {
+                return Ok(0);
+            }
             index::run_once(&core, core.now()).await
         });
     }
@@ -203,7 +303,20 @@ impl Engine {
             hot_set_monitor::is_asked,
             |core| async move { hot_set_monitor::run_once(&core).await },
         );
-        supervisor.every(core, "scan", scan::PERIOD, |core| async move { scan::run_once(&core).await });
+        let asked = |core: Arc<Core>| async move {
+            if scan::is_needed(&core) {
+                sleep(scan::PERIOD).await;
+            } else {
+                core.settings.changed.scan.notified().await;
+            }
+        };
+        supervisor.every_or_when(
+            core,
+            "scan",
+            RARELY,
+            asked,
+            |core| async move { scan::run_once(&core).await },
+        );
         supervisor.every(core, "scan_ready", scan::READY_PERIOD, |core| async move {
             scan::serve_ready(&core).await
         });
@@ -222,11 +335,18 @@ impl Engine {
             reconcile::run_once(&core, core.now()).await
         });
         // Before leases are ended.
-        supervisor.every(core, "outcomes_for_later", for_later::PERIOD, |core| async move {
+        let asked = |core: Arc<Core>| async move {
+            if core.maintenance.for_later.has_journal() {
+                sleep(for_later::PERIOD).await;
+            } else {
+                std::future::pending().await
+            }
+        };
+        supervisor.every_or_when(core, "outcomes_for_later", RARELY, asked, |core| async move {
             for_later::run_once(&core).await
         });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);
-        supervisor.every(core, "leases", period, |core| async move {
+        on_agenda(supervisor, core, (Topic::Leases, "leases"), period, |core| async move {
             expired_leases::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.compensate_interval_ms);

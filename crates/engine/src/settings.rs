@@ -13,6 +13,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::SeqCst},
 };
+use tokio::sync::Notify;
 
 /// All that is set, as of one revision.
 #[derive(Debug, Default)]
@@ -37,6 +38,16 @@ pub(crate) struct Settings {
     /// Queues that the store reported as paused before this engine knew: nothing is tried there until the
     /// next look.
     refused: Mutex<HashSet<QueueKey>>,
+    /// Services that do nothing unless something is set are asked to run when anything has changed.
+    pub(crate) changed: SettingsChanged,
+}
+
+/// One for each such service: what is notified while it runs is not lost.
+#[derive(Debug, Default)]
+pub(crate) struct SettingsChanged {
+    pub(crate) push: Notify,
+    pub(crate) scan: Notify,
+    pub(crate) deletion: Notify,
 }
 
 impl LoadedSettings {
@@ -130,6 +141,8 @@ impl Settings {
         }
         drop(this_known);
         self.is_loaded.store(true, SeqCst);
+        let SettingsChanged { push, scan, deletion } = &self.changed;
+        [push, scan, deletion].into_iter().for_each(Notify::notify_one);
     }
 
     /// Until then nothing may be handed over, because the settings are unknown.

@@ -3,6 +3,7 @@
 //! together. Reads run beside them. Must not rest on anything that an engine remembers: another may have changed it.
 
 mod access;
+mod agenda;
 mod alike;
 mod archive;
 mod audit;
@@ -88,8 +89,9 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Change, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
-        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
+        Agenda, Applied, Beat, Books, Change, Dispatched, Extended, Grant, Inserted, LeasePosition,
+        OverdueLook, OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
+        Stepped,
     },
 };
 use punctual_domain::{
@@ -247,6 +249,10 @@ impl Store for MysqlStore {
 
     async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, CallError> {
         self.reading("look for what is overdue", |inner| search::overdue(inner, look)).await
+    }
+
+    async fn agenda_in(&self, part: usize) -> Result<Agenda, CallError> {
+        self.reading("read the agenda", move |inner| agenda::read(inner, part)).await
     }
 
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {

@@ -2,6 +2,7 @@
 //! together; reads run beside it. In memory there are no threads at all: jobs run in the caller, the same code.
 
 mod access;
+mod agenda;
 mod archive;
 mod audit;
 mod bulk;
@@ -56,8 +57,8 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
+        Agenda, Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
+        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -244,6 +245,10 @@ impl Store for SqliteStore {
 
     async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, CallError> {
         self.reading("look for what is overdue", Lane::Urgent, move |conn| query::overdue(conn, &look)).await
+    }
+
+    async fn agenda_in(&self, _only_part: usize) -> Result<Agenda, CallError> {
+        self.reading("read the agenda", Lane::Urgent, agenda::read).await
     }
 
     async fn leases_ended_in(

@@ -20,6 +20,7 @@ macro_rules! methods_of {
         Insert "insert tasks": insert_each(tasks: Vec<NewTask>, by: &str, now: Millis) -> Vec<Result<Inserted, Error>>;
         Apply "request a stop": request_stop(place: TaskRef, now: Millis) -> Applied;
         Look "look for what is overdue": overdue(look: OverdueLook) -> OverduePage;
+        Agenda "read the agenda": agenda_in(part: usize) -> Agenda;
         Leases "find ended leases": leases_ended_in(part: usize, now: Millis, limit: usize) -> Vec<Task>;
         Read "read versions": versions(namespace: &Name, task_id: i64, version: Option<i64>, limit: usize) -> Vec<Task>;
         Read "read the latest versions": latest_versions(namespace: &Name, task_ids: &[i64]) -> Vec<Task>;
@@ -230,7 +231,7 @@ pub(crate) mod names {
         },
         settings::{SaveSetting, Saved, SettingChange, Settings},
         store::{
-            Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition,
+            Agenda, Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition,
             OverdueLook, OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan,
             Step, Stepped,
         },

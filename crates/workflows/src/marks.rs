@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError,
-    workflows::{WorkflowId, WorkflowMark},
+    workflows::{MARK_STALE_AFTER_MS, WorkflowId, WorkflowMark},
 };
 use punctual_domain::{place::TaskRef, time::Millis};
 use std::{
@@ -24,8 +24,6 @@ use tokio::time::timeout;
 
 /// How long a mark also covers further ends.
 const FRESH_FOR_MS: i64 = 1_000;
-/// By then a live engine has deleted the mark, unless its workflow is slow.
-const STALE_AFTER_MS: i64 = 3_000;
 /// Between two looks for marks of others.
 const LOOK_INTERVAL_MS: i64 = 1_000;
 /// Marks of one look.
@@ -216,7 +214,10 @@ impl Runner {
     }
 
     /// Deletes marks that have done their service, and makes those that could not be made when it was time.
-    pub(crate) async fn tidy_marks(&self, now: Millis) -> Result<(), BackendError> {
+    ///
+    /// # Errors
+    /// A failing store; they are deleted or made later.
+    pub async fn tidy_marks(&self, now: Millis) -> Result<(), BackendError> {
         let unmarked = self.inner.marks.unmarked();
         if !unmarked.is_empty() {
             let made = self.inner.store.mark_workflows(unmarked.clone(), now).await;
@@ -246,7 +247,7 @@ impl Runner {
             return Ok(0);
         }
         let own = self.inner.marks.own();
-        let before = now.plus(-STALE_AFTER_MS);
+        let before = now.plus(-MARK_STALE_AFTER_MS);
         let mut by_workflow: BTreeMap<WorkflowId, Vec<i64>> = BTreeMap::new();
         for marked_workflow in self.inner.store.marked_workflows(slots, before, BATCH).await? {
             if !own.contains(&marked_workflow.id) {

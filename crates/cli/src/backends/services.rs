@@ -4,13 +4,14 @@
 use crate::config::{InboxPlace, Settings};
 use anyhow::{Context as _, Result};
 use punctual_bulk::Runner as Bulk;
-use punctual_engine::{Engine, Running};
+use punctual_engine::{Engine, Running, Topic};
 use punctual_inbox::{Intake, Relay};
+use punctual_schedules::Planner;
 use punctual_server::{EngineIntake, ServerOptions};
 use punctual_store::{MysqlInbox, MysqlStore};
 use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 /// Between two looks which workflows are to be looked at; reported ones continue at once.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -61,9 +62,17 @@ pub(super) fn supervise_traces(running: &Running, telling: Traces) {
     });
 }
 
+pub(super) fn supervise_schedules(running: &Running, interval: Duration, planner: &Planner) {
+    let planning = planner.clone();
+    running.supervise_topic((Topic::Schedules, "schedules"), interval, pending, move |now| {
+        let planning = planning.clone();
+        async move { planning.run_once(now).await }
+    });
+}
+
 pub(super) fn supervise_workflows(running: &Running, workflows: &Workflows) {
     let looking = workflows.clone();
-    running.supervise("workflows", LOOK_EVERY, move |now| {
+    running.supervise_topic((Topic::Workflows, "workflows"), LOOK_EVERY, pending, move |now| {
         let looking = looking.clone();
         async move { looking.run_once(now).await }
     });
@@ -72,9 +81,13 @@ pub(super) fn supervise_workflows(running: &Running, workflows: &Workflows) {
         let reported = reported.clone();
         async move { reported.until_reported().await }
     };
-    running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |_| {
+    running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |now| {
         let going_on = going_on.clone();
-        async move { going_on.go_on().await }
+        async move {
+            let moved = going_on.go_on().await;
+            going_on.tidy_marks(now).await?;
+            moved
+        }
     });
     let reconciling = workflows.clone();
     running.supervise("workflow_reconciler", RECONCILE_EVERY, move |_| {
@@ -89,7 +102,7 @@ pub(super) fn supervise_bulk(running: &Running, bulk: &Bulk) {
         let asking = asking.clone();
         async move { asking.until_there_is_work().await }
     };
-    running.supervise_when("bulk", BULK_EVERY, has_work, move |now| {
+    running.supervise_topic((Topic::Bulk, "bulk"), BULK_EVERY, has_work, move |now| {
         let carrying_on = carrying_on.clone();
         async move { carrying_on.run_once(now).await }
     });

@@ -206,6 +206,10 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         reconcile_interval_ms: layers.number(RECONCILE_INTERVAL_MS, 200..=600_000)?,
         compensate_interval_ms: layers.number(COMPENSATE_INTERVAL_MS, 100..=600_000)?,
         lease_check_interval_ms: layers.number(LEASE_CHECK_INTERVAL_MS, 50..=10_000)?,
+        // Schedules are found by the agenda.
+        agenda_interval_ms: Options::default()
+            .agenda_interval_ms
+            .min(layers.number(TRIGGER_INTERVAL_MS, 50..=10_000)?),
         overdue_look_interval_ms: layers.number(OVERDUE_LOOK_INTERVAL_MS, 1_000..=3_600_000)?,
         retire_interval_ms: layers.number(RETIRE_INTERVAL_MS, 100..=3_600_000)?,
         insert_wait_max_ms: layers.number(INSERT_WAIT_MAX_MS, 50..=600_000)?,

@@ -129,6 +129,11 @@ impl Access {
         Arc::clone(&self.known.read())
     }
 
+    /// These tokens are known here.
+    pub(crate) fn is_current(&self, revision: i64) -> bool {
+        self.is_loaded.load(SeqCst) && self.known.read().revision == revision
+    }
+
     /// Once a token has existed, access is never open again, even after that token is revoked.
     fn is_configured(&self) -> bool {
         self.admin.is_some() || self.known.read().revision > 0

@@ -166,6 +166,10 @@ impl ForLater {
     }
 
     /// None: outcomes that their database does not accept are refused.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.journal().is_some()
+    }
+
     pub(super) fn journal(&self) -> Option<&Arc<dyn Journal>> {
         self.journal.get()
     }

@@ -74,6 +74,11 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     deleted.and_then(|count| ended.map(|()| count))
 }
 
+/// Some namespace is being deleted.
+pub(crate) fn is_going(core: &Core) -> bool {
+    core.settings.known().namespaces.values().any(|set| set.deletion.is_some())
+}
+
 /// In turn: each run begins with the next namespace.
 fn going(core: &Core) -> Vec<(Name, Deletion)> {
     let known = core.settings.known();

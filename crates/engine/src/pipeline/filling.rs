@@ -13,6 +13,8 @@ pub(crate) struct Filling {
     pub(crate) room: Room,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
+    /// The last run of the preloader had much to load.
+    pub(crate) is_busy: AtomicBool,
     pub(crate) gaps: Gaps,
     pub(crate) overdue: OverdueLooks,
     /// Requests a scan of partitions that were just taken over.

@@ -8,6 +8,7 @@ use crate::{
     options::STEP_LIMIT,
     parts,
     pipeline::{intake, refill, room, store_fallback},
+    sharing::holdings::Raised,
 };
 use futures_util::stream::{self, StreamExt as _};
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -26,6 +27,8 @@ const OVERLAP_MS: i64 = 10_000;
 const NEAR_MS: i64 = intake::NEAR_MS;
 /// Partitions that are loaded at one time: while one is read, another is put in.
 const TOGETHER: usize = 3;
+/// Tasks of each partition that are read together with those of the others.
+const SHORT_PAGE: usize = 50;
 /// Reads of a database that take longer continue by themselves, while the others' tasks are loaded further.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -54,6 +57,7 @@ async fn preload(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         }
     }
     core.filling.is_crowded.store(room.is_crowded.load(Relaxed), Relaxed);
+    core.filling.is_busy.store(loaded > SHORT_PAGE, Relaxed);
     result.map(|()| loaded)
 }
 
@@ -65,14 +69,10 @@ async fn extend_part(
     span: PreloadWindow,
 ) -> Result<usize, Error> {
     let (core, room) = (&core, &*room);
-    let extend = |partition| async move {
-        if span == PreloadWindow::Far && core.filling.room.is_short() {
-            return Ok(0);
-        }
-        extend(core, partition, until, room, span).await
-    };
+    let raised = raise(core, part, until, span).await;
     let (mut loaded, mut result) = (0, Ok(()));
-    let mut extended = stream::iter(parts::owned(core, part)).map(extend).buffer_unordered(TOGETHER);
+    let extend = |raised| async move { extend(core, raised, until, room, span).await };
+    let mut extended = stream::iter(raised).map(extend).buffer_unordered(TOGETHER);
     while let Some(answer) = extended.next().await {
         match answer {
             Ok(count) => loaded += count,
@@ -116,33 +116,82 @@ fn reaches(core: &Core) -> Vec<(PreloadWindow, i64)> {
     vec![(PreloadWindow::Near, NEAR_MS.min(horizon_ms)), (rest, horizon_ms)]
 }
 
+/// A partition whose frontier was raised. Dropped before its tasks are loaded, it is lowered again.
+struct RaisedPartition {
+    core: Arc<Core>,
+    partition: Partition,
+    /// None: it stays where it is.
+    raised: Option<Raised>,
+    /// Its first page, if all partitions were read together.
+    first: Option<Vec<HotEntry>>,
+}
+
+impl Drop for RaisedPartition {
+    fn drop(&mut self) {
+        if let Some(raised) = self.raised.take() {
+            self.core.holdings.lower_frontier(self.partition, raised, raised.from);
+        }
+    }
+}
+
+/// Raises the frontiers of this engine's partitions in one part. Where hardly anything is loaded, the short pages of all are then read in
+/// one call, and nothing more is read of a partition whose page is not full.
+async fn raise(core: &Arc<Core>, part: usize, until: Millis, span: PreloadWindow) -> Vec<RaisedPartition> {
+    if span == PreloadWindow::Far && core.filling.room.is_short() {
+        return Vec::new();
+    }
+    let raise = |partition| {
+        let raised = core.holdings.raise_frontier(partition, until)?;
+        Some(RaisedPartition { core: Arc::clone(core), partition, raised: Some(raised), first: None })
+    };
+    let mut all: Vec<RaisedPartition> = parts::owned(core, part).into_iter().filter_map(raise).collect();
+    if core.filling.is_busy.load(Relaxed) {
+        return all;
+    }
+    let scan = |raised: &RaisedPartition| {
+        let after = after(raised.raised.as_ref()?.from);
+        Some(Scan { partition: raised.partition, until, after, limit: SHORT_PAGE })
+    };
+    let scans: Vec<Scan> = all.iter().filter_map(scan).collect();
+    if scans.len() > 1 {
+        let pages = core.read_waiting_together(scans).await;
+        let is_whole = |page: &Vec<HotEntry>| page.len() < SHORT_PAGE;
+        all.iter_mut().zip(pages).for_each(|(raised, page)| raised.first = page.filter(is_whole));
+    }
+    all
+}
+
 /// Extends one partition's frontier to `until`, or as far as there is room.
 async fn extend(
     core: &Arc<Core>,
-    partition: Partition,
+    mut extended: RaisedPartition,
     until: Millis,
     room: &Places,
     span: PreloadWindow,
 ) -> Result<usize, Error> {
-    let Some(raised) = core.holdings.raise_frontier(partition, until) else { return Ok(0) };
-    let mut loaded = 0;
-    let window = load_window(core, partition, (raised.from, until), span, |_, count| {
+    let Some(raised) = extended.raised else { return Ok(0) };
+    if span == PreloadWindow::Far && core.filling.room.is_short() {
+        return Ok(0);
+    }
+    let (partition, mut loaded) = (extended.partition, 0);
+    let window = Window { from: raised.from, until, span, first: extended.first.take() };
+    let stopped_at = load_window(core, partition, window, |_, count| {
         loaded += count;
         room.took(count)
     });
-    let stopped_at = window.await;
-    match stopped_at {
-        Ok(None) => {}
-        Ok(Some(at)) => core.holdings.lower_frontier(partition, raised, at),
-        Err(_) => core.holdings.lower_frontier(partition, raised, raised.from),
+    let stopped_at = stopped_at.await?;
+    if let Some(at) = stopped_at {
+        core.holdings.lower_frontier(partition, raised, at);
     }
-    stopped_at.map(|_| loaded)
+    extended.raised = None;
+    Ok(loaded)
 }
 
 /// Loads tasks of a new partition that are overdue or due very soon. Returns the number of entries.
 pub(crate) async fn load_near(core: &Arc<Core>, partition: Partition, now: Millis) -> Result<usize, Error> {
     let (until, mut loaded) = (now.plus(NEAR_MS), 0);
-    load_window(core, partition, (Millis::ZERO, until), PreloadWindow::Near, |_, count| {
+    let window = Window { from: Millis::ZERO, until, span: PreloadWindow::Near, first: None };
+    load_window(core, partition, window, |_, count| {
         loaded += count;
         loaded < core.options.hot_entries_max
     })
@@ -158,8 +207,8 @@ pub(crate) async fn load_span(
     (from, until): (Millis, Millis),
 ) -> Result<usize, Error> {
     let mut loaded = 0;
-    let from = from.max(Millis::ZERO);
-    load_window(core, partition, (from, until), PreloadWindow::Near, |_, count| {
+    let window = Window { from: from.max(Millis::ZERO), until, span: PreloadWindow::Near, first: None };
+    load_window(core, partition, window, |_, count| {
         loaded += count;
         true
     })
@@ -167,18 +216,34 @@ pub(crate) async fn load_span(
     Ok(loaded)
 }
 
+/// A time span of a partition that is loaded.
+struct Window {
+    from: Millis,
+    until: Millis,
+    span: PreloadWindow,
+    /// All of it, if it was read before.
+    first: Option<Vec<HotEntry>>,
+}
+
+/// The windows overlap.
+fn after(from: Millis) -> Option<(Millis, i64)> {
+    (from > Millis::ZERO).then(|| (from.plus(-OVERLAP_MS), i64::MIN))
+}
+
 /// Passes each page to `goes_on`, with the number of entries that were new in the hot set. If it returns
 /// false, returns the time up to which all tasks were loaded.
 async fn load_window(
     core: &Arc<Core>,
     partition: Partition,
-    (reached, until): (Millis, Millis),
-    span: PreloadWindow,
+    Window { from, until, span, mut first }: Window,
     mut goes_on: impl FnMut(&[HotEntry], usize) -> bool,
 ) -> Result<Option<Millis>, Error> {
-    let mut after = (reached > Millis::ZERO).then(|| (reached.plus(-OVERLAP_MS), i64::MIN));
+    let mut after = after(from);
     loop {
-        let page = core.read_waiting(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
+        let page = match first.take() {
+            Some(page) => page,
+            None => core.read_waiting(Scan { partition, until, after, limit: STEP_LIMIT }).await?,
+        };
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
         let page = core.maintenance.unsent.sort_out(page, core.now());

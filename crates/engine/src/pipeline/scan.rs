@@ -81,6 +81,11 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     parts::each(core, "scan", parts::PATIENCE, scan_part).await
 }
 
+/// Some queue is scanned, or partitions are still to be searched for one that no longer is.
+pub(crate) fn is_needed(core: &Core) -> bool {
+    !core.settings.known().scanned.is_empty() || core.store_fallback.scans.is_to_fill_again()
+}
+
 async fn scan_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (known, mut made_ready) = (core.settings.known(), 0);
     for queue in &known.scanned {

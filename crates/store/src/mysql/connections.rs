@@ -88,6 +88,25 @@ impl Connections {
         self.acquire_after(FRESH)
     }
 
+    /// A read on a connection as `acquire_unasked` lends it, and once more on one that has answered a ping, if it failed: perhaps only
+    /// the connection was dead.
+    pub(crate) async fn read_unasked<T>(
+        &self,
+        read: impl AsyncFn(&mut MySqlConnection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
+        let mut conn = self.acquire_unasked().await?;
+        match read(&mut *conn).await {
+            Err(error) => {
+                tracing::debug!(%error, "a read on a connection that was not pinged has failed; it is repeated once");
+                conn.close_on_drop();
+            }
+            found => return found,
+        }
+        drop(conn);
+        let mut conn = self.acquire().await?;
+        read(&mut *conn).await
+    }
+
     /// One that was used less than `fresh` ago is not asked whether it is alive.
     fn acquire_after(&self, fresh: Duration) -> BoxFuture<'_, sqlx::Result<Lent>> {
         Box::pin(async move {

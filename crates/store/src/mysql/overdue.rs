@@ -2,7 +2,10 @@
 //! locks. Must never begin at, or skip by, anything that is remembered of a partition (`floor`): it is there to show what
 //! those who trust in that do not see.
 
-use super::{hosted, row, statements::sql};
+use super::{
+    hosted, row,
+    statements::{sql, with_numbers},
+};
 use punctual_contract::store::{Overdue, OverdueLook, OverduePage};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
@@ -20,16 +23,19 @@ pub(crate) async fn look(
         None => None,
     };
     let until = bound.map_or(look.until, |bound| bound.0);
-    let (partition, after) = (row::partition_no(look.partition), after(look));
+    let (partition, after) = (i64::from(row::partition_no(look.partition)), after(look));
     let limit = i64::try_from(look.limit).unwrap_or(i64::MAX);
-    let asked = sqlx::query(sql!(scan, list_overdue)).bind(partition).bind(after.0.0).bind(until.0);
-    let asked = asked.bind(partition).bind(after.0.0).bind(after.1).bind(limit);
-    let found: sqlx::Result<Vec<Overdue>> =
-        asked.fetch_all(&mut *conn).await?.iter().map(|rows| overdue(rows, look)).collect();
-    let found = found?;
-    if !hosted::missing(conn, [look.partition]).await?.is_empty() {
+    let values = [partition, after.0.0, until.0, partition, after.0.0, after.1, limit];
+    // In one round trip: whether the partition is here, after the read.
+    let here = hosted::here_text(&[look.partition].into());
+    let text = format!("{};\n{here}", with_numbers(sql!(scan, list_overdue), &values));
+    let Ok([found, here]) = <[Vec<MySqlRow>; 2]>::try_from(hosted::answers(conn, text).await?) else {
+        return Err(sqlx::Error::RowNotFound);
+    };
+    if here.is_empty() {
         return Ok(None);
     }
+    let found: Vec<Overdue> = found.iter().map(|rows| overdue(rows, look)).collect::<sqlx::Result<_>>()?;
     // A page that is full ends at its last task, whatever rows it was to look at.
     let is_full = found.len() >= look.limit;
     let next = if is_full { found.last().map(|overdue| (overdue.due_at, overdue.place.id)) } else { bound };

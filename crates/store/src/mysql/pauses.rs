@@ -80,6 +80,11 @@ fn queue(row: &MySqlRow) -> sqlx::Result<QueueKey> {
 pub(crate) struct Spread(Mutex<Option<(i64, usize)>>);
 
 impl Spread {
+    /// This process has seen that it holds everywhere.
+    pub(crate) fn is_current(&self, revision: i64, databases: usize) -> bool {
+        *self.0.lock() == Some((revision, databases))
+    }
+
     /// Sees that what is in the catalog holds everywhere. Cheap when this process has seen that it does.
     pub(crate) async fn mend(
         &self,

@@ -4,7 +4,13 @@
 
 pub(super) mod state;
 
-use super::{background::to_its_end, moving::steps::mend, state::MySqlState};
+use super::{
+    background::to_its_end,
+    moving::steps::mend,
+    shards::placement,
+    state::MySqlState,
+    timeouts::{READ, within},
+};
 use crate::Error;
 use futures_util::FutureExt as _;
 use punctual_domain::{place::Partition, time::Span};
@@ -57,9 +63,15 @@ pub(crate) async fn keep(inner: Weak<MySqlState>, routing: Arc<Routing>) {
     while timeout(LOOK_INTERVAL, routing.closing.notified()).await.is_err() {
         let Some(inner) = inner.upgrade() else { return };
         let looked = async {
-            routing.read(&inner.catalog, &inner.addresses).await?;
-            inner.spread.mend(&inner.catalog, &inner.addresses).await?;
-            mend(&inner.catalog, &inner.addresses).await
+            let watch = inner.catalog.read_unasked(async |conn| placement::watched(conn).await);
+            let seen = within(READ, watch).await?;
+            if !routing.is_current(seen.version, seen.members) {
+                routing.read(&inner.catalog, &inner.addresses).await?;
+            }
+            if !inner.spread.is_current(seen.pauses_revision, seen.members) {
+                inner.spread.mend(&inner.catalog, &inner.addresses).await?;
+            }
+            if seen.moves { mend(&inner.catalog, &inner.addresses).await } else { Ok(()) }
         };
         let Ok(looked) = AssertUnwindSafe(looked).catch_unwind().await else {
             tracing::error!("a look at the placement panicked; again in a second");

@@ -129,26 +129,27 @@ fn page_text(look: &FullScan, scan: &Scan, is_past: bool) -> String {
     }
 }
 
-/// Scans from the beginning, in one round trip: those of partitions of this database in which a short walk leaves nothing behind, as in
-/// nearly all looks of an engine that has little to do. None: such a scan needs a look of its own, and nothing is remembered of this one.
+/// Scans in one round trip: those of partitions of this database in which a short walk leaves nothing behind, and those that continue
+/// ahead of the present, as nearly all looks of an engine that has little to do. None: such a scan needs a look of its own, and nothing is
+/// remembered of this one.
 pub(crate) async fn scan_together(
     conn: &mut MySqlConnection,
     floors: &Floors,
     scans: &[&Scan],
 ) -> sqlx::Result<Vec<Option<Vec<HotEntry>>>> {
     let mut found: Vec<Option<Vec<HotEntry>>> = scans.iter().map(|_| None).collect();
-    let (mut text, mut looks, mut wanted) = (String::new(), Vec::new(), BTreeSet::new());
-    for (nth, scan) in scans.iter().enumerate().filter(|(_, scan)| scan.after.is_none()) {
-        let mut look = floors.begin(scan.partition);
-        let walk = Some(()).filter(|()| look.begins_at().left.is_empty()).and_then(|()| look.short_walk());
-        if let Some(walk) = walk {
-            let is_past = floors.is_past(scan.until);
-            let _ = write!(text, "{walk};\n{};\n", page_text(&look, scan, is_past));
+    let (mut text, mut parts, mut wanted) = (String::new(), Vec::new(), BTreeSet::new());
+    for (nth, scan) in scans.iter().enumerate() {
+        let part = match scan.after {
+            None => beginning_text(floors, scan, &mut text),
+            Some(after) => continued_text(floors, scan, after, &mut text),
+        };
+        if let Some(part) = part {
             wanted.insert(scan.partition);
-            looks.push((nth, *scan, look, is_past));
+            parts.push((nth, *scan, part));
         }
     }
-    if looks.is_empty() {
+    if parts.is_empty() {
         return Ok(found);
     }
     text.push_str(&hosted::here_text(&wanted));
@@ -156,21 +157,62 @@ pub(crate) async fn scan_together(
     let here = answers.pop().unwrap_or_default();
     let here: BTreeSet<Partition> =
         here.iter().map(|row| row::partition(row, 0)).collect::<sqlx::Result<_>>()?;
-    if answers.len() != 2 * looks.len() {
+    if answers.len() != 2 * parts.len() {
         return Err(sqlx::Error::RowNotFound);
     }
-    for ((nth, scan, mut look, is_past), answer) in looks.into_iter().zip(answers.chunks(2)) {
-        let ([walked, page], Some(rows)) = (answer, found.get_mut(nth)) else { continue };
-        let is_reached = look.walked(walked)?;
-        let is_whole = is_reached && look.begins_at().left.is_empty() && (!is_past || page.is_empty());
-        if is_whole && here.contains(&scan.partition) {
-            let mut read = Vec::new();
-            add(&mut read, page, scan, &mut Names::default())?;
-            floors.keep(look);
-            *rows = Some(read);
+    for ((nth, scan, part), answer) in parts.into_iter().zip(answers.chunks(2)) {
+        let ([first, page], Some(rows)) = (answer, found.get_mut(nth)) else { continue };
+        let mut read = Vec::new();
+        match part {
+            TogetherPart::Beginning { mut look, is_past } => {
+                let is_reached = look.walked(first)?;
+                let is_whole =
+                    is_reached && look.begins_at().left.is_empty() && (!is_past || page.is_empty());
+                if !is_whole || !here.contains(&scan.partition) {
+                    continue;
+                }
+                floors.keep(look);
+            }
+            TogetherPart::Continued if here.contains(&scan.partition) => {
+                add(&mut read, first, scan, &mut Names::default())?;
+            }
+            TogetherPart::Continued => continue,
         }
+        add(&mut read, page, scan, &mut Names::default())?;
+        read.truncate(scan.limit);
+        *rows = Some(read);
     }
     Ok(found)
+}
+
+/// What is asked of one partition, in two statements.
+enum TogetherPart {
+    Beginning { look: FullScan, is_past: bool },
+    Continued,
+}
+
+fn beginning_text(floors: &Floors, scan: &Scan, text: &mut String) -> Option<TogetherPart> {
+    let mut look = floors.begin(scan.partition);
+    if !look.begins_at().left.is_empty() {
+        return None;
+    }
+    let walk = look.short_walk()?;
+    let is_past = floors.is_past(scan.until);
+    let _ = write!(text, "{walk};\n{};\n", page_text(&look, scan, is_past));
+    Some(TogetherPart::Beginning { look, is_past })
+}
+
+/// The rest of the instant, and what comes after it. None: it is not ahead of the present and of all that the floor has left behind.
+fn continued_text(floors: &Floors, scan: &Scan, after: Key, text: &mut String) -> Option<TogetherPart> {
+    let left = floors.of(scan.partition).left;
+    if floors.is_past(after.0) || after.1 == i64::MAX || left.last().is_some_and(|last| *last > after) {
+        return None;
+    }
+    let (number, limit) = (i64::from(row::partition_no(scan.partition)), rows(scan.limit));
+    let instant = with_numbers(sql!(scan, scan_instant), &[number, after.0.0, after.1, limit]);
+    let page = with_numbers(sql!(scan, scan), &[number, after.0.0, scan.until.0, limit]);
+    let _ = write!(text, "{instant};\n{page};\n");
+    Some(TogetherPart::Continued)
 }
 
 /// What the floor has left behind and still waits. Answers what is over of that.

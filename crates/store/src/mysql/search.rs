@@ -175,14 +175,24 @@ pub(super) async fn overdue(inner: Arc<MySqlState>, look: OverdueLook) -> Result
     if !inner.is_partition(look.partition) {
         return Ok(OverduePage::default());
     }
-    let mut patience = Patience::new();
+    let (mut patience, mut is_unasked) = (Patience::new(), true);
     loop {
         let number = inner.routing.placement().shard_of(look.partition);
-        let mut conn = inner.shards.get(number).ok_or(Error::Closed)?.reader().await?;
-        if let Some(page) = overdue::look(&mut conn, &look, number).await? {
-            return Ok(page);
+        let readers = &inner.shards.get(number).ok_or(Error::Closed)?.readers;
+        let conn = if is_unasked { readers.acquire_unasked() } else { readers.acquire() };
+        let mut conn = conn.await?;
+        match overdue::look(&mut conn, &look, number).await {
+            Ok(Some(page)) => return Ok(page),
+            Ok(None) => drop(conn),
+            // As in `scan`.
+            Err(error) if is_unasked => {
+                tracing::debug!(%error, "a read on a connection that was not pinged has failed; it is repeated once");
+                conn.close_on_drop();
+                is_unasked = false;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         }
-        drop(conn);
         inner.follow(&mut patience, &[look.partition].into()).await?;
     }
 }

@@ -33,6 +33,15 @@ UPDATE meta SET value = ? WHERE name = 'shards' AND value = ?
 -- Reads how many databases the cluster has, and the generation of the placement. In the catalog.
 SELECT name, value FROM meta WHERE name IN ('shards', 'placement')
 
+-- name: read_watched
+-- Reads what an engine watches each second: how many databases the cluster has, the generation of the placement, the
+-- revision of the pauses, and whether a partition is being moved (1 or 0). In the catalog.
+SELECT
+    (SELECT value FROM meta WHERE name = 'shards'),
+    (SELECT value FROM meta WHERE name = 'placement'),
+    (SELECT value FROM meta WHERE name = 'pauses_revision'),
+    CAST(EXISTS (SELECT 1 FROM partition_move) AS SIGNED)
+
 -- name: insert_placement
 -- Places partitions that have no database yet. An existing placement stays.
 -- parameters: of each row: 1 partition, 2 number of the database.

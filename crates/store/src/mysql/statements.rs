@@ -10,6 +10,7 @@ use std::{fmt::Write as _, sync::OnceLock};
 
 crate::subject::subjects!(
     access,
+    agenda,
     audit,
     buckets,
     bulk,

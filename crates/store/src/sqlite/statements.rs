@@ -4,6 +4,7 @@ use punctual_domain::state::Event;
 
 crate::subject::subjects!(
     access,
+    agenda,
     audit,
     bulk,
     cluster,

@@ -203,6 +203,7 @@ macro_rules! for_each_store_case {
             executors::executors_are_listed_by_name_from_a_name_on,
             executors::a_wish_stands_until_another_or_the_farewell,
             executors::each_death_is_found_once_and_the_dead_are_forgotten,
+            agenda::the_agenda_shows_what_was_set_and_what_is_in_flight,
             tokens::an_empty_store_has_no_tokens,
             tokens::a_token_comes_back_as_it_was_saved,
             tokens::each_change_of_a_token_has_a_higher_revision_than_all_before,

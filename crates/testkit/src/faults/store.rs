@@ -19,6 +19,8 @@ pub enum StoreGroup {
     Extend,
     /// Reads of the engine's loops.
     Scan,
+    /// `agenda_in`.
+    Agenda,
     /// `leases_ended`.
     Leases,
     /// `overdue`: changes nothing, and nothing is fired by it.

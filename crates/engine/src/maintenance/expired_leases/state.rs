@@ -13,8 +13,13 @@ const BACK_FOR_MS: i64 = 2_000;
 pub(crate) struct LeaseLooks(Mutex<HashMap<usize, Option<Millis>>>);
 
 impl LeaseLooks {
-    pub(super) fn failed(&self, part: usize) {
+    pub(crate) fn failed(&self, part: usize) {
         self.0.lock().insert(part, None);
+    }
+
+    /// It could not be read, or is not back for long enough.
+    pub(crate) fn is_in_doubt(&self, part: usize) -> bool {
+        self.0.lock().contains_key(&part)
     }
 
     /// It answers. Whether it has for long enough.

@@ -135,6 +135,10 @@ impl Scans {
         *self.fills_again_at.lock() = Some(at);
     }
 
+    pub(super) fn is_to_fill_again(&self) -> bool {
+        self.fills_again_at.lock().is_some()
+    }
+
     /// Once, when it is time.
     pub(super) fn fills_again(&self, now: Millis) -> bool {
         self.fills_again_at.lock().take_if(|at| *at <= now).is_some()

@@ -4,8 +4,8 @@
 use crate::{
     mysql::{
         background::to_its_end,
-        connections::Connections,
-        timeouts::{OWNERSHIP, twice},
+        connections::{Connections, Lent},
+        timeouts::{OWNERSHIP, within},
     },
     subject::repeated,
 };
@@ -72,17 +72,40 @@ impl Statement {
     pub(crate) async fn execute(&self, on: &Connections) -> Result<u64, sqlx::Error> {
         let mut tries = 1;
         loop {
-            let sent = || async { self.query().execute(&mut *on.acquire().await?).await };
-            match twice(OWNERSHIP, sent).await {
-                Ok(done) => return Ok(done.rows_affected()),
+            let done = match within(OWNERSHIP, self.executed(on, true)).await {
+                Err(error) if is_of_connection(&error) => within(OWNERSHIP, self.executed(on, false)).await,
+                done => done,
+            };
+            match done {
                 Err(error) if tries < TRIES && is_lock(&error) => tries += 1,
-                Err(error) => return Err(error),
+                done => return done,
             }
         }
     }
 
     pub(crate) async fn fetch(&self, on: &Connections) -> Result<Vec<MySqlRow>, sqlx::Error> {
-        twice(OWNERSHIP, || async { self.query().fetch_all(&mut *on.acquire().await?).await }).await
+        match within(OWNERSHIP, self.fetched(on, true)).await {
+            Err(error) if is_of_connection(&error) => within(OWNERSHIP, self.fetched(on, false)).await,
+            done => done,
+        }
+    }
+
+    async fn executed(&self, on: &Connections, is_unasked: bool) -> sqlx::Result<u64> {
+        let mut conn = lent(on, is_unasked).await?;
+        let done = self.query().execute(&mut *conn).await;
+        if done.as_ref().is_err_and(is_of_connection) {
+            conn.close_on_drop();
+        }
+        done.map(|done| done.rows_affected())
+    }
+
+    async fn fetched(&self, on: &Connections, is_unasked: bool) -> sqlx::Result<Vec<MySqlRow>> {
+        let mut conn = lent(on, is_unasked).await?;
+        let found = self.query().fetch_all(&mut *conn).await;
+        if found.as_ref().is_err_and(is_of_connection) {
+            conn.close_on_drop();
+        }
+        found
     }
 
     fn query(&self) -> Query<'_, MySql, MySqlArguments> {
@@ -93,6 +116,17 @@ impl Statement {
             Value::Bytes(bytes) => query.bind(bytes.as_slice()),
         })
     }
+}
+
+/// Most statements follow another one closely, on the same connection: that one is not pinged. Where it fails, it may be dead, and the
+/// statement is sent once more on one that has answered a ping.
+async fn lent(on: &Connections, is_unasked: bool) -> sqlx::Result<Lent> {
+    if is_unasked { on.acquire_unasked().await } else { on.acquire().await }
+}
+
+/// The connection broke, or the server said something on it that another one may not hear.
+fn is_of_connection(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(_) | sqlx::Error::Database(_)) && !is_lock(error)
 }
 
 pub(crate) fn is_lock(error: &sqlx::Error) -> bool {

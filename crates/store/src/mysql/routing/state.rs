@@ -33,6 +33,12 @@ impl Routing {
         Arc::clone(&self.now.read())
     }
 
+    /// The placement is known here as the catalog says it.
+    pub(crate) fn is_current(&self, version: i64, members: usize) -> bool {
+        let known = self.now.read();
+        (version, members) == (known.version, known.members)
+    }
+
     pub(crate) fn close(&self) {
         self.closing.notify_one();
     }

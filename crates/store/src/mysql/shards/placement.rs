@@ -83,6 +83,26 @@ pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64,
     Ok((version, members))
 }
 
+/// What an engine watches, as the catalog says it in one read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched {
+    pub(crate) version: i64,
+    pub(crate) members: usize,
+    pub(crate) pauses_revision: i64,
+    /// A partition is being moved.
+    pub(crate) moves: bool,
+}
+
+pub(crate) async fn watched(catalog: &mut MySqlConnection) -> sqlx::Result<Watched> {
+    let row = sqlx::query(sql!(shards, read_watched)).fetch_one(catalog).await?;
+    Ok(Watched {
+        members: row::small(&row, 0)?,
+        version: row.try_get(1)?,
+        pauses_revision: row.try_get(2)?,
+        moves: row.try_get::<i64, _>(3)? != 0,
+    })
+}
+
 /// The placement, which is no older than the version that was read before. None: it is not whole.
 pub(crate) async fn read(
     catalog: &mut MySqlConnection,

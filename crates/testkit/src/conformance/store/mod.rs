@@ -27,6 +27,7 @@ pub mod settings;
 pub mod namespaces;
 pub mod retire;
 
+pub mod agenda;
 pub mod audit;
 pub mod books;
 pub mod bulk;

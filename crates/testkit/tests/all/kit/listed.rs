@@ -27,6 +27,7 @@ fn every_case_that_is_written_is_listed() {
         ("books", include_str!("../../../src/conformance/store/books.rs")),
         ("replies", include_str!("../../../src/conformance/store/replies.rs")),
         ("settings", include_str!("../../../src/conformance/store/settings.rs")),
+        ("agenda", include_str!("../../../src/conformance/store/agenda.rs")),
         ("executors", include_str!("../../../src/conformance/store/executors.rs")),
         ("tokens", include_str!("../../../src/conformance/store/tokens.rs")),
         ("audit", include_str!("../../../src/conformance/store/audit.rs")),
