@@ -26,8 +26,9 @@ use tokio::{
     time::sleep,
 };
 
-/// The interval of services that are asked to run whenever there is something to do.
-const RARELY: Duration = Duration::from_secs(5);
+/// The interval of services that are asked to run whenever there is something to do. A little longer than five seconds, which is the
+/// interval of what the planner does besides.
+const RARELY: Duration = Duration::from_millis(5_100);
 
 /// An engine at work.
 #[derive(Debug)]

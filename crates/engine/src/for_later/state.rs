@@ -165,11 +165,11 @@ impl ForLater {
         self.listener.set(listener).is_ok()
     }
 
-    /// None: outcomes that their database does not accept are refused.
     pub(crate) fn has_journal(&self) -> bool {
         self.journal().is_some()
     }
 
+    /// None: outcomes that their database does not accept are refused.
     pub(super) fn journal(&self) -> Option<&Arc<dyn Journal>> {
         self.journal.get()
     }
