@@ -21,7 +21,7 @@ pub(crate) async fn ask_about_open(job: &RunJob) {
     }
 }
 
-/// What the server says of the first tasks that were not done in time, to find the reason.
+/// Prints the server's answers about the first tasks that were not done in time, to find the reason.
 pub(crate) async fn print_open(job: &RunJob) {
     const SHOWN_MAX: usize = 5;
     let open = job.checker.lock().open_tasks(SHOWN_MAX);

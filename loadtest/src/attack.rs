@@ -1,5 +1,6 @@
-//! What callers that do no work cost those that do: inserts at a steady rate, in peace and beside thousands of calls that
-//! wait and hundreds that send a byte a second. Latency counts from the planned instant, so that a stall is not hidden.
+//! Measures the cost of callers that do no work for those that do: inserts at a steady rate, in peace and beside
+//! thousands of calls that wait and hundreds that send a byte a second. Latency counts from the planned instant, so
+//! that a stall is not hidden.
 
 use crate::{
     clock::{now_ms, now_us, sleep_until_us},
@@ -51,7 +52,7 @@ const DUE_IN_MS: i64 = 7 * 24 * 3_600_000;
 const INSERTERS: usize = 16;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const WAIT_MS: u64 = 60_000;
-/// For all waiting calls to be taken.
+/// The time limit until all waiting calls are accepted.
 const TAKEN_LIMIT_US: i64 = 60_000_000;
 const LOOK: Duration = Duration::from_millis(100);
 const BYTE_EVERY: Duration = Duration::from_secs(1);
@@ -62,16 +63,16 @@ pub(crate) struct AttackReport {
     pub(crate) idle: usize,
     pub(crate) slow: usize,
     pub(crate) rate: u32,
-    /// Of inserts.
+    /// The latency of inserts.
     pub(crate) peace: Percentiles,
     pub(crate) attacked: Percentiles,
     pub(crate) failed: u64,
-    /// As the server says it, at the most.
+    /// The maximum number of waiting calls that the server reported.
     pub(crate) waiting: u64,
     /// Slow connections that the server ended.
     pub(crate) slow_ended: u64,
     pub(crate) rss_before_mib: Option<f64>,
-    /// With all calls waiting, before the inserts continue.
+    /// The memory with all calls waiting, before the inserts continue.
     pub(crate) rss_waiting_mib: Option<f64>,
     pub(crate) kib_per_waiting: Option<f64>,
     pub(crate) rss_peak_mib: Option<f64>,
@@ -150,7 +151,7 @@ impl Inserts {
         Arc::new(Self { target, shape, next, failed, spans })
     }
 
-    /// At each planned instant one, whatever became of the one before.
+    /// Inserts one task at each planned instant, whatever happened to the one before.
     async fn run(self: &Arc<Self>, rate: u32, for_ms: i64) -> anyhow::Result<Percentiles> {
         *self.spans.lock() = Spans::default();
         let (start_us, every_us) = (now_us(), 1_000_000 / i64::from(rate));
@@ -194,7 +195,7 @@ impl Inserts {
     }
 }
 
-/// As an executor with nothing to do does.
+/// Waits like an executor with nothing to do.
 async fn wait_for_ever(target: Target, n: usize) {
     let mut connection = Connection::new(target);
     let request = wire::lease_request(1, WAIT_MS, WAIT_MS, &format!("idle-{n}"));

@@ -55,7 +55,7 @@ impl Backing {
         backing
     }
 
-    /// Where executors that subscribe find the bus.
+    /// The address of the bus for executors that subscribe.
     pub(crate) fn bus_url(&self) -> Option<String> {
         self.redis.as_ref().map(Redis::url)
     }
@@ -165,7 +165,7 @@ impl Backing {
     }
 }
 
-/// How one engine reaches MariaDB and Redis.
+/// The ways of one engine to MariaDB and Redis.
 #[derive(Debug)]
 pub(crate) struct Ways {
     mysql: Option<Proxy>,

@@ -23,7 +23,7 @@ use rows::{BarRow, ROWS};
 use site::BarsSite;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whatever ends it, no process is left behind: what was started goes with the future that measures.
+/// Measures the bars. No process is left behind at any end: the measuring future owns what was started.
 pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
     let chosen = chosen(&options.rows)?;
     if options.list {
@@ -43,7 +43,7 @@ pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
     }
 }
 
-/// Those of these names, in the order of the table; a bar's name is that of all its rows.
+/// The rows of these names, in the order of the table; a bar's name is that of all its rows.
 fn chosen(names: &[String]) -> Result<Vec<&'static BarRow>, Usage> {
     if names.iter().any(|name| !ROWS.iter().any(|row| row.is_named(name))) {
         return Err(Usage("there is no such row: --list names them"));

@@ -1,6 +1,6 @@
-//! Whether a server continues as it began while more and more tasks wait: spread over a month, and a few over a hundred years.
-//! At each tenth of them: how fast they were inserted, how late tasks come that are due at once, and the memory of the engines,
-//! which their settings bound. What becomes of the tasks when their time has come is not waited for.
+//! Checks that a server continues as it began while more and more tasks wait: spread over a month, and a few over a
+//! hundred years. At each tenth of them it measures the rate of inserts, the lateness of tasks that are due at once,
+//! and the memory of the engines, which their settings bound. It does not wait for the tasks to become due.
 
 use crate::{
     clock::{now_ms, now_us, seconds},
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 const CENTURY_MS: i64 = 36_525 * 86_400_000;
-/// Of a probe's payload, as of the others'.
+/// The size of a probe's payload, as of the others'.
 const PAYLOAD_BYTES: usize = 200;
 const STEPS: usize = 10;
 
@@ -56,17 +56,17 @@ pub(crate) struct BoundsOptions {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BoundsReport {
     pub(crate) steps: Vec<BoundsStep>,
-    /// Of all engines together; null without a process to look at.
+    /// The peak memory of all engines together; null without a process to read.
     pub(crate) rss_peak_mib: Option<f64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BoundsStep {
-    /// That wait.
+    /// The number of tasks that wait.
     pub(crate) waiting: usize,
-    /// None: the far ones alone, which are few.
+    /// `None` for the far ones alone, which are few.
     pub(crate) insert_per_s: Option<f64>,
-    /// Of the tasks that were due at once: receipt − `execute_at`.
+    /// The lateness of the tasks that were due at once: receipt − `execute_at`.
     pub(crate) late_p50_ms: f64,
     pub(crate) late_max_ms: f64,
     pub(crate) rss_mib: Option<f64>,
@@ -124,7 +124,7 @@ impl Scenario for BoundsOptions {
     }
 }
 
-/// How late those come that are due at once.
+/// Measures the lateness of tasks that are due at once.
 async fn time(
     options: &BoundsOptions,
     site: &mut LoadSite,

@@ -1,6 +1,7 @@
-//! What a bulk cancel of very many tasks costs, and costs others: fills a queue, measures how late the tasks of another queue
-//! come in peace, then the same while the cancel runs; if wished, with the engine killed in the middle of it. Judged: every task is cancelled once, nothing failed, and no task of the
-//! other queue is lost, early or done twice. How much later they come is reported.
+//! Measures the cost of a bulk cancel of very many tasks, also for others: fills a queue, measures the lateness of
+//! the tasks of another queue in peace, then the same while the cancel runs; optionally, with the engine killed in
+//! the middle of it. Judged: every task is cancelled once, nothing failed, and no task of the other queue is lost,
+//! early or done twice. The additional lateness is reported.
 
 use crate::{
     ask::ask_about_open,
@@ -51,7 +52,7 @@ pub(crate) struct BulkOptions {
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
-/// Those that are cancelled are due in a week: nothing of it fires.
+/// The cancelled tasks are due in a week: none of them fires.
 const DUE_IN_MS: i64 = 7 * 86_400_000;
 /// The operation may take so many times what its rate makes of it.
 const TIMES: i64 = 10;
@@ -67,7 +68,7 @@ pub(crate) struct BulkReport {
     pub(crate) done: u64,
     pub(crate) skipped: u64,
     pub(crate) failed: u64,
-    /// Of the operation, when the engine was killed.
+    /// The progress of the operation when the engine was killed.
     pub(crate) killed_at_done: Option<u64>,
     /// First receipt − `execute_at` of the other queue's tasks.
     pub(crate) peace: Percentiles,
@@ -214,7 +215,7 @@ async fn ended(connection: &mut Connection, options: &BulkOptions, id: i64) -> a
     }
 }
 
-/// By the server's own clock.
+/// The duration by the server's own clock.
 fn took_s(ended: &Value) -> Option<f64> {
     let at = |name: &str| ended.get(name).and_then(Value::as_i64);
     Some(seconds(1_000 * (at("ended_at_ms")? - at("confirmed_at_ms")?)))

@@ -53,8 +53,8 @@ impl Track {
         self.is_inserted && !self.is_done()
     }
 
-    /// Whether an outcome that is accepted now is a second one. The success that was learnt by asking may be that of a report
-    /// that was still under way: the question can overtake its answer.
+    /// True if an outcome that is accepted now is a second one. A success that was learnt by a question may be that
+    /// of a report that was still under way: the question can overtake its answer.
     fn is_completed_before(&self, sent_us: i64) -> bool {
         self.accepted > 0 || self.settled_at_us.is_some_and(|settled_us| sent_us > settled_us)
     }
@@ -63,7 +63,7 @@ impl Track {
 /// First executions that come later than this are what a fault has held up.
 const LATE_US: i64 = 250_000;
 
-/// What executors saw after something was done to the server.
+/// The executors' observations after a disturbance of the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aftermath {
     since_us: i64,
@@ -71,7 +71,7 @@ pub(crate) struct Aftermath {
     /// When the last task came that was late.
     last_late_us: Option<i64>,
     last_us: i64,
-    /// Without any receipt.
+    /// The longest time without any receipt.
     pub(crate) longest_gap_us: i64,
 }
 
@@ -92,12 +92,12 @@ impl Aftermath {
         }
     }
 
-    /// From the event to the next receipt.
+    /// The time from the event to the next receipt.
     pub(crate) fn first_after_us(&self) -> Option<i64> {
         self.first_us.map(|first_us| first_us - self.since_us)
     }
 
-    /// From the event to the last receipt that was late; None when none was.
+    /// The time from the event to the last receipt that was late. `None` if there was none.
     pub(crate) fn late_until_us(&self) -> Option<i64> {
         self.last_late_us.map(|last_late_us| last_late_us - self.since_us)
     }
@@ -118,7 +118,7 @@ pub(crate) struct Counts {
     pub(crate) inserted_after_due: u64,
     /// Receipts of tasks by executors.
     pub(crate) executions: u64,
-    /// Tasks that were handed out more than once.
+    /// Tasks that were handed over more than once.
     pub(crate) executed_again: u64,
     /// Receipts with an attempt number that the task had had before.
     pub(crate) attempts_repeated: u64,
@@ -129,12 +129,12 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     pub(crate) early: u64,
     pub(crate) completed_twice: u64,
-    /// Handed out with a later attempt than the one whose outcome was accepted.
+    /// Tasks that were handed over with a later attempt than the one whose outcome was accepted.
     pub(crate) run_after_completion: u64,
     /// First attempts with another `execute_at` than the one inserted.
     pub(crate) wrong_time: u64,
     pub(crate) wrong_payload: u64,
-    /// Handed out although never inserted by this run.
+    /// Tasks that were handed over although this run never inserted them.
     pub(crate) foreign: u64,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Counts {
 pub(crate) struct Measured {
     /// First receipt at an executor − execute_at.
     pub(crate) lateness: Spans,
-    /// `fired_at` as the server says − execute_at; whole milliseconds.
+    /// The server's `fired_at` − `execute_at`; full milliseconds.
     pub(crate) fired: Spans,
     /// First receipt at an executor − `fired_at`.
     pub(crate) hand_over: Spans,
@@ -166,7 +166,7 @@ pub(crate) struct Checker {
     pub(crate) first_insert_us: Option<i64>,
     pub(crate) last_insert_us: i64,
     pub(crate) last_accepted_us: i64,
-    /// Since the first task was due.
+    /// The observations since the first task was due.
     whole: Aftermath,
     /// One for each thing that was done to the server, in order; the latest is the one that continues.
     aftermaths: Vec<Aftermath>,
@@ -287,7 +287,7 @@ impl Checker {
         self.open
     }
 
-    /// Of the open ones, those whose outcome may have counted although its answer was lost.
+    /// The open tasks whose outcome may have counted although its answer was lost.
     pub(crate) const fn open_doubtful(&self) -> u64 {
         self.open_doubtful
     }
@@ -317,7 +317,7 @@ impl Checker {
         &self.counts
     }
 
-    /// At the end, when nothing more will come.
+    /// Judges at the end, when nothing more will arrive.
     pub(crate) fn judge(&self) -> Counts {
         let rerun = |track: &&Track| track.accepted > 0 && track.last_attempt > track.accepted_attempt;
         let run_after_completion = self.tracks.iter().filter(rerun).count();
@@ -330,7 +330,7 @@ impl Checker {
 }
 
 impl Counts {
-    /// Each promise that was broken, in words; empty when all were kept.
+    /// The broken promises, in words; empty when all were kept.
     pub(crate) fn broken(&self) -> Vec<String> {
         [
             (self.lost, "lost: accepted, but no outcome was accepted in time"),

@@ -87,14 +87,14 @@ impl Hand {
         self.write(task, attempt, 'E')
     }
 
-    /// One write, which the system appends whole.
+    /// Writes one entry with one write, which the system appends atomically.
     fn write(&self, task: i64, attempt: u32, what: char) -> anyhow::Result<()> {
         let line = format!("{} {task} {attempt} {what} {}\n", std::process::id(), now_us());
         (&*self.log).write_all(line.as_bytes()).context("the log of executions")
     }
 }
 
-/// Until it is answered: whatever the answer is, the attempt is over.
+/// Reports until there is an answer: whatever it is, the attempt is over.
 async fn report(connection: &mut Connection, outcome: &str) {
     let mut body = Vec::new();
     wire::write_outcomes(std::iter::once(outcome), &mut body);

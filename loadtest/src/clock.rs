@@ -22,7 +22,7 @@ pub(crate) async fn sleep_until_us(at_us: i64) {
     }
 }
 
-/// For rates: seconds of a span, never zero.
+/// The seconds of a span, for rates: never zero.
 pub(crate) fn seconds(span_us: i64) -> f64 {
     span_us.max(1) as f64 / 1e6
 }

@@ -85,7 +85,7 @@ pub(crate) struct CountsOptions {
     pub(crate) json: bool,
 }
 
-/// For tests: the server that these words ask for.
+/// The server options of these words, for tests.
 #[cfg(test)]
 pub(crate) fn server(words: &str) -> crate::options::ServerOptions {
     let words = std::iter::once("loadtest").chain(words.split_whitespace());

@@ -1,6 +1,6 @@
-//! What the web console costs over very many queues and tasks in every state: how soon each page is there, the first time too, and
-//! what open pages that are live take of a core, of the engines and of their servers, and of the lateness of a load beside them.
-//! Judged, and a figure that could not be taken is a failure.
+//! Measures the cost of the web console over very many queues and tasks in every state: the time of each page, the
+//! first time too, and the cost of open live pages in percent of a core, of the engines and of their servers, and in
+//! lateness of a load beside them. Judged, and a figure that could not be measured is a failure.
 
 mod fill;
 mod open;
@@ -36,10 +36,10 @@ const LATENESS_NOISE_MS: f64 = 2.0;
 pub(crate) struct ConsoleReport {
     pub(crate) tasks: usize,
     pub(crate) queues: usize,
-    /// What is in the store when it is measured.
+    /// The content of the store during the measurement.
     pub(crate) states: Vec<(String, i64)>,
     pub(crate) pages: Vec<PageReport>,
-    /// Of all pages, the first time each was asked for.
+    /// The times of all pages at their first request.
     pub(crate) first: Option<PageReport>,
     /// Open and live while it was measured.
     pub(crate) open: usize,
@@ -48,7 +48,7 @@ pub(crate) struct ConsoleReport {
     pub(crate) looked_at: Measured,
 }
 
-/// Under the load, without open pages or with all of them; of one core.
+/// The processor use under the load, without open pages or with all of them; of one core.
 #[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) engines_percent: Option<f64>,
@@ -163,7 +163,8 @@ impl ConsoleReport {
         broken
     }
 
-    /// Of engines and of what was started for them, together. None: something of it is not known.
+    /// The additional processor use of engines and of the servers that were started for them. `None` if a part of it
+    /// is not known.
     fn taken_percent(&self, server: &ServerOptions) -> Option<f64> {
         let (before, after) = (self.peace, self.looked_at);
         let more = |before: Option<f64>, after: Option<f64>| Some(after? - before?);

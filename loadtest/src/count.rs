@@ -1,6 +1,5 @@
-//! What a run asks of its private MariaDB and Redis, counted by what they write down themselves (`punctual_test_servers`).
-//! Must not count what the run did not cause, as far as that can be seen: an engine's
-//! heartbeats are in it.
+//! Counts the calls of a run to its private MariaDB and Redis, by their own logs (`punctual_test_servers`). Must not
+//! count what the run did not cause, as far as that can be determined: an engine's heartbeats are included.
 
 use crate::{
     http::{Connection, Target},

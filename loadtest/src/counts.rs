@@ -13,7 +13,7 @@ use clap::Parser as _;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// In each row 4,000 tasks.
+/// The load of each row: 4,000 tasks.
 const LOAD: &str =
     "--scenario sustained --rate 500 --duration 8s --batch 50 --spawn --store mysql --hot redis --count";
 const ROWS: [(&str, &str); 5] = [
@@ -33,7 +33,7 @@ pub(crate) struct CountTable {
 #[derive(Debug, Serialize)]
 struct CountRow {
     what: &'static str,
-    /// What promises the run broke.
+    /// The promises that the run broke.
     broken: Vec<String>,
     counted: CountReport,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn counts(options: &CountsOptions) -> anyhow::Result<CountTable
 }
 
 impl CountTable {
-    /// As it is in Markdown: each column of a task, but for the hand-overs.
+    /// The table in Markdown: each column per task, except the hand-overs.
     pub(crate) fn text(&self) -> String {
         let mut out = String::from(
             "| 4,000 tasks, 500/s, batches of 50 | Redis calls | scripts | MySQL statements | transactions | undone | hand-overs undone | looks | \

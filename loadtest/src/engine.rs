@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::process::{Child, Command};
 
-/// From start to `GET /readyz` answering 200; a recovery of millions of tasks is in it.
+/// The time limit from start to `GET /readyz` answering 200; a recovery of millions of tasks is included.
 const READY_LIMIT_US: i64 = 120_000_000;
 const READY_POLL: Duration = Duration::from_millis(5);
 /// An engine that says within this time that it cannot start has not begun to work.
@@ -23,8 +23,9 @@ const STARTS_WITHIN_US: i64 = 30_000_000;
 /// With this status `serve` refuses to start what a supervisor may start again, as the systemd unit does.
 const REFUSED: i32 = 1;
 const LOG_TAIL_BYTES: usize = 4_000;
-/// Of the caller's shell; what an engine works on is said by the run alone.
-const FORGOTTEN: [&str; 4] = ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUAL_DATA", "PUNCTUAL_CONFIG"];
+/// The variables of the caller's shell that are removed; the run alone decides the engine's settings.
+const FORGOTTEN: [&str; 5] =
+    ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUAL_INBOX_URL", "PUNCTUAL_DATA", "PUNCTUAL_CONFIG"];
 
 /// The command line of an engine, the same at every start.
 #[derive(Debug)]
@@ -33,13 +34,13 @@ struct Launch {
     data: PathBuf,
     port: Port,
     environment: Vec<(&'static str, String)>,
-    /// Where it writes: a file, or a pipe that a reader reads.
+    /// The path to which it writes: a file, or a pipe that a reader reads.
     output: PathBuf,
-    /// Where that can be read.
+    /// The path where that can be read.
     log: PathBuf,
 }
 
-/// Where an engine has its data and writes its log.
+/// The paths of an engine's data and log.
 #[derive(Debug)]
 pub(crate) struct EngineFiles {
     pub(crate) data: PathBuf,
@@ -56,12 +57,12 @@ pub(crate) struct SpawnedEngine {
     before: Usage,
     /// It was stopped on purpose: its end is no failure.
     is_ending: bool,
-    /// Holds log and, unless another place was named, data; removed at the end. None: they are the caller's.
+    /// Holds log and, unless another place was named, data; removed at the end. `None` if they are the caller's.
     _directory: Option<tempfile::TempDir>,
 }
 
 impl SpawnedEngine {
-    /// `data`: None for a directory that goes away with the run.
+    /// Starts an engine. `data` is `None` for a directory that is removed with the run.
     pub(crate) async fn start(
         program: &Path,
         data: Option<&Path>,
@@ -77,7 +78,7 @@ impl SpawnedEngine {
         Ok(engine)
     }
 
-    /// Not ready yet.
+    /// Creates an engine that is not ready yet.
     pub(crate) fn at(
         program: &Path,
         place: EngineFiles,
@@ -122,7 +123,7 @@ impl SpawnedEngine {
         Ok(is_early && self.ended()?.is_some_and(|status| status.code() == Some(REFUSED)))
     }
 
-    /// From its next start on.
+    /// Changes the paths from the next start on.
     pub(crate) fn write_to(&mut self, output: PathBuf, log: PathBuf) {
         (self.launch.output, self.launch.log) = (output, log);
     }
@@ -152,7 +153,7 @@ impl SpawnedEngine {
         Ok(())
     }
 
-    /// None while it runs.
+    /// Returns `None` while it runs.
     pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.child.try_wait().context("looking after the server")
     }
@@ -167,7 +168,7 @@ impl SpawnedEngine {
         }
     }
 
-    /// What it spent up to here counts; what it spends while it ends is not seen.
+    /// Counts the use up to here; the use while the process ends is not measured.
     fn end_of_process(&mut self) {
         self.before = self.usage().unwrap_or(self.before);
         self.is_ending = true;

@@ -25,9 +25,9 @@ pub(crate) struct Manner {
     pub(crate) lease_max: usize,
     pub(crate) wait_ms: u64,
     pub(crate) lease_ms: u64,
-    /// How long a reporter waits for more outcomes before it sends.
+    /// The time for which a reporter waits for more outcomes before it sends.
     pub(crate) linger: Duration,
-    /// How long an executor works on what it was given in one call.
+    /// The time for which an executor works on the tasks of one call.
     pub(crate) work: Duration,
 }
 
@@ -172,7 +172,7 @@ async fn deliver(
     Ok(())
 }
 
-/// What is left in the batch may have been done, and is to be sent again.
+/// Applies receipts. Outcomes that are left in the batch may have counted, and must be sent again.
 fn apply_receipts(
     job: &RunJob,
     batch: &mut Vec<ExecutedTask>,

@@ -15,17 +15,17 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What the server does wrong.
+/// The fault of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FakeFault {
     None,
     /// Hands out 40 ms before time.
     Early,
-    /// Forgets the tasks whose id is divisible by 10.
+    /// Loses the tasks whose id is divisible by 10.
     Loses,
     /// Hands out again, and accepts again, what was completed.
     CompletesTwice,
-    /// Every tenth task is handed out a second time before its first outcome: allowed.
+    /// Every tenth task is handed over a second time before its first outcome: allowed.
     RunsAgain,
     /// Every fifth insert or report is done, and its connection closed without an answer: allowed.
     HangsUp,
@@ -149,7 +149,7 @@ async fn wait_for_tasks(state: &Mutex<ServerState>, request: &Value) -> String {
 }
 
 impl ServerState {
-    /// What happens to the answer of this call. Lost leases are left out: they never expire here.
+    /// The treatment of the answer of this call. Lost leases are omitted: they never expire here.
     fn fate(&mut self, call: &str) -> FakeFault {
         if call.ends_with("/lease") {
             return FakeFault::None;

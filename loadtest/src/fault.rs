@@ -1,6 +1,6 @@
-//! What is done to engines in mid-run: one is killed, one is paused, one is stopped as an operator does; each happens to
-//! an engine of its own, from the last one down, so that the first is always there. Says what was done; whether the
-//! promises held is the checker's.
+//! The faults of engines in mid-run: one is killed, one is paused, one is stopped as an operator does; each happens
+//! to an engine of its own, from the last one down, so that the first is always there. Reports what was done; the
+//! checker decides whether the promises held.
 
 use crate::{
     check::Aftermath,
@@ -13,7 +13,7 @@ use crate::{
 };
 use clap::Args;
 
-/// From SIGTERM to the end: a bounded drain.
+/// The time limit from SIGTERM to the end: a bounded drain.
 const STOP_LIMIT_US: i64 = 60_000_000;
 
 /// What is done to engines in mid-run; executors and inserts continue at those that are left.
@@ -64,7 +64,7 @@ struct Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     start_us: i64,
-    /// By the instant at which they begin.
+    /// The faults by the instant at which they begin.
     all: Vec<Fault>,
 }
 
@@ -95,7 +95,7 @@ impl Faults {
         Ok(Self { start_us, all: asked.into_iter().enumerate().map(fault).collect() })
     }
 
-    /// Nothing is still to come or going on.
+    /// True if all faults are over.
     pub(crate) fn are_over(&self) -> bool {
         self.all.iter().all(|fault| fault.ended_us.is_some())
     }
@@ -127,7 +127,7 @@ impl Faults {
         begun.map(|fault| fault.report(self.start_us, aftermaths.next())).collect()
     }
 
-    /// What went wrong with the engines themselves, in words.
+    /// The failures of the engines themselves, in words.
     pub(crate) fn broken(&self) -> Vec<String> {
         let unclean = self.all.iter().filter(|fault| fault.is_unclean);
         unclean

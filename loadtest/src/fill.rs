@@ -20,7 +20,7 @@ const BATCH: usize = 5_000;
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// Tasks between two lines of progress.
 const SAID_EVERY: usize = 500_000;
-/// What fails is sent again: each task has an id of its own.
+/// The pause before a failed insert is sent again: each task has an id of its own.
 const AGAIN: Duration = Duration::from_millis(200);
 const TRIES: usize = 50;
 /// A server that takes no more for now says when to try again; a call is repeated for no longer than this.
@@ -35,7 +35,7 @@ pub(crate) async fn fill(
     fill_from(target, (0, tasks, connections), write).await
 }
 
-/// From a number on.
+/// Fills from a number on.
 pub(crate) async fn fill_from(
     target: &Target,
     (first, tasks, connections): (usize, usize, usize),

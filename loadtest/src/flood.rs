@@ -1,6 +1,6 @@
-//! What a tenant notices of another one that floods: two namespaces, each with a queue and executors of its own, first each at
-//! its rate, then one of them at many times that. Judged by the other one's tasks. What the one that floods has left over at
-//! the end is no fault: it asked for more than its share.
+//! Measures the effect of a flooding tenant on another one: two namespaces, each with a queue and executors of its
+//! own, first each at its rate, then one of them at many times that. Judged by the other one's tasks. Tasks that the
+//! flooding one has left over at the end are no fault: it requested more than its share.
 
 use crate::{
     clock::{now_ms, now_us},
@@ -24,16 +24,17 @@ use tokio::sync::watch;
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(10);
-/// From planning to the first insert.
+/// The time from planning to the first insert.
 const LEAD_MS: i64 = 100;
 /// Both are at work for so long before what is measured is due: a flood begins beside a tenant that is at work, and a share is
 /// found within a second.
 const SETTLE_MS: i64 = 3_000;
-/// Between two loads' task ids; more than any run has tasks.
+/// The distance between two loads' task ids; more than any run has tasks.
 const IDS_APART: i64 = 1 << 50;
-/// After a phase, beyond the leases of what was left in flight.
+/// The pause after a phase, beyond the leases of what was left in flight.
 const REST_MS: i64 = 500;
-/// What is left in flight at the end of a phase is waited for: a lease is no longer than this, or than a few times the work.
+/// The maximum lease: the end of a phase waits for what is in flight. A lease is no longer than this, or than a few
+/// times the work.
 const LEASE_MAX_MS: i64 = 2_000;
 const LEASE_WORKS: i64 = 10;
 
@@ -42,15 +43,15 @@ pub(crate) struct FloodReport {
     /// Tasks a second of each in peace, and how many times that the one sends that floods.
     pub(crate) rate: u64,
     pub(crate) times: u64,
-    /// That both share; null: they were not limited.
+    /// The slots that both share; null if they were not limited.
     pub(crate) slots: Option<u16>,
     pub(crate) rounds: u32,
     pub(crate) seed: u64,
-    /// Of all rounds together.
+    /// The results of all rounds together.
     pub(crate) peace: Phase,
     pub(crate) flooded: Phase,
     pub(crate) each_round: Vec<Round>,
-    /// Of the other: flooded over in peace, the median of the rounds.
+    /// The ratio of the other one's lateness: flooded over in peace, the median of the rounds.
     pub(crate) p50_ratio: f64,
     pub(crate) p99_ratio: f64,
 }
@@ -83,7 +84,7 @@ pub(crate) struct Phase {
 pub(crate) struct Tenant {
     pub(crate) tasks: u64,
     pub(crate) done: u64,
-    /// `fired_at` − `execute_at`, as the server says, in whole milliseconds.
+    /// The server's `fired_at` − `execute_at`, in full milliseconds.
     pub(crate) fired_lateness: Percentiles,
     /// First receipt at an executor − `execute_at`.
     pub(crate) start_delay: Percentiles,
@@ -91,7 +92,7 @@ pub(crate) struct Tenant {
     pub(crate) insert: Percentiles,
 }
 
-/// What was measured of a tenant in all rounds.
+/// The measurements of a tenant in all rounds.
 #[derive(Debug, Default)]
 struct Measured {
     tasks: u64,
@@ -214,7 +215,7 @@ fn ratio(flooded_ms: f64, peace_ms: f64) -> f64 {
     flooded_ms / peace_ms.max(0.001)
 }
 
-/// Of an even number the middle between the two.
+/// The median; of an even number the middle between the two.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -223,7 +224,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     f64::midpoint(at(below), at(above))
 }
 
-/// What all phases have in common.
+/// The state that all phases share.
 struct FloodRun<'a> {
     options: &'a RunOptions,
     urls: String,

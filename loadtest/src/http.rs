@@ -36,9 +36,9 @@ pub(crate) enum Error {
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     engines: Arc<[EngineAddress]>,
-    /// Where a connection begins.
+    /// The index of the first engine of a connection.
     first: usize,
-    /// Of those that speak TLS.
+    /// The authorities of engines with TLS.
     authorities: Authorities,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct Target {
 struct EngineAddress {
     address: String,
     headers: String,
-    /// Of its certificate; None: plain HTTP.
+    /// The name of its certificate. `None` for plain HTTP.
     name: Option<String>,
 }
 
-/// With others to go to, no caller waits longer for one that is silent.
+/// The time limit for a silent engine if there are others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Target {
@@ -92,7 +92,7 @@ impl Target {
         Self { engines: [one].into(), first: 0, authorities: self.authorities.clone() }
     }
 
-    /// As a browser asks the same engines: with this cookie, and nothing else.
+    /// The same engines with this cookie, and nothing else, as a browser uses them.
     pub(crate) fn with_cookie(&self, cookie: &str) -> Self {
         let of = |engine: &EngineAddress| {
             let host = engine.headers.split_once("\r\n").map_or("", |parts| parts.0);
@@ -103,7 +103,7 @@ impl Target {
         Self { engines, first: self.first, authorities: self.authorities.clone() }
     }
 
-    /// As they were given.
+    /// The addresses as they were given.
     pub(crate) fn urls(&self) -> String {
         self.engines.iter().map(EngineAddress::url).collect::<Vec<_>>().join(",")
     }
@@ -112,12 +112,12 @@ impl Target {
         self.engines.len() == 1
     }
 
-    /// How long to wait for an answer, beyond what the server was asked to wait.
+    /// The time limit for an answer, beyond the requested wait.
     pub(crate) fn limit(&self, alone: Duration) -> Duration {
         if self.is_one() { alone } else { alone.min(PATIENCE) }
     }
 
-    /// Where the first engine listens, and the headers of every request, for those who do not speak properly.
+    /// The address of the first engine, and the headers of every request, for callers that violate HTTP on purpose.
     pub(crate) fn raw(&self) -> (&str, &str) {
         let engine = self.engine(0);
         (&engine.address, &engine.headers)
@@ -171,7 +171,7 @@ impl HttpAnswer<'_> {
         self.status == 429 || self.status >= 500
     }
 
-    /// For messages: the status with the beginning of the body.
+    /// A description for messages: the status with the beginning of the body.
     pub(crate) fn describe(&self) -> String {
         let text = String::from_utf8_lossy(self.body);
         format!("{} {}", self.status, text.chars().take(300).collect::<String>())
@@ -182,7 +182,7 @@ impl HttpAnswer<'_> {
 #[derive(Debug)]
 pub(crate) struct Connection {
     target: Target,
-    /// The engine it goes to.
+    /// The index of its engine.
     at: usize,
     stream: Option<Wire>,
     outgoing: Vec<u8>,
@@ -325,7 +325,7 @@ impl ResponseHead {
     }
 }
 
-/// Sends the request and reads until the whole answer is in `incoming`.
+/// Sends the request and reads until the complete answer is in `incoming`.
 async fn exchange(stream: &mut Wire, outgoing: &[u8], incoming: &mut Vec<u8>) -> Result<ResponseHead, Error> {
     incoming.clear();
     stream.write_all(outgoing).await.map_err(Error::AnswerLost)?;
@@ -346,7 +346,7 @@ async fn exchange(stream: &mut Wire, outgoing: &[u8], incoming: &mut Vec<u8>) ->
     }
 }
 
-/// None: not all of it has come yet.
+/// Returns `None` if not all of it has arrived yet.
 fn read_head(incoming: &[u8]) -> Result<Option<ResponseHead>, Error> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);

@@ -1,5 +1,5 @@
-//! What many far tasks cost while nothing is due: inserts them, looks at the server's CPU and memory, then sees how late
-//! a single near task comes (bar P9). Nothing may run beside it, or the CPU is not the idle one.
+//! Measures the cost of many far tasks while nothing is due: inserts them, reads the server's CPU and memory, then
+//! measures the lateness of a single near task (bar P9). Nothing may run beside it, or the CPU is not the idle one.
 
 use crate::{
     check::Counts,

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// Which call inserts.
+/// The call that inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InsertCall {
     Batch,
@@ -118,7 +118,7 @@ impl Inserter {
     }
 }
 
-/// Writes the body and says where it goes.
+/// Writes the body and returns its path.
 fn write_body(job: &RunJob, call: InsertCall, open: &[usize], body: &mut Vec<u8>) -> &'static str {
     let mut tasks = open.iter().filter_map(|n| Some((*n, *job.plan.due_ms().get(*n)?)));
     match call {

@@ -1,5 +1,5 @@
-//! What the threads of a run share, and the threads themselves: one for inserts and one for executors, each with a
-//! runtime of its own, so that building a large insert does not delay the reading of a receipt.
+//! The state that the threads of a run share, and the threads themselves: one for inserts and one for executors, each
+//! with a runtime of its own, so that building a large insert does not delay the reading of a receipt.
 
 use crate::{check::Checker, http::Target, plan::Plan, wire::Shape};
 use anyhow::Context as _;
@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 #[derive(Debug)]
 pub(crate) struct RunJob {
     pub(crate) target: Target,
-    /// Of its engines those to which inserts go, and those that executors ask.
+    /// The engines for inserts, and those for executors.
     pub(crate) inserts_at: Target,
     pub(crate) executes_at: Target,
     pub(crate) shape: Shape,
@@ -68,7 +68,7 @@ impl JobThread {
         Ok(Self { name, result })
     }
 
-    /// None while it works.
+    /// Returns `None` while the thread works.
     pub(crate) fn poll(&mut self) -> Option<anyhow::Result<()>> {
         match self.result.try_recv() {
             Ok(result) => Some(result.context(self.name)),

@@ -1,6 +1,6 @@
-//! Whether a limit of a queue holds while executors are killed: executors are processes of their own (`child`), which write
-//! down when a handler begins and ends, by their own clock; one of them after the other gets SIGKILL and a successor. Must
-//! not believe the server: how many ran at once is counted from what the executors wrote.
+//! Checks that a limit of a queue holds while executors are killed: executors are processes of their own (`child`),
+//! which log the beginning and the end of a handler, by their own clock; one of them after the other gets SIGKILL and
+//! a successor. Must not trust the server: the number of concurrent runs is counted from the executors' logs.
 
 use crate::{
     clock::{now_ms, now_us, seconds},
@@ -63,10 +63,11 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(50);
 /// The tasks are due this long after the start, all at once.
 const AHEAD_MS: i64 = 3_000;
-/// After the last task, until no slot is held: leases of killed executors end, and the reconciler looks every second.
+/// The time limit after the last task until no slot is held: leases of killed executors end, and the reconciler
+/// checks every second.
 const FREED_LIMIT_MS: i64 = 60_000;
 
-/// One execution, from begin to end in microseconds of the executors' clock; None: its executor was killed.
+/// One execution, from begin to end in microseconds of the executors' clock, or `None` if its executor was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Execution {
     pid: u32,
@@ -146,7 +147,7 @@ async fn insert(options: &LimitOptions, target: &Target, queue: String) -> anyho
     }
 }
 
-/// What the server says of the queue.
+/// The server's numbers of the queue.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct LimitSamples {
@@ -216,7 +217,7 @@ impl Crew {
         Ok(())
     }
 
-    /// How many tasks have succeeded, when all have or the time is over.
+    /// The number of succeeded tasks, when all have or the time is over.
     async fn work(
         &mut self,
         server: &mut Server,
@@ -306,7 +307,7 @@ fn executions(text: &str) -> anyhow::Result<Vec<Execution>> {
     Ok(all)
 }
 
-/// What was cut off ended with its process.
+/// Counts the maximum of concurrent executions. An execution that was cut off ended with its process.
 fn most_at_once(executions: &[Execution], killed_us: &HashMap<u32, i64>) -> usize {
     let mut edges: Vec<(i64, i64)> = Vec::with_capacity(executions.len() * 2);
     for execution in executions {

@@ -1,5 +1,5 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
-//! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
+//! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Uses the server's public interface only.
 //!
 //! In reading order: `command`, `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`. The other programs are
 //! a `scenario` each: `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`,
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything promised was kept.
+/// True if every promise was kept.
 fn measure(command: &LoadCommand) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {

@@ -1,5 +1,5 @@
-//! What the programs of load ask for alike: the server, and the common part of the load. Checks what clap cannot; decides nothing else.
-//! Must not know a program: each has its own options, and `command` has all of them.
+//! The common options of the programs of load: the server, and the common part of the load. Checks what clap cannot;
+//! decides nothing else. Must not know a program: each has its own options, and `command` has all of them.
 
 pub(crate) use crate::duration::parse_ms;
 use clap::{Args, ValueEnum};
@@ -95,7 +95,7 @@ pub(crate) struct CommonOptions {
     pub(crate) progress: bool,
 }
 
-/// What was asked for makes no sense; exit 2.
+/// The request makes no sense; exit 2.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) &'static str);
@@ -125,7 +125,7 @@ impl ServerOptions {
     }
 }
 
-/// Of memory, as MariaDB takes it: 512M, 2G.
+/// A size of memory, as MariaDB accepts it: 512M, 2G.
 pub(crate) fn size(text: &str) -> Result<String, String> {
     let number = text.strip_suffix(['M', 'G']).ok_or("a number with M or G, such as 2G")?;
     number.parse::<u32>().ok().filter(|number| *number > 0).ok_or("a number with M or G, such as 2G")?;

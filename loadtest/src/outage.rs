@@ -1,5 +1,5 @@
-//! What is done to the private Redis or MariaDB of a run in its middle: one outage, with its beginning and its end. What it
-//! made late is in the run's lateness; whether the promises held is the checker's to say.
+//! One outage of the private Redis or MariaDB of a run, in its middle, with its beginning and its end. The lateness
+//! that it caused is in the run's lateness; the checker decides whether the promises held.
 
 pub(crate) mod cause;
 
@@ -45,7 +45,7 @@ impl Outage {
         }
     }
 
-    /// None when it did not begin.
+    /// `None` if it did not begin.
     pub(crate) fn report(&self) -> Option<OutageReport> {
         let ms = |span_us: i64| span_us as f64 / 1e3;
         let begun_us = self.begun_us?;
@@ -88,7 +88,7 @@ mod tests {
         assert!(options("--spawn --hot redis --outage mysql-kill").check().is_err());
     }
 
-    /// Away is no death while it is meant, and it is back, empty, when the outage is over.
+    /// An intended outage is no death, and Redis is back, empty, when it is over.
     #[tokio::test]
     async fn redis_goes_is_not_missed_and_comes_back_empty() {
         let options = options("--spawn --hot redis --outage redis-empty --outage-after 0s --outage-for 0s");

@@ -1,6 +1,7 @@
-//! What callers meet when more is inserted than the store takes: batches without a pause on some connections, single inserts
-//! on others. Those that are taken must not have waited for long, the others must be refused with a time for the next try, and the engines'
-//! memory must stay bounded. Fires nothing: what is inserted is due in a week.
+//! Measures the answers to callers when more is inserted than the store accepts: batches without a pause on some
+//! connections, single inserts on others. Accepted inserts must not have waited for long, the others must be refused
+//! with a time for the next try, and the engines' memory must stay bounded. Fires nothing: the tasks are due in a
+//! week.
 
 use crate::{
     clock::{now_ms, now_us},
@@ -30,7 +31,7 @@ use tokio::task::JoinSet;
 const DUE_IN_MS: i64 = 7 * 24 * 3_600_000;
 const PAYLOAD_BYTES: usize = 200;
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// A refused caller tries again no later than this: the store is to be kept at its bound.
+/// The maximum pause of a refused caller: the store must stay at its bound.
 const AGAIN_MAX: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug, Clone)]
@@ -61,13 +62,13 @@ pub(crate) struct OverloadOptions {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OverloadReport {
-    /// Of singles that were taken: from the call to its answer.
+    /// The duration of accepted single inserts: from the call to its answer.
     pub(crate) taken: Percentiles,
-    /// Of singles that were refused with a time for the next try.
+    /// The duration of single inserts that were refused with a time for the next try.
     pub(crate) refused: Percentiles,
     pub(crate) batches_taken: u64,
     pub(crate) batches_refused: u64,
-    /// Of all engines together; null without a process to look at.
+    /// The peak memory of all engines together; null without a process to read.
     pub(crate) rss_peak_mib: Option<f64>,
 }
 
@@ -85,7 +86,7 @@ struct Flood {
     odd: Mutex<Option<(String, u64)>>,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug, PartialEq, Eq)]
 enum Came {
     Taken,
@@ -190,7 +191,7 @@ impl Flood {
         }
     }
 
-    /// How long to wait before the next call.
+    /// The pause before the next call.
     fn count(&self, came: Came, is_single: bool, took_us: i64) -> Duration {
         match came {
             Came::Taken if is_single => self.taken.lock().record_us(took_us),

@@ -44,7 +44,7 @@ pub(crate) struct PartsReport {
     pub(crate) inserts: Inserts,
 }
 
-/// Of tasks that went all the way: insert, load, fire, stream, outcome.
+/// The throughput of tasks that passed all steps: insert, load, fire, stream, outcome.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Pipeline {
     pub(crate) tasks_per_s: f64,
@@ -75,13 +75,13 @@ const WARM_UP: Duration = Duration::from_secs(3);
 const INSERTERS: usize = 2;
 const BATCH: usize = 1_000;
 const SINGLE_CONNECTIONS: usize = 64;
-/// Rows that are inserted and not done, at the most.
+/// The maximum number of rows that are inserted and not done.
 const OPEN_MAX: u64 = 150_000;
 const LOAD_MAX: usize = 2_000;
-/// From insert to due: between this and this and `SPREAD_MS` more.
+/// The minimum time from insert to due; the maximum is `SPREAD_MS` more.
 const DUE_AFTER_MS: i64 = 300;
 const SPREAD_MS: u64 = 500;
-/// What Redis keeps in one list.
+/// The span of time of one list in Redis.
 const LIST_MS: i64 = 100;
 const LISTS_BEFORE: i64 = 5;
 const TASKS_OF_AN_ENTRY: usize = 10;
@@ -173,7 +173,7 @@ impl Servers {
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared {
     mysql_port: u16,
     redis_port: u16,
@@ -386,7 +386,7 @@ fn load(shared: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of the list of a tenth of a second; None: what came when that had been emptied.
+/// The key of the list of a tenth of a second. `None` is for tasks that arrived after it was emptied.
 fn key(list: Option<i64>) -> String {
     list.map_or_else(|| "b:late".to_owned(), |list| format!("b:{list}"))
 }
@@ -469,7 +469,7 @@ fn execute(shared: &Shared, outcomes: &SyncSender<Vec<u64>>) -> anyhow::Result<(
     Ok(())
 }
 
-/// Of the one stream that was asked for.
+/// The entries of the one stream of the request.
 fn entries_of(answer: RedisValue) -> Vec<RedisValue> {
     let of_stream = answer.items().into_iter().next().map(RedisValue::items);
     of_stream.and_then(|mut named| named.pop()).map(RedisValue::items).unwrap_or_default()

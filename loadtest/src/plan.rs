@@ -1,9 +1,9 @@
-//! What is sent when, and what is due when: fixed before the run begins, so that a slow server cannot thin out its own
+//! The plan of all sends and due times: fixed before the run begins, so that a slow server cannot thin out its own
 //! load (coordinated omission). Pure: reads no clock; the seed decides every shuffle.
 
 use std::ops::Range;
 
-/// How the due times lie.
+/// The distribution of the due times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadShape {
     /// `tasks` due evenly over a window, inserted as fast as the server takes them.
@@ -18,7 +18,7 @@ pub(crate) enum LoadShape {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) start_ms: i64,
-    /// From the start to the first due time; for a sustained load the least time from insert to due.
+    /// The time from the start to the first due time; for a sustained load the minimum time from insert to due.
     pub(crate) ahead_ms: i64,
     /// Tasks of one insert call.
     pub(crate) batch: usize,
@@ -95,7 +95,7 @@ fn sustained(rate: u64, duration_ms: i64, frame: Frame, random: &mut fastrand::R
     due
 }
 
-/// A batch of a sustained load goes out when its first task is to be inserted; the others at once.
+/// The batches. A batch of a sustained load is sent when its first task must be inserted; the others at once.
 fn batches(load: LoadShape, frame: Frame, tasks: usize) -> Vec<PlannedBatch> {
     let start_us = frame.start_ms * 1_000;
     let send_at_us = |first: usize| match load {

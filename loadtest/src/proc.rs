@@ -15,7 +15,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// None: no such process, or no `/proc`.
+    /// Returns `None` if there is no such process, or no `/proc`.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -45,7 +45,7 @@ impl Usage {
         }
     }
 
-    /// Of two processes that run at the same time.
+    /// The sum of two processes that run at the same time.
     pub(crate) const fn beside(self, other: Self) -> Self {
         Self {
             user_us: self.user_us + other.user_us,
@@ -55,7 +55,7 @@ impl Usage {
         }
     }
 
-    /// Of two processes that ran one after the other.
+    /// The sum of two processes that ran one after the other.
     pub(crate) fn and_then(self, later: Self) -> Self {
         Self {
             user_us: self.user_us + later.user_us,

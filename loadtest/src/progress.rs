@@ -14,7 +14,7 @@ pub(crate) struct LoadProgress {
 }
 
 impl LoadProgress {
-    /// Without being asked, only to people: when stderr is a terminal.
+    /// Creates the display. Without a request, it is shown to people only: if stderr is a terminal.
     pub(crate) fn new(is_asked: bool) -> Self {
         let now_us = now_us();
         let is_shown = is_asked || std::io::stderr().is_terminal();

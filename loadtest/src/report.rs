@@ -1,11 +1,11 @@
-//! What a run found, as one JSON object or as a table. Fields are only ever added: scripts read them.
+//! The results of a run, as one JSON object or as a table. Fields are only ever added: scripts read them.
 
 use crate::{check::Counts, measure::Percentiles, proc::Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 pub(crate) trait Report: Serialize {
-    /// For people, without the verdict.
+    /// The table for people, without the verdict.
     fn table(&self) -> String;
 }
 
@@ -15,7 +15,7 @@ pub(crate) struct RunReport {
     pub(crate) tasks: u64,
     pub(crate) seed: u64,
     pub(crate) queue: String,
-    /// Every promise kept, everything done in time, and the run was what had been planned.
+    /// True if every promise was kept, everything was done in time, and the run was what had been planned.
     pub(crate) ok: bool,
     /// Why not.
     pub(crate) broken: Vec<String>,
@@ -36,10 +36,10 @@ pub(crate) struct RunReport {
     /// Longest time without any receipt, from the first due time to the last receipt.
     pub(crate) longest_gap_ms: f64,
     pub(crate) kill: Option<KillReport>,
-    /// In the order in which they began.
+    /// The faults in the order in which they began.
     pub(crate) faults: Vec<FaultReport>,
     pub(crate) outage: Option<OutageReport>,
-    /// With --count: what MariaDB and Redis were asked.
+    /// With --count: the calls to MariaDB and Redis.
     pub(crate) counted: Option<CountReport>,
     /// All engines together.
     pub(crate) server: Option<ProcessReport>,
@@ -48,7 +48,7 @@ pub(crate) struct RunReport {
     pub(crate) loadtest: Option<ProcessReport>,
 }
 
-/// Over the tasks of the run, but for the hand-overs, which are transactions.
+/// The counts per task of the run, except the hand-overs, which are transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountReport {
     pub(crate) redis_calls: f64,
@@ -64,7 +64,7 @@ pub(crate) struct CountReport {
     /// Rows of tasks that were locked by a read; those of them that were not changed then, and what was undone.
     pub(crate) rows_locked: f64,
     pub(crate) rows_locked_for_nothing: f64,
-    /// Those that were undone among them.
+    /// The hand-overs among the undone transactions.
     pub(crate) hand_overs: u64,
     pub(crate) hand_overs_undone: u64,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Rates {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct KillReport {
-    /// Since the start of the run.
+    /// Seconds since the start of the run.
     pub(crate) killed_after_s: f64,
     /// Kill to readiness of the new process.
     pub(crate) ready_after_ms: f64,
@@ -90,31 +90,32 @@ pub(crate) struct KillReport {
     pub(crate) first_task_after_ms: Option<f64>,
 }
 
-/// What was done to one of several engines, and what executors saw of it until the next such event.
+/// A fault of one of several engines, and the executors' observations until the next such event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FaultReport {
     /// kill, stop or pause
     pub(crate) what: String,
     pub(crate) engine: usize,
-    /// Since the start of the run.
+    /// Seconds since the start of the run.
     pub(crate) after_s: f64,
-    /// Of a pause: to SIGCONT. Of a stop: from SIGTERM to its end. Null: not over when the run was.
+    /// The duration of a pause, to SIGCONT, or of a stop, from SIGTERM to its end. Null if it was not over when the
+    /// run was.
     pub(crate) lasted_ms: Option<f64>,
-    /// To the next task in an executor's hands.
+    /// The time until an executor received the next task.
     pub(crate) first_task_after_ms: Option<f64>,
     pub(crate) longest_gap_ms: f64,
-    /// To the last task that came more than 250 ms late; null when none did.
+    /// The time until the last task that was more than 250 ms late; null if there was none.
     pub(crate) late_until_ms: Option<f64>,
 }
 
-/// What was done to the Redis or MariaDB of the run.
+/// The outage of the Redis or MariaDB of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OutageReport {
     /// redis-kill, redis-pause, …
     pub(crate) what: String,
-    /// Since the start of the run.
+    /// Seconds since the start of the run.
     pub(crate) after_s: f64,
-    /// Until it answered again. Null: not over when the run was.
+    /// The time until it answered again. Null if it was not over when the run was.
     pub(crate) lasted_ms: Option<f64>,
 }
 
@@ -143,7 +144,7 @@ pub(crate) struct IdleReport {
     pub(crate) tasks: u64,
     pub(crate) insert_per_s: f64,
     pub(crate) insert_s: f64,
-    /// Of one core, while nothing was due; null without a process to look at.
+    /// The use of one core, while nothing was due; null without a process to read.
     pub(crate) idle_cpu_percent: Option<f64>,
     /// The same of a MariaDB and a Redis that were started with the server.
     pub(crate) mariadb_cpu_percent: Option<f64>,
@@ -157,19 +158,19 @@ pub(crate) struct IdleReport {
     pub(crate) probe_insert_ms: Vec<f64>,
 }
 
-/// What became of a limit while executors were killed.
+/// The result of a limit while executors were killed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LimitReport {
     pub(crate) tasks: usize,
     pub(crate) limit: u32,
-    /// By the executors' own clocks.
+    /// The maximum number of concurrent executions, by the executors' own clocks.
     pub(crate) most_at_once: usize,
     pub(crate) finished: u64,
     /// Begun, by the executors' own account: more than tasks, where some were killed.
     pub(crate) executions: usize,
     pub(crate) executors_killed: usize,
     pub(crate) worked_s: f64,
-    /// At the end.
+    /// The number of held slots at the end.
     pub(crate) slots_held: u64,
 }
 

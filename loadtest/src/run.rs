@@ -21,17 +21,17 @@ use anyhow::Context as _;
 use options::{LoadPattern, RunOptions};
 use std::{sync::Arc, time::Duration};
 
-/// From planning to the first insert: threads and connections start meanwhile.
+/// The time from planning to the first insert: threads and connections start meanwhile.
 const LEAD_MS: i64 = 50;
 const TOKEN_LIMIT: Duration = Duration::from_secs(10);
 const SETTING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Starts the server, or looks at the one that runs.
+/// Starts the server, or connects to the one that runs.
 pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<(Server, Target)> {
     prepare_as(options, push, &["viewer", "submitter", "executor", "operator"]).await
 }
 
-/// With a token of these roles, where tokens are wanted.
+/// The server with a token of these roles, if tokens are requested.
 pub(crate) async fn prepare_as(
     options: &ServerOptions,
     push: Option<Push>,
@@ -56,7 +56,7 @@ pub(crate) async fn prepare_as(
     Ok((server, target))
 }
 
-/// As one would make it for a service: not the one of the configuration, which is in no store and is compared first.
+/// Creates a token as for a service: not the one of the configuration, which is in no store and is compared first.
 async fn make_token(url: &str, admin: &str, roles: &[&str]) -> anyhow::Result<String> {
     let mut connection = Connection::new(Target::new(url, None, Some(admin))?);
     let body = serde_json::json!({"name": "loadtest", "roles": roles}).to_string();
@@ -129,7 +129,7 @@ async fn limit(target: Target, queue: &str, concurrency: u32) -> anyhow::Result<
 }
 
 impl RunOptions {
-    /// What the engines publish, if the run has subscribers.
+    /// The engines' push settings, if the run has subscribers.
     fn push(&self, queue: &str) -> Option<Push> {
         let namespace = self.server.namespace.as_deref().unwrap_or("default");
         let queue = format!("{namespace}/{queue}");

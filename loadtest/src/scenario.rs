@@ -1,4 +1,4 @@
-//! What the programs of load have in common: servers are prepared, filled and loaded; they are ended; what was measured is
+//! The common code of the programs of load: servers are prepared, filled and loaded; they are ended; the results are
 //! judged. Must not know a program.
 
 use crate::{
@@ -17,12 +17,12 @@ pub(crate) struct LoadSite {
 }
 
 impl LoadSite {
-    /// Of the engines together, now; None without a process to look at.
+    /// The present memory of the engines together. `None` without a process to read.
     pub(crate) fn rss_mib(&self) -> Option<f64> {
         Some(self.server.used().engines?.rss_kib as f64 / 1024.0)
     }
 
-    /// The most that it ever was.
+    /// The peak of their memory.
     pub(crate) fn rss_peak_mib(&self) -> Option<f64> {
         Some(self.server.used().engines?.rss_peak_kib as f64 / 1024.0)
     }
@@ -37,13 +37,13 @@ pub(crate) trait Scenario {
     /// Fills the servers, loads them, and measures.
     async fn measure(&self, site: &mut LoadSite) -> anyhow::Result<Self::Report>;
 
-    /// What is broken of the report, beyond what `measure` has seen.
+    /// The violations in the report, beyond what `measure` has found.
     fn judge(&self, _report: &Self::Report) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A report, and whether every promise was kept.
+/// A report, with the judgement whether every promise was kept.
 #[derive(Debug, Serialize)]
 pub(crate) struct JudgedReport<R> {
     pub(crate) ok: bool,
@@ -81,7 +81,7 @@ pub(crate) async fn perform<S: Scenario>(scenario: &S) -> anyhow::Result<JudgedR
     Ok(JudgedReport::new(broken, report))
 }
 
-/// Of a bound on the engines' memory.
+/// The violation of a bound on the engines' memory.
 pub(crate) fn too_much_memory(allowed_mib: Option<f64>, peak_mib: Option<f64>) -> Option<String> {
     let (allowed, peak) = allowed_mib.zip(peak_mib).filter(|(allowed, peak)| peak > allowed)?;
     Some(format!("the engines had {peak:.0} MiB, and {allowed:.0} are allowed"))

@@ -1,6 +1,6 @@
-//! How soon searches answer over very many tasks: fills a server, then asks each kind of search for its first page. What is
-//! looked for is the oldest task, which a walk from the newest comes to last. Judged: where there is a key, the first page
-//! comes in time and has what is looked for; where there is none, the page says how far it looked.
+//! Measures searches over very many tasks: fills a server, then requests the first page of each kind of search. The
+//! target is the oldest task, which a walk from the newest reaches last. Judged: if there is a key, the first page
+//! arrives in time and has the target; if there is none, the page states how far it searched.
 
 use crate::{
     clock::{now_ms, now_us},
@@ -60,7 +60,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct SearchReport {
     pub(crate) tasks: usize,
     pub(crate) fill_s: f64,
-    /// From the declaration to all of what stood being entered.
+    /// The time from the declaration until all existing tasks are indexed.
     pub(crate) index_s: f64,
     pub(crate) searches: Vec<Searched>,
 }
@@ -68,13 +68,13 @@ pub(crate) struct SearchReport {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Searched {
     pub(crate) name: String,
-    /// What the server says that it went along.
+    /// The way of the search that the server reports.
     pub(crate) along: String,
     pub(crate) first_page: Percentiles,
     pub(crate) items: usize,
-    /// Of a first page that is not full.
+    /// The progress on a first page that is not full.
     pub(crate) through_percent: Option<f64>,
-    /// Pages until something was found or all was looked through, and how long that took.
+    /// The number of pages until something was found or all was searched, and their duration.
     pub(crate) pages: usize,
     pub(crate) to_the_end_ms: f64,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Searched {
 struct Search {
     name: &'static str,
     path: String,
-    /// What is found by it at the least; None: no key answers it.
+    /// The minimum number of tasks that it finds. `None` if no key answers it.
     keyed: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ impl Scenario for SearchOptions {
 }
 
 impl SearchOptions {
-    /// With what is wrong of it, in words.
+    /// Runs a search. Returns its violations, in words.
     async fn search(&self, target: &Target, search: &Search) -> anyhow::Result<(Searched, Vec<String>)> {
         let mut connection = Connection::new(target.clone());
         let (mut spans, mut first) = (Spans::default(), Value::Null);
@@ -310,7 +310,8 @@ fn items(page: &Value) -> Option<usize> {
     page.get("items").and_then(Value::as_array).map(Vec::len)
 }
 
-/// From the first page to the first that has something, or to the last: how many, what was found, and how long it took.
+/// Follows the pages from the first to the first that has something, or to the last: returns their number, the
+/// results, and their duration.
 async fn follow(
     connection: &mut Connection,
     search: &Search,

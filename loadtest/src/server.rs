@@ -18,7 +18,7 @@ pub(crate) enum Server {
     Started(Box<Started>),
 }
 
-/// What the parts of the server have used so far; None for what is not there or cannot be seen.
+/// The use of the server's parts so far. `None` for a part that does not exist or cannot be measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     /// The engines together.
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// Of what is asked of MariaDB and Redis from now on.
+    /// The counter of calls to MariaDB and Redis from now on.
     pub(crate) async fn counter(&self) -> anyhow::Result<Counter> {
         let Self::Started(started) = self else {
             anyhow::bail!("only servers that are started here are counted")
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    /// Those that were started here.
+    /// The engines that were started here.
     pub(crate) fn engines(&mut self) -> &mut [SpawnedEngine] {
         match self {
             Self::Running { .. } => &mut [],
@@ -73,7 +73,7 @@ impl Server {
         started.engines.iter_mut().try_for_each(SpawnedEngine::check_alive)
     }
 
-    /// To what was started here.
+    /// Begins an outage of a server that was started here.
     pub(crate) async fn begin_outage(&mut self, what: Cause) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Engines that were started here are gone, and waited for, before what they stand on goes.
+    /// Ends the server. Engines that were started here end, and are waited for, before the servers that they use.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         for engine in self.engines() {
             engine.kill().await?;
@@ -109,13 +109,13 @@ pub(crate) struct Push {
 #[derive(Debug)]
 pub(crate) struct Started {
     engines: Vec<SpawnedEngine>,
-    /// Of each engine, where the run asked for proxies.
+    /// The ways of each engine, if the run requested proxies.
     ways: Vec<Ways>,
     backing: Backing,
 }
 
 impl Started {
-    /// `admin`: what an admin's token is; None: there are no tokens.
+    /// `admin`: what an admin's token is, or `None` if there are no tokens.
     pub(crate) async fn start(
         options: &ServerOptions,
         push: Option<Push>,
@@ -145,7 +145,7 @@ impl Started {
         Ok(started)
     }
 
-    /// What engines will stand on.
+    /// Starts the servers for the engines.
     pub(crate) async fn without_engines(options: &ServerOptions) -> Self {
         Self { engines: Vec::new(), ways: Vec::new(), backing: Backing::start(options).await }
     }
@@ -166,7 +166,7 @@ impl Started {
         self.backing.redis().unwrap().command(words).await
     }
 
-    /// Of all engines, with commas.
+    /// The addresses of all engines, with commas.
     pub(crate) fn urls(&self) -> String {
         self.engines.iter().map(SpawnedEngine::url).collect::<Vec<_>>().join(",")
     }
@@ -181,7 +181,7 @@ impl Started {
     }
 }
 
-/// Where the server's binary is, unless an option says it: named by `PUNCTUAL_BIN`, or beside this program.
+/// The path of the server's binary, unless an option sets it: named by `PUNCTUAL_BIN`, or beside this program.
 pub(crate) fn find_program(reported: Option<&Path>) -> anyhow::Result<PathBuf> {
     let named =
         reported.map(Path::to_path_buf).or_else(|| std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from));

@@ -1,6 +1,6 @@
-//! Executors that receive from Redis Streams as the SDK's worker does: a message is guarded, executed, and acknowledged
-//! when it runs here; its outcome goes over HTTP as that of a task that was pulled. They never die: what a dead one
-//! leaves behind is tested elsewhere.
+//! Executors that receive from Redis Streams as the SDK's worker does: a message is guarded, executed, and
+//! acknowledged when it runs here; its outcome is reported over HTTP like that of a task that was pulled. They never
+//! die: other tests cover the remains of a dead one.
 
 use crate::{
     check::Receipt,
@@ -19,13 +19,13 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};
 
-/// Where and how.
+/// The place and the options of a subscription.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscription {
     pub(crate) bus_url: String,
     pub(crate) subscribers: usize,
     pub(crate) namespace: Option<String>,
-    /// What the engines lease with, which a heartbeat would extend by.
+    /// The length of the engines' leases, by which a heartbeat would extend one.
     pub(crate) lease_ms: i64,
 }
 
@@ -92,7 +92,7 @@ impl Subscriber {
         }
     }
 
-    /// False: another has executed this attempt.
+    /// False if another has executed this attempt.
     async fn is_granted(&self, lease: &Assignment) -> bool {
         let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
         matches!(self.guard.take(execution).await, Ok(Taken::Granted))

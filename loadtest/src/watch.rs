@@ -1,5 +1,5 @@
-//! Looks at a run every few milliseconds: does to the server what is due, and says when the run is over. Must end in
-//! bounded time whatever the server does.
+//! Checks a run every few milliseconds: inflicts what is due on the server, and decides when the run is over. Must
+//! end in bounded time whatever the server does.
 
 use crate::{
     ask::ask_about_open,
@@ -21,10 +21,10 @@ use tokio::sync::watch;
 const TICK: Duration = Duration::from_millis(10);
 /// After the last outcome executors continue polling this long, to see what should not come.
 const AFTERMATH_US: i64 = 300_000;
-/// Between questions about tasks in doubt.
+/// The interval of questions about tasks in doubt.
 const ASK_INTERVAL_US: i64 = 500_000;
 
-/// How a run came to its end.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunEnd {
     Complete,
@@ -42,7 +42,7 @@ impl RunEnd {
     }
 }
 
-/// What was done to the server in mid-run, and how it took it.
+/// The disturbances of the server in mid-run, and their effects.
 #[derive(Debug)]
 pub(crate) struct Disturbance {
     pub(crate) kill: Option<KillReport>,
@@ -210,7 +210,7 @@ impl<'a> Watcher<'a> {
         self.server.used()
     }
 
-    /// Ends the executors; the server stays until the caller is done with it, and goes with what is returned.
+    /// Ends the executors; the server stays until the caller drops the returned value.
     pub(crate) async fn stop(self) -> anyhow::Result<(Server, Disturbance)> {
         self.stop.send_replace(true);
         for lane in self.lanes {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::io::Write as _;
 
-/// What every task of a run looks like.
+/// The shape of every task of a run.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) queue: String,
@@ -33,7 +33,7 @@ impl Shape {
         self.base.saturating_add(i64::try_from(n).unwrap_or(i64::MAX))
     }
 
-    /// None: not a task of this run.
+    /// `None` for no task of this run.
     pub(crate) fn index(&self, task_id: i64) -> Option<usize> {
         usize::try_from(task_id.checked_sub(self.base)?).ok()
     }
@@ -66,13 +66,13 @@ impl Shape {
         out.extend_from_slice(b"]}");
     }
 
-    /// Whether the executor was given what was inserted, letter for letter.
+    /// True if the executor received what was inserted, letter for letter.
     pub(crate) fn is_payload(&self, n: usize, payload: &str) -> bool {
         let rest = payload.as_bytes().strip_prefix(payload_head(n).as_bytes());
         rest == Some(self.filler_for(n))
     }
 
-    /// As much of the filler as makes the payload `payload_bytes` long; at least its end.
+    /// The part of the filler that makes the payload `payload_bytes` long; at least its end.
     fn filler_for(&self, n: usize) -> &[u8] {
         let wanted = self.payload_bytes.saturating_sub(payload_head(n).len()).max(2);
         self.filler.get(self.filler.len().saturating_sub(wanted)..).unwrap_or(&self.filler)
@@ -83,7 +83,7 @@ fn payload_head(n: usize) -> String {
     format!(r#"{{"n":{n},"pad":""#)
 }
 
-/// What an insert did.
+/// The result of an insert.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InsertOutcome {

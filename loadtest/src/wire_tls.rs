@@ -25,7 +25,7 @@ pub(crate) enum Wire {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// None: TLS is not spoken.
+/// The authorities. `None` without TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorities(Option<Arc<ClientConfig>>);
 

@@ -23,7 +23,7 @@ pub(crate) enum Acted {
     NotNow(String),
 }
 
-/// How often a task may change between two reads.
+/// The maximum number of reads of a task that changes between them.
 const LOOKS: usize = 8;
 
 /// `read`: the task as read together with the others of its batch.
@@ -71,7 +71,7 @@ fn is_meant(stored: &StoredBulk, task: &Task) -> bool {
         && stored.bulk.fits(task)
 }
 
-/// None: the task has changed since it was read.
+/// Returns `None` if the task has changed since it was read.
 async fn change(inner: &RunnerState, stored: &StoredBulk, task: Task) -> Result<Option<Acted>, Error> {
     let (engine, place, by) = (&inner.engine, task.place, bulk::mark(stored.id));
     let (fence, state, id) = (task.fence, task.state, stored.id);

@@ -17,7 +17,7 @@ const ASKED_AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Away {
     pub(crate) parts: Vec<DatabasePartitions>,
-    /// None of its databases answers.
+    /// True if none of its databases answers.
     is_all: bool,
 }
 

@@ -12,9 +12,9 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// How often another caller may change the operation (usually a pause) while a batch is running.
+/// The maximum number of changes of the operation by other callers (usually a pause) while a batch is running.
 const COMMITS: usize = 8;
-/// After a batch that could not be done: doubled each time, up to the second.
+/// The pause after a batch that could not be done. It doubles each time, up to the second value.
 pub(crate) const AGAIN_AFTER_MS: i64 = 500;
 const AGAIN_AFTER_MAX_MS: i64 = 30_000;
 
@@ -24,7 +24,7 @@ pub(crate) struct Batch {
     pub(crate) done: u64,
     pub(crate) skipped: u64,
     pub(crate) failed: Vec<BulkFailure>,
-    /// Those that are no failures (any more).
+    /// The tasks that are no failures (any more).
     pub(crate) decided: Vec<i64>,
     pub(crate) left: Vec<TaskRef>,
     pub(crate) waits_for: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Next {
     pub(crate) places: Vec<TaskRef>,
     /// Found, but without an action.
     pub(crate) counted: usize,
-    /// None: no search was made.
+    /// `None` if no search was made.
     pub(crate) looked: Option<WalkPosition>,
 }
 
@@ -46,8 +46,8 @@ pub(crate) struct WalkPosition {
     pub(crate) is_through: bool,
 }
 
-/// Accounts for a batch and stores the next, in one step. If the operation was paused or stopped meanwhile,
-/// the running batch is still accounted for. None: another engine has done so.
+/// Accounts for a batch and stores the next, in one step. If the operation was paused or stopped meanwhile, the
+/// running batch is still accounted for. `None` if another engine has done so.
 pub(crate) async fn commit(
     inner: &RunnerState,
     mut stored: StoredBulk,

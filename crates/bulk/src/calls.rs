@@ -21,7 +21,7 @@ use punctual_domain::{
 
 /// The step at which an operation is stored.
 const PREVIEWED: i64 = 1;
-/// A change lost to others this often is given up, with an error that says so.
+/// The maximum number of tries of a change that others overtake. Then it fails with an error.
 const TRIES: usize = 32;
 
 /// A changed operation: before and right after the change.
@@ -35,7 +35,7 @@ pub struct Changed {
 #[derive(Debug, Default)]
 pub struct FoundOf {
     pub tasks: Vec<Task>,
-    /// The next page is below this id; None: no more tasks match.
+    /// The next page is below this id, or `None` means no more tasks match.
     pub next: Option<i64>,
     /// The page is full, or no more tasks match.
     pub is_complete: bool,
@@ -145,7 +145,7 @@ impl Runner {
         .await
     }
 
-    /// No further batch begins; the running batch is finished.
+    /// Pauses an operation. No further batch begins; the running batch is finished.
     ///
     /// # Errors
     /// [`Error::IsIn`] if it has not begun or has ended, or a failing store.
@@ -168,7 +168,7 @@ impl Runner {
     }
 
     /// # Errors
-    /// As [`Runner::pause`].
+    /// Fails like [`Runner::pause`].
     pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         let was_set_aside = self.release(namespace, id).await?;
         self.change(namespace, id, |bulk, now| match bulk.state {
@@ -219,7 +219,7 @@ impl Runner {
         Ok(self.inner.engine.set_aside(&*self.inner.store, EvaluationKind::Bulk).await?)
     }
 
-    /// True: it was set aside, or an engine had died of it.
+    /// Releases an operation. Returns true if it was set aside, or an engine had died of it.
     async fn release(&self, namespace: &Name, id: i64) -> Result<bool, Error> {
         let stored = self.get(namespace, id).await?;
         let inner = &self.inner;

@@ -1,6 +1,6 @@
-//! Ends of workflow tasks by an operation: each workflow is marked before the batch, and notified after it,
-//! so that it continues immediately. If this engine dies between the two, the mark leads to an early look.
-//! Must not decide how a task or a workflow ends.
+//! Ends of workflow tasks by an operation: each workflow is marked before the batch, and notified after it, so that
+//! it continues immediately. If this engine dies between the two, the mark leads to an early check. Must not decide
+//! how a task or a workflow ends.
 
 use crate::state::RunnerState;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};

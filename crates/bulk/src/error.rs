@@ -10,12 +10,12 @@ pub enum Error {
     /// The call is not allowed in the operation's state.
     #[error("the operation is {}", .0.word())]
     IsIn(BulkState),
-    /// Not the step that the caller has previewed; the current step is this.
+    /// The operation is not at the step that the caller has previewed. The current step is this.
     #[error("the operation is at step {0}")]
     Otherwise(i64),
     #[error("the preview is too old: what it has counted may be wrong by now; make another")]
     TooOld,
-    /// No state that the filter allows is one that the action leaves.
+    /// The action leaves no state that the filter allows.
     #[error("nothing that the filter allows can be changed by this action")]
     Nothing,
     /// Others changed it again and again.

@@ -14,7 +14,7 @@ const AT_WORK_MS: i64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// No longer matching.
+    /// The task no longer matched.
     Skipped,
     Failed,
 }
@@ -34,14 +34,14 @@ impl Outcome {
 
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
-    /// By action, in the order of `Action::WORDS`, and outcome.
+    /// The counts by action, in the order of `Action::WORDS`, and outcome.
     tasks: [[AtomicU64; Outcome::ALL.len()]; Action::WORDS.len()],
     /// Operations that were carried on here, and when.
     at_work: Mutex<HashMap<i64, Millis>>,
 }
 
 impl Meters {
-    /// Of one commit.
+    /// Adds the counts of one commit.
     pub(crate) fn add(&self, action: &Action, counts: [u64; Outcome::ALL.len()]) {
         let nth = Action::WORDS.iter().position(|word| *word == action.word());
         let of_action = nth.and_then(|number| self.tasks.get(number)).into_iter().flatten();

@@ -1,9 +1,10 @@
-//! How bulk operations run; the defaults are the documented ones.
+//! The options of bulk operations; the defaults are the documented ones.
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Tasks of one batch: the most that a pause or a stop waits for, and that another engine examines again.
+    /// The number of tasks of one batch: the maximum that a pause or a stop waits for, and that another engine
+    /// examines again.
     pub batch: usize,
     /// Tasks that are changed at one time.
     pub at_once: usize,
@@ -11,13 +12,13 @@ pub struct Options {
     /// continues in the background.
     pub preview_looks: usize,
     pub sample: usize,
-    /// How long a preview can be confirmed.
+    /// The time for which a preview can be confirmed.
     pub preview_good_ms: i64,
     /// A task that cannot be reached is tried so often before it counts as failed.
     pub tries: u32,
-    /// How long ended operations and unconfirmed previews are kept.
+    /// The retention of ended operations and unconfirmed previews.
     pub keep_ms: i64,
-    /// Between two deletions of those.
+    /// The pause between two deletions of those.
     pub forget_interval_ms: i64,
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn preview(
 /// The running count.
 pub(crate) struct Counted {
     pub(crate) count: u64,
-    /// Where it continues; None: all were read.
+    /// The position where the count continues. `None` if all were read.
     pub(crate) below: Option<i64>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn look(namespace: &Name, bulk: &Bulk, now: Millis) -> TaskFilter {
     }
 }
 
-/// None: the account does not have it.
+/// Returns `None` if the account does not have the count.
 async fn account(inner: &RunnerState, namespace: &Name, bulk: &Bulk) -> Result<Option<u64>, Error> {
     if !bulk.filter.is_of_the_account() {
         return Ok(None);

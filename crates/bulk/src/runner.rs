@@ -32,7 +32,7 @@ use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::sleep};
 
-/// Between two runs for an operation that is not over.
+/// The pause between two runs for an operation that is not over.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Operations of one run, and those that are carried on at one time.
 const BULKS: usize = 64;
@@ -43,7 +43,7 @@ const BATCHES: usize = 100;
 const LOOKS: usize = 5;
 /// Longest text of a failure, in bytes.
 const ERROR_LEN_MAX: usize = 512;
-/// Operations that are forgotten at one time.
+/// The number of operations that are deleted at one time.
 const FORGOTTEN: usize = 20;
 
 /// Cheap to clone; all clones are the same runner.
@@ -107,7 +107,7 @@ impl Runner {
         self.inner.meters.at_work(self.inner.engine.now())
     }
 
-    /// When there is something to do again, for the caller that moves the clock manually.
+    /// The instant of the next work, for a caller that moves the clock manually.
     ///
     /// # Errors
     /// A failing store.
@@ -117,7 +117,7 @@ impl Runner {
 }
 
 impl RunnerState {
-    /// Those of the partitions that this engine works on: bit n for slot n.
+    /// The slots of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);
         let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
@@ -268,7 +268,7 @@ async fn go_on(inner: &RunnerState, mut stored: StoredBulk, batches: usize) -> R
     Ok(count)
 }
 
-/// Its namespace is being deleted, and the operation with it.
+/// Stops an operation whose namespace is being deleted.
 async fn stop(inner: &RunnerState, stored: &StoredBulk, now: Millis) -> Result<(), BackendError> {
     let note = Some("its namespace is closed".to_owned());
     let progress = Progress { ended_at: Some(now), note, ..stored.progress.clone() };

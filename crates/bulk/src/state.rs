@@ -1,4 +1,4 @@
-//! What all steps of a runner share. Must import no step.
+//! The state that all steps of a runner share. Must import no step.
 
 use crate::{meters::Meters, options::Options};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ pub(crate) struct RunnerState {
     pub(crate) options: Options,
     /// Notified of the ends of their tasks.
     pub(crate) workflows: Option<Workflows>,
-    /// When old operations were last searched.
+    /// The instant of the last search for old operations.
     pub(crate) forgot_at: Mutex<Option<Millis>>,
     pub(crate) meters: Meters,
     /// Some operation may have work here now.

@@ -6,7 +6,7 @@ use punctual_redis_link::{Failure, LinkError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Of the connection, or of Redis.
+    /// An error of the connection, or of Redis.
     #[error(transparent)]
     Redis(#[from] Failure),
     #[error("bus option {option}: {value} cannot be used, {wanted}")]
@@ -30,7 +30,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of an address that cannot be used.
+    /// The error for an address that cannot be used.
     pub(crate) const fn address(error: LinkError) -> Self {
         Self::Redis(Failure::before(error))
     }

@@ -1,6 +1,6 @@
-//! The executor's guard: of all executors that were handed one attempt of a task, one executes it within the
-//! window. Never deleted, because an attempt that has ended must not run again either. It only saves work and
-//! decides nothing: the store's fence does.
+//! The executor's guard: among all executors that received one attempt of a task, one executes it within the window.
+//! Never deleted, because an attempt that has ended must not run again either. It only saves work and decides
+//! nothing: the store's fence does.
 
 use crate::{
     error::Error,
@@ -18,9 +18,9 @@ const CONNECTIONS_MAX: u32 = 32;
 pub struct GuardOptions {
     /// The first part of every key.
     pub prefix: String,
-    /// The executor's name, for the log of an executor that comes second.
+    /// The executor's name, for the log of an executor that is second.
     pub holder: String,
-    /// How long an attempt is guarded after it was taken, in whole milliseconds.
+    /// The time for which an attempt is guarded after it began, in full milliseconds.
     pub window: Duration,
     pub connect_timeout: Duration,
     pub response_timeout: Duration,
@@ -43,7 +43,7 @@ impl Default for GuardOptions {
 pub struct Execution {
     pub place: TaskRef,
     pub fence: i64,
-    /// For the log.
+    /// The number of the attempt, for the log.
     pub attempt: u32,
 }
 
@@ -108,7 +108,7 @@ impl Guard {
         Ok(self.pool.lend().await?.run_one(set).await?)
     }
 
-    /// By id, which never changes; the instant in a reference does.
+    /// The key by id, which never changes; the instant in a reference does.
     fn key(&self, execution: Execution) -> String {
         format!("{}:{{g:{}}}:{}:guard", self.options.prefix, execution.place.id, execution.fence)
     }

@@ -25,16 +25,16 @@ pub struct MemoryBus {
 #[derive(Debug, Default)]
 struct BusState {
     lanes: HashMap<QueueKey, QueueMessages>,
-    /// One sequence for all queues, so that an id is not given twice when an idle lane was forgotten in between.
+    /// One sequence for all queues, so that an id is not reused when an idle lane was removed in between.
     last_id: u64,
 }
 
 #[derive(Debug, Default)]
 struct QueueMessages {
-    /// By id: reclaimed messages precede newer ones.
+    /// The messages by id: reclaimed messages precede newer ones.
     waiting: BTreeMap<u64, Message>,
     pending: HashMap<u64, (Millis, Message)>,
-    /// A lane with waiters is not forgotten: they listen to its `arrived`.
+    /// The number of waiters. A lane with waiters is not removed: they listen to its `arrived`.
     waiters: usize,
     /// One permit means "something is waiting"; the executor that leaves something behind passes it on.
     arrived: Arc<Notify>,

@@ -27,7 +27,7 @@ use std::{
 };
 use streams::Stream;
 
-/// After a failed connect, publishers get its error immediately for this long.
+/// The time after a failed connect for which publishers get its error immediately.
 const REST_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// An answer takes a millisecond; after this a connection is doubted, and another one is opened.
 const DOUBT_AFTER: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ pub struct RedisBusOptions {
     /// pause between two receives of a live consumer, which would only be created again.
     pub forget_consumers_after: Duration,
     pub connect_timeout: Duration,
-    /// For commands that do not block. A command that exceeds it may have been executed.
+    /// The time limit of commands that do not block. A command that exceeds it may have been executed.
     pub response_timeout: Duration,
 }
 
@@ -78,7 +78,7 @@ fn setting(option: &'static str, value: &dyn std::fmt::Display, wanted: &'static
     Error::Setting { option, value: value.to_string(), wanted }
 }
 
-/// Where Redis is, for commands that do not block.
+/// The address of Redis, for commands that do not block.
 pub(crate) fn place(url: &str, connect: Duration, response: Duration) -> Result<Arc<RedisEndpoints>, Error> {
     let limits = TimeLimits { connect, response, doubt: DOUBT_AFTER, rest: REST_AFTER_FAILURE };
     RedisEndpoints::new(url, limits, []).map_err(Error::address)
@@ -97,7 +97,7 @@ pub struct RedisBus {
     core: Arc<Core>,
 }
 
-/// What a call shares with the tasks that outlive it.
+/// The state that a call shares with the tasks that outlive it.
 #[derive(Debug)]
 struct Core {
     options: RedisBusOptions,
@@ -107,7 +107,7 @@ struct Core {
     place: Arc<RedisEndpoints>,
     lanes: Lanes,
     readers: Readers,
-    /// Where the next sweep over the streams of a queue begins.
+    /// The position where the next sweep over the streams of a queue begins.
     turn: AtomicUsize,
 }
 

@@ -12,7 +12,7 @@ use punctual_store::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Between two runs. Every engine runs: more than one at once does no harm.
+/// The pause between two runs. Every engine runs: concurrent runs do no harm.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 async fn archive_storage(url: &str) -> anyhow::Result<Arc<ArchiveStorage>> {

@@ -8,16 +8,16 @@ use punctual_contract::{
 };
 use std::fmt::Display;
 
-/// What makes a store.
+/// The migration that creates a store.
 const FIRST_MIGRATION: &str = "0001_tasks";
 
-/// Who runs the command, as far as the system says it.
+/// The user who runs the command, by the environment.
 pub(crate) fn operator() -> String {
     let user = std::env::var("USER").ok().filter(|text| !text.is_empty());
     user.map_or_else(|| "command".to_owned(), |user| format!("{user} (command)"))
 }
 
-/// What a command changes.
+/// The change of a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audited<T> {
     pub(crate) value: T,
@@ -26,8 +26,8 @@ pub(crate) struct Audited<T> {
     pub(crate) after: Option<String>,
 }
 
-/// A store that stood already has been brought up to date on the way. After it, unlike every other change: the audit itself
-/// may be what was made. That a store was made anew is no change of anything.
+/// Writes the audit entry of migrations that updated an existing store. It is written after them, unlike for every
+/// other change: they may have created the audit itself. The creation of a store has no entry.
 pub(crate) async fn note_migrations(store: &dyn AuditStore, applied: &[String], said: &str) -> Result<()> {
     if applied.is_empty() || applied.iter().any(|text| text == FIRST_MIGRATION) {
         return Ok(());

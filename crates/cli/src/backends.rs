@@ -26,16 +26,17 @@ use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
 use services::{
-    inboxes, supervise_bulk, supervise_inbox, supervise_payloads, supervise_schedules, supervise_traces,
-    supervise_workflows,
+    inboxes, supervise_bulk, supervise_inbox, supervise_ledger, supervise_payloads, supervise_schedules,
+    supervise_traces, supervise_workflows,
 };
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
+/// The time limit of a stop. Together with the time for running requests it is less than the 30 s after which
+/// Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Between two looks at what has happened to the cluster.
+/// The pause between two checks of the cluster's events.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// An engine at work on its back ends.
@@ -52,7 +53,7 @@ pub(crate) struct RunningEngine {
     store: Closing,
 }
 
-/// What is left to close when the engine has stopped.
+/// The parts to close when the engine has stopped.
 #[derive(Debug)]
 enum Closing {
     Sqlite(Arc<SqliteStore>),
@@ -105,7 +106,7 @@ impl Closing {
         }
     }
 
-    /// What the store itself needs done now and then.
+    /// Supervises the store's own periodic work.
     fn supervise(&self, running: &Running, archive: &Archive) {
         match self {
             Self::Sqlite(store) if archive.url.is_some() => {
@@ -177,6 +178,7 @@ impl RunningEngine {
             let watching = watching.clone();
             async move { watching.run_once(now).await }
         });
+        supervise_ledger(&running, &cluster);
         store.supervise(&running, archive);
         if let StoreLocation::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
@@ -184,7 +186,7 @@ impl RunningEngine {
         Ok(Self { engine, planner, bulk, workflows, cluster, traces, inboxes, running, store })
     }
 
-    /// What is under way is finished, what was claimed is handed back, and the store is given free.
+    /// Finishes running work, returns claims, and releases the store.
     ///
     /// # Errors
     /// When that takes too long, because something that it waits for does not move: then it is as after a crash.
@@ -276,7 +278,7 @@ impl OpenStore {
         }
     }
 
-    /// What opening it applied.
+    /// The migrations that opening the store applied.
     pub(crate) fn migrated(&self) -> Vec<String> {
         self.0.migrated()
     }
@@ -381,9 +383,9 @@ struct HotBackends {
     limiter: Arc<dyn Limiter>,
     bus: Arc<dyn Bus>,
     signals: Arc<dyn Signals>,
-    /// Of queues that are scanned. None: `limiter` is one.
+    /// The limiter of scanned queues. `None` if `limiter` is the one for them.
     stored_limiter: Option<Arc<dyn Limiter>>,
-    /// Why Redis was not reached. None: it was reached, or none is set.
+    /// Why Redis was not reached. `None` if it was reached, or none is set.
     away: Option<Error>,
 }
 

@@ -19,7 +19,7 @@ use punctual_sdk::Client;
 use serde::Serialize;
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
-/// Between two looks how far an operation has come.
+/// The pause between two reads of an operation's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Subcommand, Debug)]
@@ -351,7 +351,7 @@ async fn tasks(id: i64, connect: &ConnectArgs) -> Result<ExitCode> {
     }
 }
 
-/// Of one that runs, with a bar on stderr if that is a terminal.
+/// Waits for the end of a running operation, with a bar on stderr if that is a terminal.
 async fn until_its_end(client: &Client, mut operation: BulkOperation, form: Form) -> Result<ExitCode> {
     let bar = if std::io::stderr().is_terminal() {
         ProgressBar::new(operation.count)
@@ -385,7 +385,7 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// As the interface writes it.
+/// The text of a value in the API.
 fn spelt(body: &impl Serialize) -> String {
     match serde_json::to_value(body) {
         Ok(serde_json::Value::String(word)) => word,

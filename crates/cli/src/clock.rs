@@ -1,4 +1,4 @@
-//! The clocks of this machine: the only place of the whole program that reads them.
+//! The clocks of this machine: the only place of the program that reads them.
 
 use punctual_contract::Clock;
 use punctual_domain::time::Millis;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) struct SystemClock;
 
 impl SystemClock {
-    /// Since 1970; an earlier clock counts as 1970.
+    /// The time since 1970; an earlier clock counts as 1970.
     #[expect(clippy::disallowed_methods, reason = "the composition root's clock is where the wall is read")]
     pub(crate) fn since_epoch() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -27,7 +27,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// What an engine's clock is made of.
+/// The clocks of which an engine's clock is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Machine;
 

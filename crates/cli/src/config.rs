@@ -1,8 +1,9 @@
-//! What an operator may set: default < file < environment < flag. Everything is checked here, at the start, and every
+//! The operator's settings: default < file < environment < flag. Everything is checked here, at the start, and every
 //! complaint names the key, the value and the layer it came from. Reads no clock and opens no store.
 
 mod args;
 mod error;
+mod inbox_tables;
 mod inboxes;
 mod init;
 mod journal;
@@ -15,6 +16,7 @@ mod place;
 mod secrets;
 mod settings;
 mod show;
+mod source;
 mod telemetry;
 
 pub(crate) use args::{SettingArgs, pair};

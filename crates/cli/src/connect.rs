@@ -1,4 +1,4 @@
-//! Where the server is, for the commands that are its clients: a profile, or flags over the environment. Never both: the token
+//! The server for the commands that are its clients: a profile, or flags over the environment. Never both: the token
 //! of one server must not be sent to another.
 
 use crate::{
@@ -75,7 +75,7 @@ impl ConnectArgs {
         call.await
     }
 
-    /// Which server is asked.
+    /// The server of the call.
     fn server(&self) -> String {
         let profile =
             self.profile.clone().or_else(|| set("PUNCTUAL_PROFILE")).map(|name| format!("profile {name}"));
@@ -83,7 +83,7 @@ impl ConnectArgs {
         url.unwrap_or_else(|| "the server of the default profile, or http://127.0.0.1:7450".to_owned())
     }
 
-    /// Where a command is about all namespaces unless one is named.
+    /// The namespace of a command that covers all namespaces unless one is named.
     pub(crate) fn named_namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -93,7 +93,7 @@ impl ConnectArgs {
     }
 }
 
-/// The profile that is used if no flag names a server. None: the environment names the server, or there is none.
+/// The profile that is used if no flag names a server. `None` if the environment names the server, or there is none.
 fn chosen(asked: Option<&str>) -> Result<Option<Profile>> {
     if let Some(name) = asked {
         return named(name).map(Some);
@@ -126,8 +126,8 @@ fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// A command that says nothing for longer looks as if it did nothing.
+/// The time after which a command must show a sign of progress.
 const SILENT_FOR: Duration = Duration::from_secs(2);
 
-/// For a caller who waits at a terminal: an unavailable server is reported within a second.
+/// The number of tries for a caller at a terminal: an unavailable server is reported within a second.
 pub(crate) const TRIES_OF_ONE_CALL: u32 = 4;

@@ -1,4 +1,4 @@
-//! `punctual dead …`: dead letters, looked at and redriven many at a time.
+//! `punctual dead …`: lists dead letters, and redrives them in batches.
 
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},

@@ -1,5 +1,5 @@
-//! How many descriptors the process may have. The soft limit is commonly 1,024 for the sake of programs of the past, and
-//! the hard one is what the operator allows: a server takes what it is allowed.
+//! The maximum number of descriptors of the process. The soft limit is commonly 1,024 for the sake of old programs,
+//! and the hard one is the operator's limit: a server raises its soft limit to it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -57,7 +57,7 @@ pub(crate) struct DevArgs {
     json: bool,
 }
 
-/// A success of the demo is forgotten after this long, so that a demo that runs for days stays small.
+/// The retention of the demo's successes, so that a demo that runs for days stays small.
 const KEEP_SUCCEEDED_MS: i64 = 3_600_000;
 /// Ports that are tried after the one that is in use.
 const PORTS_TRIED: u16 = 50;
@@ -127,7 +127,7 @@ fn settings(args: &DevArgs, data: &std::path::Path) -> Result<Settings> {
     Ok(Settings::from_layers(&layers)?)
 }
 
-/// On the wished port, or (true) on one behind it.
+/// Binds the requested port, or (true) one of the following ports.
 async fn bind(wished: SocketAddr) -> Result<(TcpListener, bool)> {
     let refused = match serve::bind(wished).await {
         Ok(listener) => return Ok((listener, false)),

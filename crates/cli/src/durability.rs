@@ -1,5 +1,6 @@
-//! Whether the databases are new enough, and keep what they acknowledge: looked at before an engine starts, which then does not, and again
-//! while it runs, where it is said. The sentences are the store's; the same stand in `punctual doctor`.
+//! Checks that the databases are new enough, and keep what they acknowledge: before an engine starts, which then
+//! refuses to start, and again while it runs, when it reports the weakness. The sentences are the store's; `punctual
+//! doctor` has the same.
 
 use crate::config::{SharedPlace, WEAK_DURABILITY};
 use anyhow::{Result, bail};
@@ -8,10 +9,11 @@ use punctual_engine::{Engine, Running};
 use punctual_store::{MysqlDoctor, MysqlStore};
 use std::time::Duration;
 
-/// Between two looks while an engine runs.
+/// The pause between two checks while an engine runs.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// A server that is too old, or refuses what engines write, is refused; one that may lose what it has acknowledged, too, or said at each start where the operator insists.
+/// A server that is too old, or refuses the writes of engines, is refused. So is one that may lose what it has
+/// acknowledged; if the operator insists, each start warns about it.
 pub(crate) async fn check(place: &SharedPlace) -> Result<()> {
     for url in &place.mysql_urls {
         let server = MysqlDoctor::new(url)?;

@@ -47,12 +47,12 @@ fn expected(text: &str) -> String {
     format!("{text:?} is not a duration: use numbers and d, h, m, s or ms, such as 500ms, 1.5h or 1h30m")
 }
 
-/// Whole milliseconds, for the wire.
+/// Full milliseconds, for the wire.
 pub(crate) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// In a document, texts that are durations, where milliseconds are meant: `{"period_ms": "1s"}`.
+/// Converts durations in a document to milliseconds: `{"period_ms": "1s"}`.
 pub(crate) fn in_document(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(fields) => {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::Read as _;
 
-/// What was written for settings.
+/// The settings as they were written.
 pub(crate) enum Written {
     /// Some of them; `null`: its default.
     Named(Map<String, Value>),

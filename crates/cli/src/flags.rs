@@ -1,5 +1,5 @@
-//! Which flag sets which field of the API, so that an error can name the flag that was typed. Must never import a command: the
-//! command line is handed in when the process begins.
+//! The flag for each field of the API, so that an error can name the flag that was typed. Must never import a
+//! command: the process passes the command line at its beginning.
 
 use clap::Command;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ pub(crate) fn keep(command_line: fn() -> Command) {
     COMMAND_LINE.get_or_init(|| command_line);
 }
 
-/// What was typed, without the name of the program.
+/// The arguments as typed, without the name of the program.
 pub(crate) fn arguments() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned())
 }

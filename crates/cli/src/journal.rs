@@ -1,4 +1,4 @@
-//! Opens the journal of an engine, for outcomes whose database does not answer. Holds no rule of what is kept there.
+//! Opens the journal of an engine, for outcomes whose database does not answer. Does not decide what is stored there.
 
 use crate::config::JournalPlace;
 use anyhow::{Context as _, Result};

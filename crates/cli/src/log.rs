@@ -1,4 +1,4 @@
-//! `punctual log`: what a running server logs, looked at and changed.
+//! `punctual log`: reads and changes the log filter of a running server.
 
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},

@@ -1,5 +1,5 @@
-//! Where logs go: stderr, as lines for people or one JSON document each; what an engine says
-//! again and again is counted. Must never stop a caller that logs: see `lines`.
+//! The destination of logs: stderr, as lines for people or one JSON document each; repeated lines of an engine are
+//! counted. Must never stop a caller that logs: see `lines`.
 
 mod lines;
 mod thinned;
@@ -21,7 +21,7 @@ use tracing_subscriber::{
     reload::Handle,
 };
 
-/// Of this process: its log is one, and so is its panic hook.
+/// The meters of this process: its log is one, and so is its panic hook.
 static METERS: LazyLock<Arc<ProcessMeters>> = LazyLock::new(Arc::default);
 static STDERR: LazyLock<Lines> = LazyLock::new(|| Lines::to(std::io::stderr(), Arc::clone(&METERS)));
 
@@ -34,19 +34,19 @@ static REPETITIONS: OnceLock<Arc<Repetitions>> = OnceLock::new();
 /// A reader that blocks must not hold the process at its end, nor a caller that waits for a line to be there.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// What this process counts of itself.
+/// The counts of this process.
 pub(crate) fn meters() -> &'static Arc<ProcessMeters> {
     &METERS
 }
 
-/// For commands that run an engine: repeated lines are counted.
+/// Starts the log for commands that run an engine: repeated lines are counted.
 pub(crate) fn start_for_engine(settings: &Settings) {
     let shape = if settings.log_format == LogFormat::Json { Shape::Json } else { Shape::Text };
     let repetitions = REPETITIONS.get_or_init(|| Repetitions::new(shape, STDERR.clone()));
     begin(settings, Some(Arc::clone(repetitions)));
 }
 
-/// For other commands with settings.
+/// Starts the log for other commands with settings.
 pub(crate) fn start(settings: &Settings) {
     begin(settings, None);
 }
@@ -58,12 +58,12 @@ fn begin(settings: &Settings, repetitions: Option<Arc<Repetitions>>) {
     }
 }
 
-/// For commands without: warnings, or what `PUNCTUAL_LOG_FILTER` says.
+/// Starts the log for commands without settings: warnings, or the filter in `PUNCTUAL_LOG_FILTER`.
 pub(crate) fn start_for_client() {
     start_or("warn");
 }
 
-/// And of a worker each execution that the guard lets begin, with its task and attempt (D12).
+/// Starts the log of a worker. It also has each execution that the guard lets begin, with its task and attempt (D12).
 pub(crate) fn start_for_worker() {
     start_or("warn,punctual_bus::guard=info");
 }
@@ -108,7 +108,7 @@ fn setter<S: 'static>(handle: Handle<EnvFilter, S>) -> SetFilter {
     Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
 }
 
-/// Of this process, for who may change it over the API.
+/// The log of this process, for callers that may change it over the API.
 #[derive(Debug)]
 pub(crate) struct ProcessLog;
 

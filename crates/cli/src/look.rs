@@ -1,5 +1,5 @@
-//! How answers for people look here: the zone of times, colours, the width. Decided once, at the start; answers for programs
-//! (`--json`) have none of it.
+//! The style of answers for people: the zone of times, colours, the width. Decided once, at the start; answers for
+//! programs (`--json`) have none of it.
 
 use clap::{
     Args, ValueEnum,
@@ -31,11 +31,11 @@ struct OutputStyle {
     zone: TimeZone,
     colours_on_stdout: bool,
     colours_on_stderr: bool,
-    /// Of tables; None: that of the terminal, if it is one.
+    /// The width of tables. `None` is that of the terminal, if it is one.
     width: Option<u16>,
 }
 
-/// As it is where nothing is known: in UTC, without colours.
+/// The style if nothing is known: in UTC, without colours.
 static PLAIN: OutputStyle =
     OutputStyle { zone: TimeZone::UTC, colours_on_stdout: false, colours_on_stderr: false, width: None };
 static LOOK: OnceLock<OutputStyle> = OnceLock::new();
@@ -71,7 +71,7 @@ pub(crate) fn zone() -> &'static TimeZone {
     &look().zone
 }
 
-/// For what is no terminal and says how wide it is (COLUMNS). None: that of the terminal, if it is one.
+/// The width for output that is no terminal (COLUMNS). `None` is that of the terminal, if it is one.
 pub(crate) fn width() -> Option<u16> {
     look().width
 }
@@ -84,7 +84,7 @@ pub(crate) fn has_colours_on_stderr() -> bool {
     look().colours_on_stderr
 }
 
-/// What a word says, before it is read.
+/// The tone of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -94,7 +94,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// Of a text that begins with the word of a state.
+    /// The tone of a text that begins with the word of a state.
     pub(crate) fn of(text: &str) -> Option<Self> {
         const GOOD: &[&str] =
             &["succeeded", "alive", "active", "good", "sound", "done", "created", "compensated", "healthy"];
@@ -155,7 +155,7 @@ pub(crate) fn state(text: &str) -> String {
     }
 }
 
-/// What went wrong, on stderr.
+/// A failure, in the style of stderr.
 pub(crate) fn failure(text: &str) -> String {
     let style = AnsiColor::Red.on_default().effects(Effects::BOLD);
     if has_colours_on_stderr() { painted(text, style) } else { text.to_owned() }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of a command that was built: it knows its whole name.
+/// The page of a command that was built: it knows its full name.
 fn page(command: &Command) -> Result<Vec<u8>> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page).context("the page cannot be made")?;

@@ -13,7 +13,7 @@ use punctual_sdk::Client;
 use serde::Serialize;
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
-/// Between two looks at how far a deletion has come.
+/// The pause between two reads of a deletion's progress.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// Namespaces of one page.
 const PAGE: u32 = 1_000;
@@ -168,7 +168,7 @@ fn typed(name: &str) -> Result<String> {
     Ok(line.trim().to_owned())
 }
 
-/// Says what has changed on the way.
+/// Prints the progress.
 async fn until_gone(client: &Client, name: &str, mut current: Namespace) -> Result<Namespace> {
     let mut said = None;
     while current.state == NamespaceState::Deleting {

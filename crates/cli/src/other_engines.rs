@@ -1,9 +1,10 @@
-//! What an engine must have in common with those that are alive on its store, before it starts. Must not take anything from them.
+//! Compares an engine with the live engines of its store, before it starts. Must not take anything from them.
 //!
-//! Order of steps: (1) Whether others differ. (2) This engine says that it is alive, and that it reaches no database: it gets no
-//! partition. (3) Whether others differ, once more. Of two engines that start at one instant each has said so before its second look, so
-//! that one of them at least sees the other; where both do, the one whose name is first ends. A crash behind 2 is forgotten after
-//! fifteen seconds: a start may take so long.
+//! Order of steps: (1) Compare with the others. (2) This engine announces that it is alive, and that it reaches no
+//! database: it gets no partition. (3) Compare with the others once more. Of two engines that start at one instant
+//! each has announced itself before its second comparison, so that at least one of them sees the other; if both do,
+//! the one whose name is first ends. An announcement without a start after step 2 is removed after fifteen seconds: a
+//! start may take so long.
 
 use anyhow::{Result, bail};
 use punctual_contract::{Ownership as _, ownership::Says};
@@ -11,10 +12,11 @@ use punctual_store::MysqlOwnership;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// An engine that was killed counts as alive for two seconds: so many looks, and so long between them, before a start is refused.
+/// The number of checks, and the pause between them, before a start is refused: an engine that was killed counts as
+/// alive for two seconds.
 const OTHERS_LOOKS: u32 = 8;
 const OTHERS_PAUSE: Duration = Duration::from_millis(500);
-/// It counts as alive for so long until it runs and says so itself.
+/// The time for which the engine counts as alive before it runs and sends heartbeats itself.
 const STARTS_WITHIN: Duration = Duration::from_secs(15);
 
 /// Engines with a Redis and engines without one share no limits, and pass each other no tasks. `databases`: how many there are.
@@ -35,7 +37,7 @@ pub(crate) async fn agree(
     agree_with_newcomers(ownership, engine, has_redis, databases).await
 }
 
-/// Those that have begun to live since the first look.
+/// Compares with the engines that have started since the first check.
 async fn agree_with_newcomers(
     ownership: &MysqlOwnership,
     engine: &str,

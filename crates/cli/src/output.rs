@@ -1,5 +1,5 @@
-//! All that is printed. Results go to stdout, everything about them to stderr; a reader that has gone away ends
-//! nothing but the printing. Nothing is printed that could tell a terminal what to do, but what is added here (`clean`).
+//! All printed output. Results are written to stdout, everything about them to stderr; a reader that disconnects ends
+//! nothing but the printing. No output contains control sequences for a terminal, except those added here (`clean`).
 
 pub(crate) mod clean;
 
@@ -13,7 +13,7 @@ use punctual_protocol::SetAside;
 use serde::Serialize;
 use std::io::{self, IsTerminal as _, Write};
 
-/// Whether a command answers for people or for programs.
+/// The form of a command's answers: for people or for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
@@ -42,7 +42,7 @@ pub(crate) fn line_with_state(before: &str, word: &str, after: &str) {
     put(&format!("{}{word}{}", clean::line(before), clean::line(after)));
 }
 
-/// Clears a terminal, and goes to its upper left corner.
+/// Clears a terminal, and moves to its upper left corner.
 pub(crate) fn clear_screen() {
     const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
     if io::stdout().is_terminal() {
@@ -50,7 +50,7 @@ pub(crate) fn clear_screen() {
     }
 }
 
-/// What is clean, with the colours that were added.
+/// Prints clean text, with the colours that were added.
 fn put(text: &str) {
     let mut to = io::stdout().lock();
     let written = writeln!(to, "{text}").and_then(|()| to.flush());
@@ -59,12 +59,12 @@ fn put(text: &str) {
     }
 }
 
-/// In the order of the log, and never blocks for longer than the limit for a reader that does not read.
+/// Prints a line in the order of the log. It never blocks for longer than the limit for a reader that does not read.
 pub(crate) fn error_line(text: &str) {
     logs::line(&clean::line(text));
 }
 
-/// What has failed; its further lines are set in, so that none passes for another message.
+/// Prints a failure. Its further lines are indented, so that none can be mistaken for another message.
 pub(crate) fn failure(text: &str) {
     let mut lines = text.split('\n');
     let first = lines.next().unwrap_or_default();
@@ -81,7 +81,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), serde_json::Error> {
 /// Columns of what is copied from the screen: never broken over two lines, whatever that costs the others.
 const IN_ONE_PIECE: [&str; 8] =
     ["REF", "TASK", "WORKFLOW", "FIRST OF THEM", "ID", "ENGINE", "NAME", "PROFILE"];
-/// Of those that people have named, what is longer is broken all the same: it would leave nothing for the others.
+/// The maximum length of an unbroken piece of a user's name: a longer one would leave no space for the other columns.
 const PIECE_MAX: usize = 34;
 /// Columns that begin with the word of a state.
 const STATES: [&str; 5] = ["STATE", "TO", "OUTCOME", "VERDICT", "SOUND"];
@@ -91,7 +91,7 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
     put(&render(header, rows, look::width(), look::has_colours()));
 }
 
-/// Sentences, which are wrapped if the terminal is too narrow; whole for a program that reads lines.
+/// Prints sentences, which are wrapped if the terminal is too narrow. A program that reads lines gets them unwrapped.
 pub(crate) fn prose(text: &str, first: &str, below: &str) {
     let width = look::width().or_else(|| Table::new().width()).map_or(usize::MAX, usize::from);
     let mut begins = first;
@@ -120,7 +120,7 @@ fn wrapped(text: &str, (first, below): (&str, &str), width: usize) -> Vec<String
     lines
 }
 
-/// `width`: None: that of the terminal, if it is one.
+/// `width`: `None` is that of the terminal, if it is one.
 fn render<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -168,7 +168,7 @@ fn cells<const N: usize>(header: &[&str; N], row: [String; N]) -> Vec<Cell> {
     header.iter().zip(row).map(cell).collect()
 }
 
-/// As a fact: what engines have died of.
+/// A fact: the expressions of which engines have died.
 pub(crate) fn set_aside(set_aside: SetAside) -> (&'static str, String) {
     ("set aside", format!("at {}: {}", crate::times::full(set_aside.since), set_aside.reason))
 }
@@ -195,7 +195,7 @@ pub(crate) fn settings(rows: &[(&str, String)], set: &[(String, String)]) {
     }
 }
 
-/// Without the blanks that fill the last column.
+/// Removes the blanks that fill the last column.
 fn trim(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

@@ -4,7 +4,7 @@
 use crate::logs;
 use std::{backtrace::Backtrace, panic, thread};
 
-/// For commands that serve; others print panics as any program does.
+/// Installs the hook for commands that serve; others print panics as any program does.
 pub(crate) fn watch() {
     panic::set_hook(Box::new(|info| {
         logs::meters().panicked();

@@ -107,7 +107,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What can stand in the file as it is written on a command line.
+/// A name that needs no quotes in the file and on a command line.
 fn name(text: &str) -> Result<String, String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let is_name = !text.is_empty() && text.len() <= 64 && text.chars().all(is_plain);

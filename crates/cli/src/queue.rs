@@ -84,7 +84,7 @@ pub(crate) struct HistoryArgs {
     connect: ConnectArgs,
 }
 
-/// An empty list says nothing about a name that was misspelt: said beside it. What cannot be asked now is not.
+/// Prints a hint beside an empty list, whose name may be misspelt. It is omitted if the server cannot be asked now.
 pub(crate) async fn say_if_unknown(client: &Client, queue: Option<&str>) {
     let Some(name) = queue else { return };
     match client.queue(name).await {
@@ -252,7 +252,7 @@ fn reported_parked(parked: &Parked) -> String {
     }
 }
 
-/// What an answer has besides settings.
+/// The fields of an answer that are not settings.
 const REPORTED_ELSEWHERE: [&str; 15] = [
     "queue",
     "namespace",

@@ -1,4 +1,4 @@
-//! How a failure is reported, and with which exit code: 1 refused or failed, 2 usage.
+//! Reports failures, with their exit codes: 1 refused or failed, 2 usage.
 
 use crate::{config, flags, output};
 use punctual_protocol::{FieldError, Invalid, Problem};
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 const USAGE: u8 = 2;
 
-/// The whole chain of causes, the outermost first.
+/// Prints the complete chain of causes, the outermost first.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     let faults = error.chain().find_map(faults_of).unwrap_or_default();
     let mut causes = error.chain().map(|cause| in_flags(&cause.to_string(), faults));
@@ -25,7 +25,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     exit_code(error)
 }
 
-/// With the flags of the command in place of fields of the API: the caller typed flags.
+/// Replaces fields of the API by the flags of the command, which the caller typed.
 fn in_flags(said: &str, faults: &[FieldError]) -> String {
     let pointers = faults.iter().map(|fault| &fault.pointer);
     let named = pointers.filter_map(|pointer| Some((pointer, flags::flag_of(pointer)?)));
@@ -52,7 +52,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref().is_some_and(usage) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-/// What is wrong with which field: as the server has said it, or as it was found before anything was sent.
+/// The faults by field: from the server's answer, or from the check before the request was sent.
 fn faults_of<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a [FieldError]> {
     let refused = cause.downcast_ref::<punctual_sdk::Error>().and_then(punctual_sdk::Error::problem);
     let faults = refused.map(|problem| &problem.errors);

@@ -301,7 +301,7 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// By which instants it runs, for people.
+/// The instants of the schedule, described for people.
 fn when(schedule: &Schedule) -> String {
     let mut all = schedule.cron.clone();
     all.extend(schedule.every_ms.map(|ms| format!("every {}", spans::whole_span(ms))));

@@ -56,8 +56,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A running engine, if it may listen on the configured address. Without tokens only this machine is served; the store says
-/// whether there are tokens.
+/// A running engine, if it may listen on the configured address. Without tokens only this machine is served; the
+/// store knows whether there are tokens.
 pub(crate) async fn started(settings: &Settings) -> Result<RunningEngine> {
     // A store that is not there has no tokens, and is not made only to find that out.
     if settings.engine.admin_token.is_none() && settings.place.is_new_file() {
@@ -89,7 +89,7 @@ pub(crate) fn options(settings: &Settings, running: &RunningEngine) -> ServerOpt
     })
 }
 
-/// Where it is reached, `https://127.0.0.1:7450`.
+/// The address of the server, `https://127.0.0.1:7450`.
 pub(crate) fn origin(scheme: &str, address: SocketAddr) -> String {
     format!("{scheme}://{address}")
 }
@@ -127,7 +127,7 @@ fn announce(origin: &str, with_token: bool, place: &StoreLocation, form: Form) -
     Ok(())
 }
 
-/// Where everything is.
+/// Prints the addresses of everything.
 pub(crate) fn places(origin: &str, data: &str) {
     output::line(&format!("punctual {}", env!("CARGO_PKG_VERSION")));
     output::facts(&[
@@ -149,7 +149,8 @@ pub(crate) fn try_this(origin: &str, with_token: bool, queue: &str, delay_ms: u3
     ));
 }
 
-/// After it, unlike every other change: the audit itself may be what was made.
+/// Writes the audit entry after the change, unlike for every other change: the migration may have created the audit
+/// itself.
 async fn note_in_the_audit(place: &StoreLocation, applied: &[String]) -> Result<()> {
     let store = backends::open_store(place).await?;
     let after = Some(serde_json::json!({ "applied": applied }).to_string());

@@ -7,7 +7,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// As a shell reports a program that was interrupted.
+/// The exit code that a shell reports for a program that was interrupted.
 const INTERRUPTED: i32 = 130;
 
 /// Watches for as long as it lives.

@@ -1,11 +1,11 @@
-//! How long something lasts, and how far off it is, as people say it.
+//! Durations and distances in time, in words.
 
 const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
 
 /// Below this the milliseconds are what a person wants to know.
 const MS_COUNT_BELOW_MS: i64 = 10_000;
 
-/// Two units at most: `3 h 2 min`, `5 s`, `20 ms`.
+/// A duration in at most two units: `3 h 2 min`, `5 s`, `20 ms`.
 pub(crate) fn span(ms: i64) -> String {
     let Some(first) = UNITS.iter().position(|unit| ms >= unit.0) else { return format!("{} ms", ms.max(0)) };
     let mut left = ms;
@@ -19,7 +19,7 @@ pub(crate) fn span(ms: i64) -> String {
     said.join(" ")
 }
 
-/// As `span`, but to the millisecond where it is short: how late a task was, how long it ran.
+/// The same as `span`, but with milliseconds if it is short: for lateness and run times.
 pub(crate) fn short_span(ms: i64) -> String {
     if ms < MS_COUNT_BELOW_MS { format!("{} ms", ms.max(0)) } else { span(ms) }
 }

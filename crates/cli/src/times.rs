@@ -9,23 +9,23 @@ use jiff::{
 use punctual_contract::Clock as _;
 use punctual_protocol::{At, TimeBound};
 
-/// Of one object: `2026-11-24 09:00:00 +01:00 (in 3 h 2 min)`, with milliseconds where there are some.
+/// An instant of one object: `2026-11-24 09:00:00 +01:00 (in 3 h 2 min)`, with milliseconds if there are some.
 pub(crate) fn full(at: At) -> String {
     let away = spans::relative(at.ms(), SystemClock.now().0);
     format!("{} ({away})", written(at, look::zone(), Offset::Minutes, at.ms() % 1_000 != 0))
 }
 
-/// Of a table: `2026-11-24 09:00:00+01`.
+/// An instant in a table: `2026-11-24 09:00:00+01`.
 pub(crate) fn stamp(at: At) -> String {
     written(at, look::zone(), Offset::Hours, false)
 }
 
-/// Of a table in which the order counts: `2026-11-24 09:00:00.250+01`.
+/// An instant in a table in which the order counts: `2026-11-24 09:00:00.250+01`.
 pub(crate) fn stamp_ms(at: At) -> String {
     written(at, look::zone(), Offset::Hours, true)
 }
 
-/// Of a table in which it counts how long it is until then, or since.
+/// The time until an instant, or since, for a table.
 pub(crate) fn away(at: At) -> String {
     spans::relative(at.ms(), SystemClock.now().0)
 }
@@ -50,28 +50,28 @@ fn written(at: At, zone: &TimeZone, offset: Offset, has_ms: bool) -> String {
     instant.to_zoned(zone.clone()).strftime(format).to_string()
 }
 
-/// What can be written where an instant is asked for.
+/// The accepted forms of an instant.
 pub(crate) const FORMS: &str = "RFC 3339 (2026-11-24T09:00:00+01:00), 2026-11-24 09:00 in the zone of this machine, \
                                 epoch milliseconds, now, \"in 1h30m\", or \"1h30m ago\"";
 
-/// For a bound in the past: a duration alone is so long ago.
+/// Parses a bound in the past: a duration alone counts back from now.
 pub(crate) fn since(text: &str) -> Result<TimeBound, String> {
     let at = parse(text, SystemClock.now().0, local(), Way::Back)?;
     Ok(TimeBound(at.ms()))
 }
 
-/// For a bound of due times: a duration alone is so far ahead.
+/// Parses a bound of due times: a duration alone counts ahead from now.
 pub(crate) fn due(text: &str) -> Result<TimeBound, String> {
     let at = parse(text, SystemClock.now().0, local(), Way::Ahead)?;
     Ok(TimeBound(at.ms()))
 }
 
-/// For a time to be set, as the interface takes it.
+/// Parses a time to set, in the form of the API.
 pub(crate) fn instant(text: &str) -> Result<String, String> {
     Ok(parse(text, SystemClock.now().0, local(), Way::Ahead)?.to_string())
 }
 
-/// For a time that has been, as the interface takes it.
+/// Parses a time in the past, in the form of the API.
 pub(crate) fn past(text: &str) -> Result<String, String> {
     Ok(parse(text, SystemClock.now().0, local(), Way::Back)?.to_string())
 }
@@ -118,7 +118,7 @@ fn relative(text: &str, now_ms: i64, way: Way) -> Option<i64> {
     Some(if way == Way::Back { now_ms.saturating_sub(span_ms) } else { now_ms.saturating_add(span_ms) })
 }
 
-/// A date and a time without an offset, or a date alone: its midnight. None: it is none.
+/// A date and a time without an offset, or a date alone: its midnight. `None` if it is none.
 fn of_zone(text: &str, zone: TimeZone) -> Result<Option<i64>, String> {
     let civil = match text.parse::<Date>() {
         Ok(date) if text.len() == "2026-11-24".len() => date.to_datetime(jiff::civil::Time::midnight()),

@@ -32,7 +32,7 @@ pub(crate) enum TokenCommand {
     Revoke(RevokeArgs),
 }
 
-/// Where the tokens are.
+/// The place of the tokens.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PlaceArgs {
     /// Call the API of this server with the token of PUNCTUAL_TOKEN, instead of opening the store
@@ -97,7 +97,7 @@ fn roles_parser() -> impl TypedValueParser<Value = Role> {
 }
 
 impl PlaceArgs {
-    /// None: the store itself.
+    /// `None` for the store itself.
     fn client(&self) -> Result<Option<Client>> {
         if let Some(name) = &self.profile {
             return Ok(Some(connect::named(name)?.client(None)?.tries(TRIES_OF_ONE_CALL).build()?));
@@ -192,7 +192,7 @@ const FIRST: &str = "this is the first token: within a second each request needs
                      `punctual token create --name NAME --role executor` for a worker, given to it as PUNCTUAL_TOKEN. \
                      Next time `--grace 2h` leaves a time for that";
 
-/// With each one made while requests without a token are accepted.
+/// The note about each token that is created while requests without a token are accepted.
 fn put_off(at: At) -> String {
     format!(
         "requests without a token are accepted until {}: give each worker, client and scraper one of its own before then \

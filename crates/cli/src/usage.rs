@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser as _};
 use punctual_protocol::fault_in_words;
 use std::io::IsTerminal as _;
 
-/// What the readers of single values say.
+/// The messages of the parsers of single values.
 const READERS: [&str; 6] = [
     "invalid digit found in string",
     "cannot parse integer from empty string",

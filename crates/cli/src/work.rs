@@ -80,7 +80,7 @@ pub(crate) struct WorkArgs {
     connect: ConnectArgs,
 }
 
-/// How long a task of another worker's kind is left for that worker.
+/// The time for which a task of another worker's kind is left for that worker.
 const NOT_OURS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: WorkArgs) -> Result<ExitCode> {

@@ -198,7 +198,7 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// As the interface writes it.
+/// The text of a value in the API.
 fn reported(body: &impl Serialize) -> String {
     serde_json::to_value(body).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

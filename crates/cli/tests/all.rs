@@ -43,6 +43,8 @@ mod hot_sets;
 mod idle;
 #[path = "all/inbox.rs"]
 mod inbox;
+#[path = "all/inbox_examples.rs"]
+mod inbox_examples;
 #[path = "all/load.rs"]
 mod load;
 #[path = "all/log_away.rs"]
@@ -99,6 +101,8 @@ mod tls;
 mod token;
 #[path = "all/traces.rs"]
 mod traces;
+#[path = "all/typescript_sdk.rs"]
+mod typescript_sdk;
 #[path = "all/watched.rs"]
 mod watched;
 #[path = "all/work.rs"]

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// Of one engine, the gravest first.
+/// The maximum number of alerts of one engine, the gravest first.
 const REPORTED_MAX: usize = 20;
 const TEXT_MAX_CHARS: usize = 300;
 /// An engine without a sample for this long has no alerts here.
 const GOOD_FOR_MS: i64 = 30_000;
-/// For callers that accept an older answer.
+/// The age of an answer for callers that accept an older one.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
 /// An alert as its engine reported it; fields may be missing from another release.
@@ -28,7 +28,7 @@ pub struct ReportedAlert {
     pub name: String,
     pub is_critical: bool,
     pub since_ms: i64,
-    /// Of which queue.
+    /// The namespace and name of the queue.
     pub queue: Option<(String, String)>,
     pub text: String,
     pub what_to_do: String,
@@ -52,7 +52,7 @@ impl ReportedAlert {
     }
 }
 
-/// By engine, in its order.
+/// The alerts by engine, in its order.
 pub type Elsewhere = Vec<(String, ReportedAlert)>;
 
 #[derive(Debug, Default)]

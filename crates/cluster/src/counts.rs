@@ -40,7 +40,7 @@ pub struct EngineCounts {
     pub over_budget: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub lateness_sum_ms: u64,
-    /// By the bounds of the engine's meters, and the rest.
+    /// The counts by the bounds of the engine's meters, and the rest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lateness: Vec<u64>,
 }
@@ -90,7 +90,7 @@ impl EngineCounts {
         }
     }
 
-    /// How much happened.
+    /// The number of counted events.
     pub(crate) fn changes(&self) -> u64 {
         let counts = [self.inserted, self.fired, self.dispatched, self.succeeded, self.retried, self.dead];
         counts.iter().fold(self.cancelled, |sum, count| sum.saturating_add(*count))
@@ -134,8 +134,8 @@ impl EngineCounts {
         }
     }
 
-    /// The bucket bound within which this share of tasks (in thousandths) fired; [`LATENESS_BEYOND_MS`]:
-    /// beyond the last bound. None: no task fired.
+    /// The bucket bound within which this share of tasks (in thousandths) fired; [`LATENESS_BEYOND_MS`]: beyond the
+    /// last bound. `None` means no task fired.
     #[must_use]
     pub fn lateness_ms(&self, per_thousand: u64) -> Option<i64> {
         let all: u64 = self.lateness.iter().sum();
@@ -156,7 +156,7 @@ impl EngineCounts {
 #[serde(default)]
 pub(crate) struct ReportedCounts {
     pub(crate) version: String,
-    /// When the engine began.
+    /// The start of the engine.
     pub(crate) started_ms: i64,
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,
@@ -166,7 +166,7 @@ pub(crate) struct ReportedCounts {
 }
 
 impl ReportedCounts {
-    /// None: another release wrote an unknown form.
+    /// Returns `None` if another release wrote an unknown form.
     pub(crate) fn read(sample: &Sample) -> Option<Self> {
         serde_json::from_str(&sample.body).ok()
     }
@@ -177,7 +177,7 @@ impl ReportedCounts {
 pub(crate) struct Sampling {
     started_at: Millis,
     step_at: Millis,
-    /// As it was when the step began.
+    /// The totals when the step began.
     base: Totals,
     reported_at: Option<Millis>,
 }

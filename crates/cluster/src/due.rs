@@ -1,7 +1,7 @@
-//! How many tasks fall due in each minute of the next hour. Tasks are spread over partitions by their ids, so
-//! a few partitions are representative. They are counted one after the other until a limit of rows is
-//! reached, and the result is extrapolated. It is cached, so frequent requests cost nothing. A separate task
-//! counts: callers get the last result meanwhile, and a caller that hangs up does not end the count.
+//! The number of tasks that become due in each minute of the next hour. Tasks are spread over partitions by their
+//! ids, so a few partitions are representative. They are counted one after the other until a limit of rows is
+//! reached, and the result is extrapolated. It is cached, so frequent requests cost nothing. A separate task counts:
+//! callers get the last result meanwhile, and a caller that disconnects does not end the count.
 
 use crate::{counts::STEP_MS, watcher::WatcherCore};
 use punctual_contract::{
@@ -24,22 +24,22 @@ use tokio_util::task::TaskTracker;
 
 /// Minutes ahead.
 const STEPS: usize = 60;
-/// No partition is begun after this.
+/// The time after which no partition is begun.
 const LONGEST_MS: i64 = 3_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When it was counted; the first minute begins here.
+    /// The instant of the count; the first minute begins here.
     pub at: Millis,
     pub step_ms: i64,
-    /// Tasks by minute; None: earlier minutes had too many tasks to count this one.
+    /// Tasks by minute, or `None` if earlier minutes had too many tasks to count this one.
     pub steps: Vec<Option<u64>>,
     pub partitions: usize,
     pub partitions_counted: usize,
 }
 
 impl Due {
-    /// Not all partitions were counted.
+    /// True if not all partitions were counted.
     #[must_use]
     pub const fn is_estimate(&self) -> bool {
         self.partitions_counted < self.partitions
@@ -48,7 +48,7 @@ impl Due {
 
 /// While a new count runs, the last one is returned up to this multiple of the allowed age.
 const REPORTED_TIMES: i64 = 4;
-/// No caller waits longer for the first count.
+/// The maximum wait of a caller for the first count.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// The last count.
@@ -131,7 +131,7 @@ fn spread(partitions: u16) -> impl Iterator<Item = Partition> {
 }
 
 impl crate::Watcher {
-    /// As of a short while ago.
+    /// The last count, as of a short while ago.
     ///
     /// # Errors
     /// When no partition can be counted.

@@ -37,9 +37,9 @@ pub struct CountsSample {
 pub struct HourView {
     pub at: Millis,
     pub rates: Rates,
-    /// Of the whole hour.
+    /// The counts of the complete hour.
     pub total: EngineCounts,
-    /// Of the last step that is over and the one that is not.
+    /// The counts of the last complete step and the present one.
     pub lately: EngineCounts,
     pub step_ms: i64,
     /// The oldest first, without gaps; the last is not over.
@@ -144,17 +144,17 @@ impl Hour {
     }
 }
 
-/// The time that an engine's last two steps cover. None: it has sent no sample for a while.
+/// The time that an engine's last two steps cover. `None` if it has sent no sample for a while.
 pub(crate) fn reported_for_ms(now: Millis, started_at: Millis, until: Millis) -> Option<i64> {
     (now.since(until) < SILENT_MS).then(|| until.since(since(now).max(started_at)))
 }
 
-/// Where the first step of the hour begins.
+/// The beginning of the first step of the hour.
 fn first(now: Millis) -> Millis {
     step_of(now).plus(-STEP_MS * (STEPS - 1))
 }
 
-/// Where the step before the present one begins.
+/// The beginning of the step before the present one.
 pub(crate) fn since(now: Millis) -> Millis {
     step_of(now).plus(-STEP_MS)
 }

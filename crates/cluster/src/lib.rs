@@ -10,8 +10,10 @@ mod notice;
 mod watcher;
 
 mod alerts;
+mod counting;
 mod due;
 mod hour;
+mod ledger;
 mod queues;
 mod views;
 
@@ -19,6 +21,7 @@ pub use alerts::{Elsewhere, ReportedAlert};
 pub use counts::{EngineCounts, LATENESS_BEYOND_MS};
 pub use due::Due;
 pub use hour::{CountsSample, HourView, Rates};
+pub use ledger::{Difference, LedgerPass, LedgerView, PartitionPass, TaskFault};
 pub use options::Options;
 pub use queues::QueueRates;
 pub use views::{DatabaseView, EngineView, HotStatus, PartitionView, Stats};

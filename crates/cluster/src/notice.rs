@@ -1,4 +1,4 @@
-//! Derives events from an engine's observations: the changes since the last look. Pure; each difference is
+//! Derives events from an engine's observations: the changes since the last snapshot. Pure; each difference is
 //! reported once.
 
 use punctual_contract::cluster::{Event, SignOfLife};
@@ -11,7 +11,7 @@ pub(crate) const OLD_NEWS_MS: i64 = 3_600_000;
 /// Partitions that an event names.
 const NAMED_MAX: usize = 64;
 
-/// The result of one look at this engine.
+/// A snapshot of this engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClusterSnapshot {
     pub(crate) hot: HotSet,
@@ -70,12 +70,12 @@ pub(crate) fn back_ends(
     events
 }
 
-/// Partitions that this engine took over, gathered until a look finds no more.
+/// Partitions that this engine acquired, gathered until a check finds no more.
 #[derive(Debug, Default)]
 pub(crate) struct TakenOver(BTreeSet<Partition>);
 
 impl TakenOver {
-    /// Nothing is pending: the present owners can be remembered.
+    /// True if nothing is pending: the present owners can be remembered.
     pub(crate) fn is_quiet(&self) -> bool {
         self.0.is_empty()
     }
@@ -128,7 +128,7 @@ fn taken_over(
 pub(crate) struct Silent(BTreeMap<String, Millis>);
 
 impl Silent {
-    /// The engine that notices it first: the key says which silence it is.
+    /// The engine that notices the silence first: the key identifies the silence.
     pub(crate) fn look(&mut self, now: Millis, signs: &[SignOfLife]) -> Vec<Event> {
         self.0.retain(|engine, _| signs.iter().any(|sign| sign.engine == *engine));
         let mut events = Vec::new();

@@ -1,14 +1,14 @@
-//! How a cluster is watched; the defaults are the documented ones.
+//! The options of the cluster's watcher; the defaults are the documented ones.
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub keep_events_ms: i64,
-    /// Events that are kept at most, however young.
+    /// The maximum number of stored events, however young.
     pub events_max: usize,
-    /// How often counts are stored; steps are minutes.
+    /// The interval in which counts are stored; steps are minutes.
     pub sample_every_ms: i64,
-    /// How long a silent engine is an alert, unless it returns.
+    /// The time for which a silent engine is an alert, unless it returns.
     pub alert_lost_ms: i64,
     /// The maximum age of answers about sizes and due tasks.
     pub cached_ms: i64,

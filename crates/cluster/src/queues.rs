@@ -68,7 +68,7 @@ pub struct QueueRates {
 pub(crate) struct QueueRatesCache(tokio::sync::Mutex<Option<(Millis, Option<Arc<QueueRates>>)>>);
 
 impl QueueRates {
-    /// None: the queue was not reported, because others were busier.
+    /// Returns `None` if the queue was not reported, because others were busier.
     #[must_use]
     pub fn of(&self, queue: &QueueKey) -> Option<Rates> {
         let reported = self.by_queue.get(&in_sample(queue)).copied();
@@ -103,7 +103,7 @@ impl QueueRates {
 }
 
 impl Watcher {
-    /// As of a second ago. None: the samples cannot be read.
+    /// The rates as of a second ago. `None` if the samples cannot be read.
     pub async fn queue_rates(&self) -> Option<Arc<QueueRates>> {
         let inner = &self.inner;
         let mut cached = inner.queue_rates.0.lock().await;

@@ -1,5 +1,5 @@
-//! Views over all engines that any of them answers: engines, partitions, databases, and the whole cluster in
-//! numbers.
+//! Views over all engines that any of them answers: engines, partitions, databases, and the statistics of the
+//! cluster.
 
 use crate::{
     hour::{Hour, HourView, Rates},
@@ -23,7 +23,7 @@ pub struct EngineView {
     pub name: String,
     /// The one that answers.
     pub is_this: bool,
-    /// For how long it has given no heartbeat, ms; 0: it is alive.
+    /// The time since its last heartbeat, ms; 0 if it is alive.
     pub silent_ms: i64,
     pub has_hot: bool,
     /// Numbers of databases that it does not reach.
@@ -31,7 +31,7 @@ pub struct EngineView {
     pub partitions: usize,
     /// It does what one engine does for all.
     pub leads: bool,
-    /// None: it has sent no sample for a while.
+    /// `None` if the engine has sent no sample for a while.
     pub version: Option<String>,
     pub started_at: Option<Millis>,
     pub rates: Option<Rates>,
@@ -43,19 +43,19 @@ pub struct PartitionView {
     pub database: usize,
     /// It is on its way to this one.
     pub moves_to: Option<usize>,
-    /// None: no engine owns it now.
+    /// `None` if no engine owns the partition now.
     pub engine: Option<String>,
     pub term: i64,
-    /// None: the lease does not expire.
+    /// `None` if the lease does not expire.
     pub lease_left_ms: Option<i64>,
-    /// When the oldest overdue task was due; None: there is none.
+    /// The due time of the oldest overdue task, or `None` if there is none.
     pub overdue_since: Option<Millis>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseView {
     pub number: usize,
-    /// None: it does not answer.
+    /// `None` if the database does not answer.
     pub database: Option<Database>,
     pub partitions: usize,
     /// Engines that do not reach it.
@@ -67,26 +67,26 @@ pub struct Stats {
     /// Engines that live.
     pub engines: usize,
     pub hour: HourView,
-    /// None: the account could not be read.
+    /// `None` if the account could not be read.
     pub account: Option<Arc<Account>>,
-    /// None: the hot set does not answer.
+    /// `None` if the hot set does not answer.
     pub hot: Option<HotStatus>,
 }
 
-/// How much is in the hot set.
+/// The content of the hot set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotStatus {
     pub due: usize,
     pub firing: usize,
     pub ready: usize,
     pub parked: usize,
-    /// In thousandths.
+    /// The fill level in thousandths.
     pub fullness: u32,
 }
 
 /// Counting takes Redis longer the more queues there are.
 const HOT_CACHED_MS: i64 = 5_000;
-/// That it does not answer is remembered: no caller waits for it behind others.
+/// The time for which an unavailable hot set is remembered, so that no caller waits for it behind others.
 const HOT_LOST_CACHED_MS: i64 = 1_000;
 const HOT_WITHIN: Duration = Duration::from_secs(1);
 

@@ -6,6 +6,7 @@ use crate::{
     alerts::ElsewhereCache,
     counts::{ReportedCounts, Sampling, Totals},
     due::DueCache,
+    ledger::LedgerCache,
     notice::{self, ClusterSnapshot, HotSet, Silent, TakenOver},
     options::Options,
     queues::QueueRatesCache,
@@ -30,13 +31,14 @@ use tokio::time::timeout;
 
 /// Events that wait to be stored; the oldest are dropped first, and the log has them.
 const WAITING_MAX: usize = 1_000;
-/// Between two reads of the owners, for the next takeover; and how many reads follow a change here.
+/// The pause between two reads of the owners, for the next takeover; and the number of reads that follow a change
+/// here.
 const OWNERS_EVERY_MS: i64 = 10_000;
 const OWNERS_LOOKS: u32 = 3;
 const FORGET_EVERY_MS: i64 = 60_000;
-/// Events that are forgotten at one time.
+/// The maximum number of events that are deleted at one time.
 const FORGET_MAX: usize = 1_000;
-/// Samples are kept for the last hour, and one more, because clocks differ.
+/// The retention of samples: the last hour, and one more, because clocks differ.
 const KEEP_SAMPLES_MS: i64 = 2 * 3_600_000;
 /// An engine that stops does not wait longer to say so.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
@@ -58,18 +60,19 @@ pub(crate) struct WatcherCore {
     pub(crate) hot: HotCache,
     pub(crate) elsewhere: ElsewhereCache,
     pub(crate) queue_rates: QueueRatesCache,
+    pub(crate) ledger: LedgerCache,
 }
 
 #[derive(Debug)]
 struct WatcherState {
-    /// None: no look so far.
+    /// `None` if there was no check so far.
     seen: Option<ClusterSnapshot>,
     taken: TakenOver,
     owners: BTreeMap<Partition, String>,
     owners_at: Option<Millis>,
     owners_looks: u32,
     silent: Silent,
-    /// As of the last look.
+    /// The heartbeats as of the last check.
     signs: Vec<SignOfLife>,
     waiting: VecDeque<WaitingEvent>,
     sampling: Sampling,
@@ -99,9 +102,19 @@ impl Watcher {
         };
         let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
         let (elsewhere, queue_rates) = (ElsewhereCache::default(), QueueRatesCache::default());
-        let hot = HotCache::default();
-        let inner =
-            WatcherCore { engine, store, options, state, due, databases, hot, elsewhere, queue_rates };
+        let (hot, ledger) = (HotCache::default(), LedgerCache::default());
+        let inner = WatcherCore {
+            engine,
+            store,
+            options,
+            state,
+            due,
+            databases,
+            hot,
+            elsewhere,
+            queue_rates,
+            ledger,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -149,8 +162,8 @@ impl Watcher {
         self.inner.store.events(query).await
     }
 
-    /// Engines that recently became silent and are not back: their names, and for how long (ms), as of the
-    /// last look.
+    /// Engines that recently became silent and are not back: their names, and for how long (ms), as of the last
+    /// check.
     #[must_use]
     pub fn lost(&self) -> Vec<(String, i64)> {
         let most = self.inner.options.alert_lost_ms;
@@ -191,7 +204,7 @@ impl WatcherCore {
         ClusterSnapshot { hot, databases_away: engine.databases_away(), held }
     }
 
-    /// One that is alone has no name that anybody gave it.
+    /// The name in messages. An engine that is alone has no configured name.
     fn called(&self) -> String {
         match self.engine.is_shared() {
             true => format!("engine {}", self.engine.name()),

@@ -7,7 +7,7 @@ pub(crate) const LOGIN: &str = "/console/login";
 pub(crate) const LOGOUT: &str = "/console/logout";
 pub(crate) const PREFERENCES: &str = "/console/preferences";
 
-/// Of the login page. `next` is the page that is shown after it.
+/// The address of the login page. `next` is the page that is shown after it.
 pub(crate) fn login(next: &str, why: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     if next != HOME {

@@ -30,17 +30,17 @@ pub(crate) struct Api {
     router: Router,
     token: Option<Arc<str>>,
     namespace: Arc<str>,
-    /// Of every call: who is behind it.
+    /// The extensions of every call, which identify the caller.
     extensions: Extensions,
     request_id: Option<HeaderValue>,
-    /// What is counted may be as old as the API finds good, of so many seconds.
+    /// The maximum age in seconds of counts that the API may return.
     max_age_s: Option<u32>,
     calls: Arc<Mutex<Vec<String>>>,
     /// A database has not answered one of the calls.
     is_store_away: Arc<AtomicBool>,
 }
 
-/// What the API has answered to a call that it did not refuse.
+/// The API's answer to a call that it did not refuse.
 #[derive(Debug)]
 pub(crate) struct ApiAnswer {
     pub(crate) status: StatusCode,
@@ -79,23 +79,23 @@ impl Api {
         self
     }
 
-    /// What is counted need not be counted anew for each page.
+    /// Accepts counts that are not counted anew for each page.
     pub(crate) const fn lately(mut self) -> Self {
         self.max_age_s = Some(10);
         self
     }
 
-    /// As it is now.
+    /// Requests counts as they are now.
     pub(crate) fn exactly(&self) -> Self {
         Self { max_age_s: None, ..self.clone() }
     }
 
-    /// What was read, once each, in the order of the page.
+    /// The calls so far, once each, in the order of the page.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.calls.lock().clone()
     }
 
-    /// Whether a call was refused because a database did not answer.
+    /// True if a call was refused because a database did not answer.
     pub(crate) fn met_store_away(&self) -> bool {
         self.is_store_away.load(Relaxed)
     }
@@ -121,7 +121,7 @@ impl Api {
         answer
     }
 
-    /// As the API has answered, refusals too.
+    /// Returns the API's answer, refusals too.
     pub(crate) async fn get_raw(&self, path: &str, max_bytes: usize) -> Result<ApiAnswer, Fault> {
         let (status, body) = self.asked(Method::GET, path, None, None).await?;
         let too_long = |_| {

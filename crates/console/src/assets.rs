@@ -1,5 +1,5 @@
-//! What pages load: scripts and styles that are in the binary, under names that change with their content, so that browsers
-//! keep them for ever. Nothing is loaded from elsewhere.
+//! The assets of pages: scripts and styles that are in the binary, under names that change with their content, so
+//! that browsers keep them for ever. Nothing is loaded from elsewhere.
 
 use axum::{
     extract::Path,
@@ -56,7 +56,7 @@ static ADDRESSES: LazyLock<Vec<String>> = LazyLock::new(|| {
     ASSETS.iter().map(address).collect()
 });
 
-/// Of one of the table.
+/// The address of an asset of the table.
 pub(crate) fn address(name: &str) -> &'static str {
     ASSETS.iter().zip(ADDRESSES.iter()).find(|pair| pair.0.name == name).map_or("", |pair| pair.1)
 }

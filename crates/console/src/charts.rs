@@ -13,7 +13,7 @@ pub(crate) struct Series {
     pub(crate) label: &'static str,
     /// The class that colours it: see `console.css`.
     pub(crate) tone: &'static str,
-    /// None: nothing was measured.
+    /// `None` if nothing was measured.
     pub(crate) values: Vec<Option<f64>>,
 }
 
@@ -98,7 +98,7 @@ fn table(context: &Context, title: &str, at_ms: &[i64], unit: Unit, series: &[Se
     }
 }
 
-/// For pages without scripts, and until they have run.
+/// A picture for pages without scripts, and until they have run.
 fn picture(series: &[Series]) -> Markup {
     let all = series.iter().flat_map(|series| series.values.iter().flatten());
     let top = all.copied().fold(0.0_f64, f64::max).max(1e-9);
@@ -139,7 +139,7 @@ pub(crate) fn spark(label: &str, tone: &'static str, values: Vec<Option<f64>>) -
     }
 }
 
-/// Parts of a whole: label, class, number. Nothing is drawn of a whole that is 0.
+/// Draws the parts of a total: label, class, number. Nothing is drawn of a total that is 0.
 pub(crate) fn shares(label: &str, parts: &[(&str, &str, i64)]) -> Markup {
     let whole: i64 = parts.iter().map(|part| part.2.max(0)).sum();
     let mut at = 0.0;

@@ -6,17 +6,17 @@ use maud::{Markup, html};
 
 pub(crate) struct Confirm<'a> {
     pub(crate) title: &'a str,
-    /// What will happen, to what.
+    /// The description of the change and of its subject.
     pub(crate) says: Markup,
     /// Fields, where something is to be chosen.
     pub(crate) fields: Markup,
-    /// On the button that does it: a verb and what it is done to.
+    /// The label of the button: a verb and its subject.
     pub(crate) does: &'a str,
-    /// What the call needs.
+    /// The permission that the call needs.
     pub(crate) permission: &'a str,
     /// It cannot be undone, or stops work.
     pub(crate) is_dangerous: bool,
-    /// Where one goes who thinks better of it.
+    /// The address for a user who cancels.
     pub(crate) back: String,
 }
 

@@ -18,7 +18,7 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// With the caller's token and namespace.
+    /// The API with the caller's token and namespace.
     pub(crate) api: Api,
     pub(crate) me: Me,
     pub(crate) namespace: String,
@@ -26,25 +26,25 @@ pub(crate) struct Context {
     pub(crate) params: Vec<(&'static str, String)>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) zone: Zone,
-    /// `light`, `dark`; None: as the system has it.
+    /// `light`, `dark`, or `None` means as the system has it.
     pub(crate) theme: Option<&'static str>,
     pub(crate) now_ms: i64,
-    /// For a page that is open already: what scripts fill in is left out.
+    /// True for a page that is open already: parts that scripts fill in are left out.
     pub(crate) is_live: bool,
-    /// Goes along with every form.
+    /// The token of every form.
     pub(crate) form_token: String,
     pub(crate) session: Session,
-    /// What was done just now.
+    /// The result of the last change.
     pub(crate) flash: Option<String>,
 }
 
 impl Context {
-    /// Of the path; the page's own table says that it is there.
+    /// A parameter of the path; the page's own table ensures that it exists.
     pub(crate) fn param(&self, name: &str) -> &str {
         self.params.iter().find(|param| param.0 == name).map_or("", |param| &param.1)
     }
 
-    /// Of the query; an empty one is none.
+    /// A parameter of the query; an empty one is `None`.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
         first(&self.query, name).filter(|text| !text.is_empty())
     }
@@ -54,7 +54,7 @@ impl Context {
         self.query.iter().filter(move |pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 
-    /// Of another page, in the same namespace.
+    /// The address of another page, in the same namespace.
     pub(crate) fn href(&self, path: &str, query: &[(&str, &str)]) -> String {
         self.href_in(&self.namespace, path, query)
     }
@@ -71,7 +71,7 @@ impl Context {
         if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
     }
 
-    /// Of this page, with one parameter changed; empty takes it away.
+    /// The address of this page, with one parameter changed; an empty value removes it.
     pub(crate) fn here_with(&self, name: &str, value: &str) -> String {
         let kept = self.query.iter().filter(|pair| pair.0 != NAMESPACE && pair.0 != name);
         let mut query: Vec<(&str, &str)> = kept.map(|pair| (pair.0.as_str(), pair.1.as_str())).collect();
@@ -79,12 +79,12 @@ impl Context {
         self.href(&self.path, &query)
     }
 
-    /// Of this page.
+    /// The address of this page.
     pub(crate) fn here(&self) -> String {
         self.here_with("", "")
     }
 
-    /// Why the caller may not do it; None: the caller has the permission.
+    /// Why the caller may not do it, or `None` if the caller has the permission.
     pub(crate) fn lacks(&self, permission: &str) -> Option<String> {
         if self.me.permissions.iter().any(|candidate| candidate == permission) {
             return None;

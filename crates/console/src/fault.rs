@@ -1,4 +1,4 @@
-//! Why a page, or a part of it, cannot be shown. What the API says is said on, word for word.
+//! The reason why a page, or a part of it, cannot be shown. It has the API's message, word for word.
 
 use axum::http::StatusCode;
 use punctual_protocol::{Code, FieldError, Problem};
@@ -8,11 +8,11 @@ pub(crate) enum Fault {
     /// The API wants a token, or a better one; in its words.
     SignIn(String),
     Refused(Box<Problem>),
-    /// No such page.
+    /// The page does not exist.
     NotFound,
     /// A form that no page of ours has sent.
     Forged(&'static str),
-    /// What was sent makes no sense here.
+    /// The input is not valid here.
     Invalid(String),
     /// The address names a namespace that there cannot be.
     Misnamed(String),
@@ -93,7 +93,7 @@ impl Fault {
         self.code().is_some_and(|code| codes.contains(&code))
     }
 
-    /// It replaces the whole page: the caller is not known.
+    /// True if the fault replaces the complete page: the caller is not known.
     pub(crate) fn is_sign_in(&self) -> bool {
         matches!(self, Self::SignIn(_))
     }

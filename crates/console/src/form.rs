@@ -1,4 +1,4 @@
-//! What a form has sent. It is looked at only when it is known that a page of ours sent it.
+//! The content of a form. It is read only after the check that a page of ours sent it.
 
 use crate::fault::Fault;
 use std::str::FromStr;
@@ -14,17 +14,17 @@ impl Form {
         Self(form_urlencoded::parse(body).into_owned().collect())
     }
 
-    /// Of a form that was not sent: the fields with the stored values.
+    /// A form that was not sent: the fields with the stored values.
     pub(crate) fn of(fields: Vec<(String, String)>) -> Self {
         Self(fields)
     }
 
-    /// Without spaces around; empty is none.
+    /// A field without spaces around; an empty one is `None`.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|pair| pair.0 == name).map(|form| form.1.trim()).filter(|form| !form.is_empty())
     }
 
-    /// As it was sent.
+    /// The field as it was sent.
     pub(crate) fn raw(&self, name: &str) -> &str {
         self.0.iter().find(|pair| pair.0 == name).map_or("", |form| form.1.as_str())
     }

@@ -1,5 +1,5 @@
-//! What is at the head of every answer, of the console and of the API beside it: nothing may run, load, be sent or be framed but
-//! as its policy says.
+//! The headers of every answer, of the console and of the API beside it: nothing may run, load, be sent or be framed
+//! except as its policy allows.
 
 use axum::{
     extract::Request,
@@ -11,7 +11,7 @@ use axum::{
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                                  connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Of every answer. What is there already stays.
+/// Adds the headers to an answer. Existing ones stay.
 pub fn protect(headers: &mut HeaderMap, policy: &'static str) {
     let fixed: [(HeaderName, &'static str); 3] = [
         (header::CONTENT_SECURITY_POLICY, policy),

@@ -7,9 +7,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// What is longer is shown as it is, to this length; in bytes.
+/// The size up to which text is formatted, in bytes. A longer text is shown as it is, to this length.
 const SHOWN_MAX_BYTES: usize = 64 << 10;
-/// No page should be so deep.
+/// The maximum depth on a page.
 const DEPTH_MAX: usize = 40;
 /// Levels that are open at first.
 const OPEN: usize = 3;

@@ -1,6 +1,7 @@
-//! The last good rendering of each page, by who sees it and by its address, and the renderings that are under way: one for each
-//! page at most, which later requests join. Bounded in number and in bytes; the oldest renderings leave first. Must never give a
-//! rendering to another token, and keeps nothing of a token that has signed out or is refused.
+//! The last good rendering of each page, by its viewer and by its address, and the renderings that are under way: one
+//! for each page at most, which later requests join. Bounded in number and in bytes; the oldest renderings are
+//! removed first. Must never give a rendering to another token, and stores nothing of a token that has signed out or
+//! is refused.
 
 use axum::http::{HeaderMap, StatusCode};
 use blake3::Hash;
@@ -18,15 +19,15 @@ const BYTES_MAX: usize = 16 << 20;
 /// A longer page would push out many others.
 const PAGE_BYTES_MAX: usize = 2 << 20;
 
-/// What became of a page.
+/// The result of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionState {
     Whole,
     /// A part of the page is missing, because a database did not answer.
     Partial,
-    /// No page: a database did not answer.
+    /// There is no page: a database did not answer.
     Unavailable,
-    /// No page, for a reason that is the caller's: a redirect, a refusal, no such page.
+    /// There is no page, for a reason of the caller: a redirect, a refusal, an unknown page.
     Refused,
 }
 
@@ -36,16 +37,16 @@ pub(crate) struct Rendering {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// When it was begun.
+    /// The beginning of the rendering.
     pub(crate) as_of_ms: i64,
 }
 
 /// A page as one caller sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageKey {
-    /// Of the token. None: the caller has none.
+    /// The hash of the token. `None` if the caller has none.
     pub(crate) who: Option<Hash>,
-    /// Of all that the page depends on: token and grant, zone, theme, address.
+    /// The hash of all that the page depends on: token and grant, zone, theme, address.
     pub(crate) key: Hash,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct KeptPages {
 #[derive(Debug, Default)]
 struct KeptState {
     pages: HashMap<Hash, KeptPage>,
-    /// Keys by the order in which their pages were kept.
+    /// The keys by the order in which their pages were stored.
     order: BTreeMap<u64, Hash>,
     bytes: usize,
     under_way: HashMap<Hash, UnderWay>,
@@ -87,7 +88,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// None: the rendering was given up.
+    /// Returns `None` if the rendering was given up.
     pub(crate) async fn wait(mut self) -> Option<Arc<Rendering>> {
         let found = self.result.wait_for(Option::is_some).await.ok()?;
         found.clone()
@@ -132,7 +133,7 @@ impl KeptPages {
         Pending { is_joined: false, result }
     }
 
-    /// Drops what is kept of a token, and keeps nothing of what is under way for it.
+    /// Removes what is stored of a token, and stores nothing of what is under way for it.
     pub(crate) fn forget(&self, who: Option<Hash>) {
         self.inner.lock().forget(who);
     }

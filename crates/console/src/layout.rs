@@ -1,5 +1,5 @@
-//! What is around every page: menu, namespace, zone and theme, the state of the connection, and the calls of the API that
-//! the page is on.
+//! The frame of every page: menu, namespace, zone and theme, the state of the connection, and the calls of the API
+//! that the page is on.
 
 use crate::{
     addresses, api, assets,
@@ -319,7 +319,7 @@ pub(crate) fn bare_fault(headers: &HeaderMap, fault: &Fault, status: StatusCode)
 struct Head<'a> {
     title: &'a str,
     theme: Option<&'static str>,
-    /// Where it continues to, after so many seconds.
+    /// The address to which the page continues, after so many seconds.
     next: Option<(u32, &'a str)>,
 }
 
@@ -349,7 +349,7 @@ fn document(head: &Head<'_>, body: &Markup, status: StatusCode) -> Response {
     (status, [(header::CONTENT_TYPE, media_type)], page.into_string()).into_response()
 }
 
-/// As a segment of a path of the console.
+/// The name as a segment of a path of the console.
 pub(crate) fn under(path: &str, name: &str) -> String {
     format!("{path}/{}", api::segment(name))
 }

@@ -37,9 +37,9 @@ use subscribers::{Full, Subscription};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use viewport::{Fragment, RenderedLook, ShownViewport, Viewport};
 
-/// Between two looks.
+/// The pause between two renderings.
 const PERIOD: Duration = Duration::from_secs(2);
-/// While a look lasts, its viewers hear this often that it does.
+/// The interval in which viewers are notified that a rendering still runs.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A stream ends after this, and its page opens another one: so it meets other engines behind a balancer.
 const LASTS: Duration = Duration::from_secs(300);
@@ -47,7 +47,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A page that found no place asks again after this.
 const FULL_FOR: Duration = Duration::from_secs(60);
 
-/// `of` is the address of the page. Who it is is looked at before a place is taken.
+/// Streams a page. `of` is its address. The caller is identified before a place is occupied.
 pub(crate) async fn stream(State(site): State<Arc<Site>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let query = crate::context::pairs(parts.uri.query().unwrap_or_default());
@@ -107,13 +107,13 @@ fn millis(one: Duration) -> u64 {
     u64::try_from(one.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether the API takes the session.
+/// Checks that the API accepts the session.
 async fn caller(site: &Site, parts: &Parts) -> Result<Me, Fault> {
     let visit = Visit::of(site, &parts.headers);
     site.api(parts, visit.session.shown(), "default").get("/v1/me").await
 }
 
-/// Who sees the same: the token, however often it has signed in, and what the page depends on.
+/// The key of viewers that see the same: the token, however often it has signed in, and what the page depends on.
 fn key(who: Option<Hash>, headers: &HeaderMap, of: &Uri) -> Hash {
     let mut hasher = blake3::Hasher::new();
     let who = who.map(|one| one.to_hex().to_string()).unwrap_or_default();
@@ -132,12 +132,12 @@ struct Viewer {
     ticks: Interval,
     looking: Option<BoxFuture<'static, ShownViewport>>,
     ends_at: Instant,
-    /// As the cookie says that came with the stream.
+    /// The end of the session, by the cookie of the stream's request.
     session_ends_ms: Option<i64>,
     sent: HashMap<&'static str, Hash>,
     queue: VecDeque<Event>,
     is_over: bool,
-    /// Done when the API would no longer accept the token; None: not checked yet.
+    /// Done when the API would no longer accept the token, or `None` means not checked yet.
     refused: Option<Waiting>,
     _seat: Subscription,
 }
@@ -151,7 +151,7 @@ enum StreamStep {
 }
 
 impl Viewer {
-    /// None: the stream ends.
+    /// Returns `None` at the end of the stream.
     async fn next(&mut self) -> Option<Result<Event, Infallible>> {
         loop {
             if let Some(event) = self.queue.pop_front() {
@@ -199,7 +199,8 @@ impl Viewer {
         self.is_over = true;
     }
 
-    /// Another page of the browser may have extended a session that has ended: this page reconnects, and the answer says so.
+    /// Another page of the browser may have extended a session that has ended: this page reconnects, and the answer
+    /// shows that.
     fn is_out(&self) -> bool {
         self.session_ends_ms.is_some_and(|one| one <= (self.site.options.now_ms)())
     }

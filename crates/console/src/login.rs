@@ -1,4 +1,5 @@
-//! In and out. A token is shown once to the API; when that takes it, it goes into the cookie, and nowhere else.
+//! Sign-in and sign-out. A token is shown once to the API; if that accepts it, it is stored in the cookie, and
+//! nowhere else.
 
 use crate::{
     addresses::{self, HOME, LOGIN},
@@ -23,7 +24,7 @@ use punctual_protocol::Me;
 use std::sync::Arc;
 
 const AGAIN: &str = "again";
-/// Of a form of a caller without a session.
+/// The maximum size of a form of a caller without a session.
 const FORM_MAX_BYTES: usize = 16 << 10;
 
 /// The same once more, and only once.

@@ -1,25 +1,26 @@
-//! What the server gives the console. It reads no clock and no configuration of its own.
+//! The server's options for the console. It reads no clock and no configuration of its own.
 
 use axum::http::Extensions;
 use punctual_protocol::Alert;
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Of the token that a session has.
+/// Waits until a session's token is refused.
 pub type UntilRefused = Arc<dyn Fn(Option<String>) -> Waiting + Send + Sync>;
 pub type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
-/// Who sends this token, and what the token permits now, as one text; None: the API would not take it. Waits for nothing.
+/// Identifies the caller of a token, with its present permissions, as one text. `None` if the API would not accept
+/// the token. Waits for nothing.
 pub type Identify = Arc<dyn Fn(Option<&str>) -> Option<String> + Send + Sync>;
-/// Of the token that a session has. Waits for nothing.
+/// The engine's view for a session's token. Waits for nothing.
 pub type WithoutStore = Arc<dyn Fn(Option<&str>) -> EngineView + Send + Sync>;
 
-/// What the engine knows without asking a database, as far as a token may see it.
+/// The engine's knowledge without a database, as far as a token may see it.
 #[derive(Clone, Debug, Default)]
 pub struct EngineView {
     pub databases: usize,
     /// Databases that do not answer, by number.
     pub databases_away: Vec<usize>,
-    /// What failed when they were last tried.
+    /// The failures of the last tries.
     pub problems: Vec<String>,
     /// Label and text, of the engine itself.
     pub facts: Vec<(&'static str, String)>,
@@ -44,11 +45,11 @@ pub struct Options {
     pub is_tls: bool,
     /// Ends live pages.
     pub shutdown: CancellationToken,
-    /// Waits until the API would take this token no more; None: until it needs one.
+    /// Waits until the API would no longer accept this token. `None` waits until the API needs a token.
     pub until_refused: UntilRefused,
     /// Live pages at once; one more is shown without being live.
     pub streams_max: usize,
-    /// And of one token.
+    /// The maximum of one token.
     pub streams_of_one_max: usize,
     pub identify: Identify,
     pub without_store: WithoutStore,
@@ -56,12 +57,12 @@ pub struct Options {
     pub patience: Duration,
 }
 
-/// Of [`Options::patience`].
+/// The default of [`Options::patience`].
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Options {
-    /// With these, and nothing carried over; 1,000 live pages, 50 of them of one token. No token is identified, so that no page is
-    /// kept.
+    /// The options with these defaults, and nothing carried over; 1,000 live pages, 50 of them of one token. No token
+    /// is identified, so that no page is stored.
     #[must_use]
     pub fn new(now_ms: Arc<dyn Fn() -> i64 + Send + Sync>) -> Self {
         Self {

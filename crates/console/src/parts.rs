@@ -1,5 +1,5 @@
-//! Pieces that pages are made of, so that a time, a state, a reference look alike everywhere. Whatever comes from outside
-//! is escaped here, by maud.
+//! The components of pages, so that a time, a state, a reference look alike everywhere. Maud escapes all text that
+//! comes from outside.
 
 use crate::{context::Context, fault::Fault, texts};
 use maud::{Markup, PreEscaped, Render, html};
@@ -20,7 +20,7 @@ pub(crate) fn panel_with(title: &str, beside: &Markup, inside: &Markup) -> Marku
     html! { section.panel { div.panel-head { h2 { (title) } div.beside { (beside) } } (inside) } }
 }
 
-/// To the second, with how far it is.
+/// A time to the second, with its distance.
 pub(crate) fn time(context: &Context, ms: i64) -> Markup {
     html! { span.when { (absolute(context, ms)) " " (relative(context, ms)) } }
 }
@@ -32,7 +32,7 @@ pub(crate) fn time_or(context: &Context, ms: Option<i64>, otherwise: &str) -> Ma
     }
 }
 
-/// To the millisecond.
+/// A time to the millisecond.
 pub(crate) fn exact(context: &Context, ms: i64) -> Markup {
     html! { time datetime=(texts::rfc3339(ms)) title=(texts::rfc3339(ms)) { (context.zone.exact(ms)) } }
 }
@@ -94,7 +94,7 @@ pub(crate) fn dash() -> Markup {
     html! { span.dim title="none" { "–" } }
 }
 
-/// Lateness as the API says it: upper bounds of buckets.
+/// Lateness as in the API: upper bounds of buckets.
 pub(crate) fn lateness(ms: Option<i64>) -> Markup {
     match ms {
         Some(300_001) => html! { "> 5 min" },
@@ -102,7 +102,7 @@ pub(crate) fn lateness(ms: Option<i64>) -> Markup {
     }
 }
 
-/// In one piece, with a button that copies it.
+/// A text in one piece, with a button that copies it.
 pub(crate) fn copyable(text: &str) -> Markup {
     html! { span.copyable { code { (text) } (copy(text, "Copy")) } }
 }
@@ -123,7 +123,7 @@ pub(crate) fn queue_link(context: &Context, queue: &str) -> Markup {
     html! { a href=(context.href(&format!("/console/queues/{}", crate::api::segment(queue)), &[])) { (queue) } }
 }
 
-/// A link that looks like a button, or a dead button that says why.
+/// A link that looks like a button, or a disabled button with the reason.
 pub(crate) fn button(context: &Context, permission: &str, address: &str, label: &str, tone: &str) -> Markup {
     match context.lacks(permission) {
         None => html! { a class={ "button " (tone) } href=(address) data-dialog { (label) } },
@@ -145,12 +145,12 @@ pub(crate) fn link_button(
     }
 }
 
-/// How much of what there is room for: when it is full, that is worth a look.
+/// The used part of a capacity. A full one is highlighted.
 pub(crate) fn meter(part: u64, whole: u64) -> Markup {
     bar(part, whole, "fill full")
 }
 
-/// How much of what there is to do.
+/// The completed part of some work.
 pub(crate) fn progress(part: u64, whole: u64) -> Markup {
     bar(part, whole, "fill done")
 }
@@ -169,12 +169,12 @@ pub(crate) fn dead_button(label: &str, why: &str) -> Markup {
     html! { button.button type="button" disabled title=(why) { (label) } }
 }
 
-/// What to do where there is nothing.
+/// Advice for an empty list.
 pub(crate) fn empty(what: &str, next: &Markup) -> Markup {
     html! { div.empty { p { strong { (what) } } p { (next) } } }
 }
 
-/// In the place of a part that cannot be shown.
+/// The replacement of a part that cannot be shown.
 pub(crate) fn missing(fault: &Fault) -> Markup {
     html! {
         div class=(if fault.is_denied() { "note" } else { "note bad" }) {
@@ -184,7 +184,7 @@ pub(crate) fn missing(fault: &Fault) -> Markup {
     }
 }
 
-/// What of a form is not as it should be.
+/// The faults of a form.
 pub(crate) fn faults(fault: &Fault) -> Markup {
     html! {
         div.note.bad #faults role="alert" tabindex="-1" {
@@ -215,8 +215,8 @@ pub(crate) fn field(
     }
 }
 
-/// The field of this id tells a screen reader the text below it, and that the value is wrong. Quotes in texts are
-/// escaped, so that no text can look like the attribute that is searched for.
+/// Describes the field of this id to a screen reader with the text below it, and marks a wrong value. Quotes in texts
+/// are escaped, so that no text can look like the attribute that is searched for.
 fn described(id: &str, input: &Markup, has_hint: bool, has_fault: bool) -> Markup {
     let own = format!(" id=\"{id}\"");
     let below: Vec<String> = [("hint", has_hint), ("fault", has_fault)]
@@ -259,7 +259,7 @@ pub(crate) fn figure(label: &str, value: &Markup, below: &Markup, tone: &str) ->
     html! { div class={ "figure " (tone) } { div.label { (label) } div.value { (value) } div.below { (below) } } }
 }
 
-/// As it is, to a length.
+/// A text as it is, truncated to a length.
 pub(crate) fn long_text(text: &str) -> Markup {
     let is_long = text.chars().nth(SHOWN_MAX_CHARS).is_some();
     html! {
@@ -287,7 +287,7 @@ pub(crate) fn hex(bytes: &[u8]) -> Markup {
     }
 }
 
-/// The link to what comes next, and a way back to the beginning.
+/// The link to the next page, and one to the first page.
 pub(crate) fn pager(context: &Context, next_cursor: Option<&str>, columns: usize, shown: usize) -> Markup {
     let is_first = context.query("cursor").is_none();
     html! {
@@ -314,12 +314,12 @@ pub(crate) fn short(text: &str, max: usize) -> String {
     short
 }
 
-/// By whom and why something is paused, so that one need not open it.
+/// The author and the reason of a pause, so that one need not open it.
 pub(crate) fn paused(by: &str, reason: Option<&str>) -> Markup {
     html! { (badge("paused", "warn")) " " span.dim.by { "by " (by) @if let Some(reason) = reason { ": " (short(reason, 120)) } } }
 }
 
-/// Of what engines have died of.
+/// The note about expressions of which engines have died.
 pub(crate) fn set_aside(context: &Context, set_aside: &SetAside) -> Markup {
     html! { div.note.bad #set-aside { strong { "Set aside" } " " (ago(context, set_aside.since_ms)) ": " (set_aside.reason) "." } }
 }

@@ -1,4 +1,5 @@
-//! Zone and theme: kept in cookies of the browser, and nowhere else. No session is needed, and nothing here is secret.
+//! Zone and theme: stored in cookies of the browser, and nowhere else. No session is needed, and nothing here is
+//! secret.
 
 use crate::{
     addresses,

@@ -72,7 +72,7 @@ pub(crate) fn with_session(site: &Site, headers: &HeaderMap, mut response: Respo
     response
 }
 
-/// The browser came over TLS, if only as far as a proxy.
+/// True if the browser uses TLS, at least as far as a proxy.
 pub(crate) fn is_https(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|header| header.to_str().ok()).unwrap_or_default();
     text(header::ORIGIN).starts_with("https://") || text(header::REFERER).starts_with("https://")

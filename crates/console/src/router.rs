@@ -33,7 +33,7 @@ use axum::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::{Arc, LazyLock};
 
-/// Over the API as one router, layers and all.
+/// The console over the API as one router, layers and all.
 ///
 /// # Panics
 /// When the system has no random numbers.
@@ -133,7 +133,7 @@ async fn unknown(State(site): State<Arc<Site>>, request: Request) -> Response {
     }
 }
 
-/// What is longer is asked of the API itself.
+/// The maximum size of a JSON answer. For longer ones the user must call the API itself.
 const JSON_MAX_BYTES: usize = 8 << 20;
 
 /// A GET of the API with the caller's session: what a page is on.

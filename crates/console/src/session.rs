@@ -1,22 +1,24 @@
-//! Who is signed in, without anything kept at the server: the token is in the cookie, with the time until which the cookie is
-//! good and a seal that only the token's owner can make. So it is good at every engine behind a balancer; and the API looks at the
-//! token at each request, so that one that is revoked is signed out at once. Forms carry a seal of the same kind.
+//! Sessions without any state at the server: the token is in the cookie, with the time until which the cookie is good
+//! and a seal that only the token's owner can make. So it is good at every engine behind a balancer; and the API
+//! checks the token at each request, so that one that is revoked is signed out at once. Forms carry a seal of the
+//! same kind.
 
 use axum::http::{HeaderMap, header};
 use blake3::Hash;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Where there is no TLS.
+/// The cookie without TLS.
 const COOKIE: &str = "punctual_session";
-/// Over TLS: browsers take it from this host alone, over TLS alone, and give it to no other host.
+/// The cookie over TLS: browsers accept it from this host only, over TLS only, and send it to no other host.
 const HOST_COOKIE: &str = "__Host-punctual_session";
-/// From the last use.
+/// The duration of a session from the last use.
 pub(crate) const LASTS_MS: i64 = 12 * 3_600_000;
 /// A cookie that is older than this is written again.
 const SLIDES_AFTER_MS: i64 = 10 * 60_000;
 const CONTEXT: &str = "punctual console 2026-11-24 seals of sessions and forms";
 const VERSION: &str = "v1";
-/// What the API is shown for a session that no token has sealed. It is none, and counts as a guess, as every token that is not good.
+/// The text that the API gets for a session that no token has sealed. It is no token, and counts as a guess, like
+/// every invalid token.
 const UNSEALED: &str = "(a session that no token has sealed)";
 
 /// Seals with it are good for one token only, or, where there are none, for one process.
@@ -34,7 +36,7 @@ impl SealKey {
         Self(blake3::derive_key(CONTEXT, token.as_bytes()))
     }
 
-    /// None: the system has no random numbers.
+    /// Returns `None` if the system has no random numbers.
     pub(crate) fn random() -> Option<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).ok()?;
@@ -50,7 +52,7 @@ impl SealKey {
         Hash::from_hex(seal).is_ok_and(|hex| hex == self.seal(what, until_ms))
     }
 
-    /// For the forms of one page.
+    /// The token for the forms of one page.
     pub(crate) fn form_token(&self, now_ms: i64) -> String {
         // The same for a while, so that what is rendered twice is the same.
         let until_ms = (now_ms / SLIDES_AFTER_MS + 1) * SLIDES_AFTER_MS + LASTS_MS;
@@ -63,23 +65,23 @@ impl SealKey {
     }
 }
 
-/// What the cookie says.
+/// The content of the cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Session {
     None,
-    /// What came is none: it cannot be read, or its seal is not of its token.
+    /// The cookie is no session: it cannot be read, or its seal is not of its token.
     Unsealed,
     /// There was one, and its time is over.
     Ended,
     Of {
         token: String,
         until_ms: i64,
-        /// It came over TLS, if only as far as a proxy.
+        /// True if the request used TLS, at least as far as a proxy.
         is_tls: bool,
     },
 }
 
-/// What the browser has sent. Where the server itself speaks TLS, none is taken that may have been set without.
+/// The browser's cookie. If the server itself speaks TLS, a cookie that may have been set without TLS is ignored.
 fn sent(headers: &HeaderMap, server_is_tls: bool) -> Option<(String, bool)> {
     let secure = cookie(headers, HOST_COOKIE).map(|cookie| (cookie, true));
     secure.or_else(|| cookie(headers, COOKIE).filter(|_| !server_is_tls).map(|cookie| (cookie, false)))
@@ -117,12 +119,12 @@ impl Session {
         }
     }
 
-    /// What the API is to look at; None: the request has no credentials.
+    /// The token for the API. `None` if the request has no credentials.
     pub(crate) fn shown(&self) -> Option<&str> {
         if *self == Self::Unsealed { Some(UNSEALED) } else { self.token() }
     }
 
-    /// None: it does not end.
+    /// `None` if the session does not end.
     pub(crate) const fn until_ms(&self) -> Option<i64> {
         match self {
             Self::Of { until_ms, .. } => Some(*until_ms),
@@ -143,7 +145,7 @@ fn taken_apart(text: &str) -> Option<(i64, &str, &str)> {
     Some((until.parse().ok()?, token, seal))
 }
 
-/// What can be sent to the API: that of a configuration may be any words.
+/// True if the token can be sent to the API: that of a configuration may be any text.
 pub(crate) fn is_presentable(token: &str) -> bool {
     (1..=512).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
@@ -161,7 +163,7 @@ pub(crate) fn written(token: &str, now_ms: i64, is_tls: bool) -> String {
     )
 }
 
-/// Of either kind.
+/// The headers that clear both kinds of cookies.
 pub(crate) fn cleared() -> [String; 2] {
     [
         format!("{COOKIE}=; Path=/console; Max-Age=0; HttpOnly; SameSite=Strict"),

@@ -1,4 +1,4 @@
-//! What is copied into a terminal: a text that came from outside stays one word there, whatever is in it.
+//! Quotes text for a terminal: a text that came from outside stays one word there, whatever it contains.
 
 /// One word of a POSIX shell.
 pub(crate) fn quoted(text: &str) -> String {

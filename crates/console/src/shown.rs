@@ -1,6 +1,6 @@
-//! What a GET of a page is answered with: its rendering, or, where that has not come in time or a database did not answer, the last
-//! good one and as of when it is, or what the engine knows without a database. Never answers a POST, and never gives anything that
-//! was rendered before without looking again whether its caller may see it; that look waits for no database.
+//! The answer to a GET of a page: its rendering, or, if that is late or a database did not answer, the last good one
+//! and its time, or the engine's own knowledge without a database. Never answers a POST, and never returns an earlier
+//! rendering without a new check that its caller may see it; that check waits for no database.
 
 use crate::{
     context::{FLASH_COOKIE, ZONE_COOKIE, theme, zone},
@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 /// A rendering that takes longer is given up.
 const RENDERED_WITHIN: Duration = Duration::from_secs(30);
-/// A page without a kept rendering asks again after this.
+/// The pause after which a page without a stored rendering asks again.
 const AGAIN_S: u32 = 2;
 /// A page that was never shown is waited for so many times as long as another.
 const FIRST_RENDERING_TIMES: u32 = 5;
@@ -75,12 +75,12 @@ async fn answer(site: &Arc<Site>, parts: &Parts) -> Response {
     }
 }
 
-/// None: the request has no session.
+/// `None` if the request has no session.
 fn who(site: &Site, parts: &Parts) -> Option<Hash> {
     Visit::of(site, &parts.headers).session.token().map(|token| blake3::hash(token.as_bytes()))
 }
 
-/// None: the engine would not take the token, or does not know yet.
+/// `None` if the engine would not accept the token, or does not know yet.
 fn viewport(site: &Site, parts: &Parts) -> Option<PageKey> {
     let visit = Visit::of(site, &parts.headers);
     let token = visit.session.token();
@@ -96,8 +96,8 @@ fn viewport(site: &Site, parts: &Parts) -> Option<PageKey> {
     Some(PageKey { who, key: hasher.finalize() })
 }
 
-/// The rendering. None: it takes longer than is waited for. A page of which there is an earlier rendering to show is waited for less
-/// long: one that is only slow is not to be mistaken for a database that does not answer.
+/// The rendering. `None` if it takes longer than is waited for. A page of which there is an earlier rendering to show
+/// is waited for less long: one that is only slow is not to be mistaken for a database that does not answer.
 async fn in_time(
     site: &Arc<Site>,
     parts: &Parts,
@@ -114,7 +114,7 @@ async fn in_time(
     timeout(patience * (FIRST_RENDERING_TIMES - 1), rendering).await.ok()
 }
 
-/// And whether it is of another request.
+/// The flag is true if another request renders the page.
 async fn rendered(site: &Arc<Site>, parts: &Parts, viewport: PageKey) -> Option<(Arc<Rendering>, bool)> {
     // The result of a change is shown once, on this page: it is neither shared nor kept.
     if cookie(&parts.headers, FLASH_COOKIE).is_some_and(|one| !one.is_empty()) {
@@ -150,7 +150,7 @@ async fn render(site: &Site, parts: &Parts) -> Rendering {
     Rendering { state, status: head.status, headers: head.headers, body, as_of_ms }
 }
 
-/// And whether a part is missing because a database did not answer.
+/// The flag is true if a part is missing because a database did not answer.
 async fn show(site: &Site, parts: &Parts) -> Result<(Response, bool), Fault> {
     let uri = &parts.uri;
     let (page, params) = site.find(uri.path()).ok_or(Fault::NotFound)?;
@@ -180,7 +180,7 @@ fn view(site: &Site, parts: &Parts) -> EngineView {
     (site.options.without_store)(Visit::of(site, &parts.headers).session.token())
 }
 
-/// The kept rendering, and above it as of when it is.
+/// The stored rendering, with its time above it.
 fn as_of(site: &Site, parts: &Parts, kept: &Rendering) -> Response {
     let at = zone(&parts.headers).time_of_day(kept.as_of_ms);
     let since = texts::rfc3339(kept.as_of_ms);
@@ -204,7 +204,7 @@ fn at_present(site: &Site, attributes: &str) -> String {
     format!("{before}data-now=\"{}\"{after}", (site.options.now_ms)())
 }
 
-/// Which of several; nothing where the engine does not know yet.
+/// Names the database if there are several; empty if the engine does not know yet.
 fn which(view: &EngineView) -> String {
     if view.databases < 2 {
         return String::new();
@@ -213,7 +213,7 @@ fn which(view: &EngineView) -> String {
     if numbers.is_empty() { String::new() } else { format!(" (database {})", numbers.join(", ")) }
 }
 
-/// Of a page that was never shown: what the engine knows. It asks again by itself.
+/// The answer for a page without a rendering: the engine's own knowledge. The page asks again by itself.
 fn without_store(site: &Site, parts: &Parts, failed: bool) -> Response {
     let view = view(site, parts);
     let zone = zone(&parts.headers);

@@ -6,7 +6,7 @@ use axum::{Router, http::request::Parts};
 use percent_encoding::percent_decode_str;
 use std::fmt;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Site {
     pub(crate) api: Router,
     pub(crate) pages: &'static [Page],
@@ -41,7 +41,7 @@ impl Site {
     }
 }
 
-/// None: the path is not of this pattern.
+/// Returns `None` if the path does not match this pattern.
 fn params(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String)>> {
     let path = if path.len() > 1 { path.strip_suffix('/').unwrap_or(path) } else { path };
     if pattern.matches('/').count() != path.matches('/').count() {

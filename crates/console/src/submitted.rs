@@ -1,4 +1,5 @@
-//! Reads the form of a request, and refuses a form that no page of the console has sent. Must never act on what the form says.
+//! Reads the form of a request, and refuses a form that no page of the console has sent. Must never act on the form's
+//! content.
 
 use crate::{
     fault::Fault,

@@ -59,12 +59,12 @@ impl Zone {
         Some(Timestamp::from_millisecond(ms).ok()?.to_zoned(self.zone.clone()).date())
     }
 
-    /// As `input type=datetime-local` has it, to the second.
+    /// The form of `input type=datetime-local`, to the second.
     pub(crate) fn for_input(&self, ms: i64) -> String {
         self.format(ms, "%Y-%m-%dT%H:%M:%S")
     }
 
-    /// What `datetime-local` sent, or RFC 3339, or epoch milliseconds. None: none of these.
+    /// Parses the value of `datetime-local`, or RFC 3339, or epoch milliseconds. `None` if it is none of these.
     pub(crate) fn read(&self, text: &str) -> Option<i64> {
         let text = text.trim();
         if text.len() >= 11 && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -155,7 +155,7 @@ pub(crate) const fn lossy(count: i64) -> f64 {
     count as f64
 }
 
-/// Of a whole that is not 0.
+/// The share of a total that is not 0.
 #[expect(clippy::cast_precision_loss, reason = "it is drawn a hundred pixels wide")]
 pub(crate) const fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
@@ -201,7 +201,7 @@ pub(crate) fn relative(ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// `1h 30min`, `500ms`, `7 d`; a bare number is milliseconds. None: it is none of them.
+/// `1h 30min`, `500ms`, `7 d`; a bare number is milliseconds. `None` if it is none of them.
 pub(crate) fn read_duration(text: &str) -> Option<i64> {
     let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     if text.is_empty() {
@@ -232,7 +232,7 @@ pub(crate) fn read_duration(text: &str) -> Option<i64> {
     (total < 9e15).then(|| whole(total))
 }
 
-/// In a field, so that it is read as it was written.
+/// The duration in a field, in a form that is parsed to the same value.
 pub(crate) fn duration_for_input(ms: i64) -> String {
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)];
     let unit = units.into_iter().find(|unit| ms != 0 && ms % unit.1 == 0);
@@ -281,7 +281,7 @@ pub(crate) const STATES: [State; 12] = [
     State::Stopped,
 ];
 
-/// What it means, in one clause.
+/// The meaning of the state, in one clause.
 pub(crate) const fn state_means(state: State) -> &'static str {
     match state {
         State::Scheduled => "waits for its time",

@@ -1,4 +1,4 @@
-//! What a page's handler gives back: parts, of which some are live.
+//! The results of a page's handler: parts, of which some are live.
 
 use crate::{context::Context, fault::Fault, form::Form};
 use futures_util::future::BoxFuture;
@@ -11,17 +11,17 @@ pub(crate) type Act = for<'a> fn(&'a Context, &'a Form) -> BoxFuture<'a, Result<
 pub(crate) struct Page {
     pub(crate) path: &'static str,
     pub(crate) show: Show,
-    /// What a POST does.
+    /// The handler of a POST.
     pub(crate) act: Option<Act>,
 }
 
 pub(crate) struct View {
     pub(crate) title: String,
-    /// One sentence that says what one sees.
+    /// One sentence that describes the page.
     pub(crate) help: String,
     /// The way to the page: label and address, the nearest last.
     pub(crate) trail: Vec<(String, String)>,
-    /// Beside the title.
+    /// The actions beside the title.
     pub(crate) actions: Option<Markup>,
     pub(crate) parts: Vec<PagePart>,
 }
@@ -30,18 +30,18 @@ pub(crate) struct View {
 pub(crate) const ACTIONS: &str = "actions";
 
 pub(crate) struct PagePart {
-    /// Of a live one; unique in the page.
+    /// The id of a live part, unique in the page.
     pub(crate) live: Option<&'static str>,
     pub(crate) markup: Markup,
 }
 
-/// What came of a POST.
+/// The result of a POST.
 pub(crate) enum Done {
-    /// See there; what was done is said on top of it.
+    /// Redirects there. The page shows the message on top.
     To { address: String, said: Option<String> },
     /// The form once more, with what is wrong.
     Again(Box<View>),
-    /// What is shown this once only.
+    /// The view is shown once only.
     Show(Box<View>),
 }
 

@@ -1,4 +1,4 @@
-//! Who sends a request: its session, and the context of a page. Must never answer a request.
+//! The caller of a request: its session, and the context of a page. Must never answer a request.
 
 use crate::{
     context::{Context, DEFAULT_NAMESPACE, FLASH_COOKIE, NAMESPACE, first, pairs, theme, zone},
@@ -26,7 +26,7 @@ impl Visit {
     }
 }
 
-/// What the page's handler is given. A fault: the namespace is no name, or the API does not take the token.
+/// The context of the page's handler. Fails if the namespace is no name, or the API does not accept the token.
 pub(crate) async fn context(
     site: &Site,
     parts: &Parts,

@@ -1,6 +1,6 @@
-//! Tokens: durable, numbered, revoked ones kept for a while. Engines hold them all in memory and read the
-//! number a few times a second, so that a revocation takes effect everywhere within a second, and an
-//! unavailable store locks no caller out.
+//! Tokens: durable and numbered. Revoked tokens are stored for a while. Engines hold all tokens in memory and read
+//! the number a few times a second, so that a revocation takes effect everywhere within a second, and an unavailable
+//! store locks no caller out.
 
 use crate::{error::Error, settings::Saved};
 use async_trait::async_trait;
@@ -26,11 +26,11 @@ pub trait AccessStore: Send + Sync {
     /// its last use is ignored.
     async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error>;
 
-    /// Deletes tokens that were revoked, or expired, before an instant, at most `limit`; returns how many.
-    /// This changes no revision: they were invalid.
+    /// Deletes tokens that were revoked, or expired, before an instant, at most `limit`; returns the number of
+    /// deleted tokens. This changes no revision: they were invalid.
     async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// When tokens were last used. An older time changes nothing, and none of these changes a revision.
+    /// Notes the last uses of tokens. An older time changes nothing, and none of these changes a revision.
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error>;
 }
 
@@ -41,7 +41,8 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// From when on each request needs a token, if that was postponed. None: it was not, or no token exists.
+    /// The instant from which each request needs a token, if that was postponed. `None` if it was not, or if no token
+    /// exists.
     #[must_use]
     pub fn required_at(&self) -> Option<Millis> {
         self.all.iter().map(|token| token.required_at).min().flatten()
@@ -51,7 +52,7 @@ impl Tokens {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
     pub id: TokenId,
-    /// For people.
+    /// The name of the token for people.
     pub name: String,
     pub grant: Grant,
     pub secret: SecretHash,
@@ -62,13 +63,12 @@ pub struct Token {
     pub expires_at: Option<Millis>,
     pub rotated_at: Option<Millis>,
     pub revoked: Option<Revoked>,
-    /// To about a minute.
+    /// The last use, precise to about a minute.
     pub used_at: Option<Millis>,
-    /// Of the change that made it so.
+    /// The revision of the last change of the token.
     pub revision: i64,
-    /// Requests without a token are accepted until then, in spite of this token. Named with the first token,
-    /// the same for all that are created before then, and never changed. None: a token is required from its
-    /// creation on.
+    /// Requests without a token are accepted until then, in spite of this token. Named with the first token, the same
+    /// for all that are created before then, and never changed. `None` if a token is required from its creation on.
     pub required_at: Option<Millis>,
 }
 

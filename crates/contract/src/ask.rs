@@ -24,7 +24,7 @@ impl Ask {
     /// Bytes of payload, labels and trace together.
     pub const BYTES_MAX: usize = 4_096;
 
-    /// None: the task is too long to travel, and its row is read before the hand-over.
+    /// Returns `None` if the task is too long to be copied. Its row is then read before the hand-over.
     #[must_use]
     pub fn of(task: &NewTask) -> Option<Self> {
         let ask = || Self {

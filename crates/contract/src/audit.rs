@@ -21,7 +21,7 @@ pub trait AuditStore: Send + Sync {
     /// Entries, the newest first.
     async fn audit_entries(&self, query: AuditQuery) -> Result<AuditPage, Error>;
 
-    /// Deletes the oldest entries from before an instant, at most `limit`; returns how many.
+    /// Deletes the oldest entries from before an instant, at most `limit`; returns the number of deleted entries.
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error>;
 }
 
@@ -29,7 +29,7 @@ pub trait AuditStore: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Millis,
-    /// None: no token was required, or none was valid.
+    /// `None` if no token was required, or none was valid.
     pub token_id: Option<String>,
     /// The name of the token, or other known facts about the caller.
     pub caller: String,
@@ -38,14 +38,14 @@ pub struct AuditEntry {
     pub action: String,
     /// Method and address of the request, or the command.
     pub request: String,
-    /// None: it concerns no namespace.
+    /// `None` if the entry concerns no namespace.
     pub namespace: Option<String>,
     pub request_id: Option<String>,
-    /// How many alike it represents, at least 1.
+    /// The number of equal events that the entry represents, at least 1.
     pub times: i64,
     /// The result of a refusal is known immediately.
     pub result: Option<AuditResult>,
-    /// Drawn by a caller that may append the entry twice, because the first answer may be lost; None: it is
+    /// Drawn by a caller that may append the entry twice, because the first answer may be lost, or `None` if it is
     /// appended once. Not returned by reads.
     pub key: Option<AuditKey>,
 }
@@ -83,6 +83,6 @@ pub struct AuditQuery {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditPage {
     pub entries: Vec<(i64, AuditEntry)>,
-    /// `before_id` of the next page; None: this was the last.
+    /// `before_id` of the next page, or `None` if this was the last.
     pub next_before_id: Option<i64>,
 }

@@ -9,26 +9,25 @@ use std::fmt;
 ///
 /// Promises, for every method:
 /// - **Durable.** `Ok` means on the medium, for every engine to see.
-/// - **Whole.** A key has everything that was put, or nothing, even after a crash.
+/// - **Atomic.** A key has all bytes that were put, or no value, even after a crash.
 /// - **Never changed.** A key is put once, and then only read and deleted.
-/// - **Said.** An error says whether it may have happened. `list` finds objects that may have been put
+/// - **Said.** An error states whether it may have happened. `list` finds objects that may have been put
 ///   without an answer.
 #[async_trait]
 pub trait Blobs: Send + Sync + fmt::Debug + 'static {
-    /// The storage is available, and belongs to this store: a missing object is lost, and one that no row
-    /// refers to may be deleted. False: it belongs to another store, or is unused, like a directory that is
-    /// not mounted.
+    /// The storage is available, and belongs to this store: a missing object is lost, and one that no row refers to
+    /// may be deleted. False if it belongs to another store, or is unused, like a directory that is not mounted.
     async fn is_own(&self) -> Result<bool, Error>;
 
     async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Error>;
 
-    /// None: no object has this key.
+    /// Returns `None` if no object has this key.
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// Deletes these objects; missing ones count as deleted. After an error some may be left.
     async fn delete(&self, keys: &[String]) -> Result<(), Error>;
 
-    /// The keys after one (exclusive; "" is before all), in the order of their text, at most `limit`. Fewer
-    /// than that: these were the last. Objects that are put meanwhile may be missing.
+    /// Returns the keys after `after` (exclusive; "" is before all), in the order of their text, at most `limit`. A
+    /// shorter list is the last one. Objects that are put meanwhile may be missing.
     async fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, Error>;
 }

@@ -15,12 +15,12 @@ use std::collections::BTreeSet;
 
 /// Operations are spread over this many slots, by their ids; engines share slots.
 pub const SLOTS: u8 = 32;
-/// Failures of one operation that are kept; all are counted.
+/// The maximum number of stored failures of one operation. All failures are counted.
 pub const FAILURES_MAX: usize = 10_000;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Complete.** A unit of work runs to its end whatever happens to the caller.
 /// - **Compared.** Every change of an operation names the `step` that it was decided on, and increments it:
 ///   of two callers that decide on the same step, one change is applied, and the other caller gets `Lost` and
 ///   has changed nothing.
@@ -32,10 +32,11 @@ pub trait BulkStore: EvaluationStore {
 
     async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, Error>;
 
-    /// Those of a namespace below an id, the newest first, at most `limit`.
+    /// Returns the operations of a namespace below an id, the newest first, at most `limit`.
     async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, Error>;
 
-    /// Those whose `wake_at` has passed, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    /// Returns the operations whose `wake_at` has passed, the longest ago first, at most `limit`. `slots` has bit n
+    /// for slot n.
     async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, Error>;
 
     /// The earliest `wake_at` of all.
@@ -43,15 +44,15 @@ pub trait BulkStore: EvaluationStore {
 
     async fn advance_bulk(&self, advance: AdvanceBulk, now: Millis) -> Result<Applied, Error>;
 
-    /// The current failures, by the id of the task above one, at most `limit`.
+    /// Returns the current failures above a task id, in the order of ids, at most `limit`.
     async fn bulk_failures(&self, bulk: i64, above: i64, limit: usize) -> Result<Vec<BulkFailure>, Error>;
 
-    /// Forgets operations with their failures that have not changed since an instant and are not at work: at most `limit` of
-    /// them. How many.
+    /// Deletes operations, with their failures, that have not changed since an instant and are not at work, at most
+    /// `limit`. Returns the number of deleted operations.
     async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// The places of the matching tasks, the newest first; at most `look.limit`, and bounded in the rows that
-    /// it reads: a page may have fewer and a position to continue from.
+    /// Returns the places of the matching tasks, the newest first, at most `look.limit`. The number of rows that it
+    /// reads is bounded: a page may have fewer places and a position to continue from.
     async fn matching(&self, look: &TaskFilter) -> Result<Matching, Error>;
 }
 
@@ -125,11 +126,12 @@ pub struct TaskFilter {
     pub label: Option<(String, String)>,
     pub due_after: Option<Millis>,
     pub due_before: Option<Millis>,
-    /// Its last error has this text in it, letter for letter.
+    /// The task's last error contains this text, letter for letter.
     pub error: Option<String>,
     /// Made at or before.
     pub created_until: Option<Millis>,
-    /// In one of these. Only the parts of the store that have them are asked, wherever they are when it is asked.
+    /// The task is in one of these partitions. Only the parts of the store that have them are read, wherever they are
+    /// at that time.
     pub partitions: Option<BTreeSet<Partition>>,
     /// Continue below this id.
     pub before_id: Option<i64>,
@@ -139,7 +141,7 @@ pub struct TaskFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching {
     pub places: Vec<TaskRef>,
-    /// `before_id` of the next page; None: this was the last.
+    /// `before_id` of the next page, or `None` if this was the last.
     pub next_before_id: Option<i64>,
     /// Ids that were examined, of which the result is a part; for an index, the number of results.
     pub examined: u64,

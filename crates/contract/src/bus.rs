@@ -8,14 +8,15 @@ use std::{fmt, time::Duration};
 
 /// Promises:
 /// - **At least once.** A published message is delivered until it is acknowledged.
-/// - **One at a time.** While a consumer has a message, no other one gets it, unless `reclaim` takes it away.
+/// - **One at a time.** While a consumer has a message, no other consumer gets it, unless `reclaim` assigns it to
+///   another one.
 /// - **Per message.** One message that cannot be published does not prevent the others of its batch.
 #[async_trait]
 pub trait Bus: Send + Sync + fmt::Debug + 'static {
     /// One result a message, in order.
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>>;
 
-    /// Waits up to `wait` for the first message, then returns the available ones, at most `limit`.
+    /// Waits up to `wait` for the first message, then returns the available messages, at most `limit`.
     async fn receive(
         &self,
         queue: &QueueKey,
@@ -35,7 +36,7 @@ pub trait Bus: Send + Sync + fmt::Debug + 'static {
 pub struct Delivery {
     /// Unique in its queue.
     pub id: u64,
-    /// How often it was given out, this time included.
+    /// The number of deliveries of the message, including this one.
     pub times: u32,
     pub message: Assignment,
 }

@@ -8,8 +8,8 @@ use std::fmt;
 
 /// Promises:
 /// - **Durable.** An appended event survives any crash.
-/// - **Once.** Of events with one key the first is kept, whichever engine appends the others.
-/// - **Bounded.** A read examines at most what `trim_events` leaves, or its own limit.
+/// - **Once.** Of several events with one key, the store keeps the first, whichever engine appends the others.
+/// - **Bounded.** A read examines at most the events that `trim_events` leaves, or its own limit.
 #[async_trait]
 pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// Lost: an event with this key exists.
@@ -18,24 +18,25 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// Events with their numbers, the newest first.
     async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, Error>;
 
-    /// Deletes the oldest events that are from before an instant, or exceed `most`; at most `limit`. Returns
-    /// how many.
+    /// Deletes the oldest events that are from before an instant, or exceed `most`, at most `limit`. Returns the
+    /// number of deleted events.
     async fn trim_events(&self, before: Millis, most: usize, limit: usize) -> Result<usize, Error>;
 
     /// Stores an engine's counts of one step, replacing its earlier counts of that step.
     async fn save_sample(&self, sample: Sample) -> Result<(), Error>;
 
-    /// Of all engines, from a step on, in order of step and engine.
+    /// Returns the samples of all engines from a step on, in order of step and engine.
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, Error>;
 
     /// The same by queue; its body has `started_ms`, `until_ms`, and in `queues` the counts of each under [`in_sample`].
     async fn save_queue_sample(&self, sample: Sample) -> Result<(), Error>;
 
-    /// As `samples`, of queues. With `only`, the body has `counts` instead of `queues`, `{}` if there are
-    /// none.
+    /// Returns samples like `samples`, of queues. With `only`, the body has `counts` instead of `queues`, `{}` if
+    /// there are none.
     async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, Error>;
 
-    /// Forgets samples of steps before an instant, of queues too. How many steps of engines.
+    /// Deletes samples of steps before an instant, also those of queues. Returns the number of deleted steps of
+    /// engines.
     async fn trim_samples(&self, before: Millis) -> Result<usize, Error>;
 
     /// The last heartbeat of every engine that has not left, by name; those that are silent for long may be missing.
@@ -48,7 +49,7 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// Partitions that are on their way from one database to another, by number.
     async fn moves(&self) -> Result<Vec<Move>, Error>;
 
-    /// How many tasks of one partition wait for a time in each step of a span: one range of the key.
+    /// Counts the tasks of one partition that wait for a time in each step of a span. It reads one range of the key.
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, Error>;
 }
 
@@ -57,9 +58,10 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
 pub struct Event {
     pub at: Millis,
     pub kind: EventKind,
-    /// An event that is noticed by several engines has the same key at each; at most [`EVENT_KEY_MAX`] bytes.
+    /// The key of the event. An event that several engines notice has the same key at each; at most [`EVENT_KEY_MAX`]
+    /// bytes.
     pub key: String,
-    /// The engine that it concerns, or that noticed it; None: no engine.
+    /// The engine that it concerns, or that noticed it, or `None` means no engine.
     pub engine: Option<String>,
     /// A sentence for people.
     pub text: String,
@@ -100,30 +102,30 @@ pub fn in_sample(queue: &QueueKey) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignOfLife {
     pub engine: String,
-    /// On the keeper's clock: the engine counts as alive until then.
+    /// The instant, on the keeper's clock, until which the engine counts as alive.
     pub alive_until: Millis,
-    /// How long ago that was; 0: it is alive.
+    /// The time since `alive_until` passed; 0 if the engine is alive.
     pub silent_ms: i64,
     pub has_hot: bool,
 }
 
-/// Estimates of its server; None: it has none.
+/// Estimates of its server, or `None` if it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     pub name: String,
     pub rows: Option<i64>,
     pub bytes: Option<i64>,
-    /// Slices of the time axis; None: it is not partitioned.
+    /// Slices of the time axis, or `None` if it is not partitioned.
     pub buckets: Option<i64>,
-    /// How many of these are too wide and cannot be split; None: not checked yet.
+    /// The number of these buckets that are too wide and cannot be split. `None` if that was not checked yet.
     pub buckets_wide: Option<i64>,
-    /// In order of time; empty: it is not cut.
+    /// The slices of the time axis, in order of time. Empty if the axis is not sliced.
     pub axis: Vec<Slice>,
-    /// How often its archives were published; None: it is not archived.
+    /// The number of publications of the database's archives. `None` if it is not archived.
     pub archives: Option<i64>,
 }
 
-/// Of a partition, from one database to another: begun, and neither over nor revoked.
+/// A move of a partition from one database to another that has begun, and is neither complete nor revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     pub partition: Partition,
@@ -134,9 +136,9 @@ pub struct Move {
 /// A piece of the time axis of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Exclusive; None: the last one, which has no end.
+    /// Exclusive, or `None` for the last one, which has no end.
     pub until: Option<Millis>,
-    /// As the server estimates it.
+    /// The number of rows, estimated by the server of the database.
     pub rows: i64,
 }
 
@@ -154,7 +156,7 @@ pub struct DueLook {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueCounts {
-    /// By step, the first is 0; those without a task are left out.
+    /// The count of each step. The first step is 0. Steps without a task are omitted.
     pub steps: Vec<(usize, u64)>,
     /// `limit` tasks were counted: later ones were not read.
     pub is_cut: bool,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-/// Whether the work that failed took effect.
+/// States if the work that failed took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// It did not, and will not.
@@ -36,8 +36,8 @@ impl Error {
         Self { doing, happened: Happened::Maybe, source: Arc::from(source.into()) }
     }
 
-    /// For an error after a part that took effect: a caller that requested both must not get the answer that
-    /// nothing was done.
+    /// Converts an error after a part that took effect: a caller that requested both parts must not get the answer
+    /// that nothing was done.
     #[must_use]
     pub fn after_a_change(self) -> Self {
         Self { happened: Happened::Maybe, ..self }

@@ -11,7 +11,7 @@ pub const DEATHS_MAX: usize = 2;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Complete.** A unit of work runs to its end whatever happens to the caller.
 /// - **An engine without a heartbeat is dead.** A mark of a live engine is no death, whichever engine
 ///   evaluates the same subject. If no engines share the store, all except the caller are dead.
 /// - **Own marks only.** No engine removes a mark of another live engine, or of another pass of the same
@@ -39,11 +39,11 @@ pub trait EvaluationStore: Send + Sync + fmt::Debug + 'static {
         engine: &str,
     ) -> Result<usize, Error>;
 
-    /// Subjects that are set aside: [`DEATHS_MAX`] engines have died of each. At most `limit`.
+    /// Returns subjects that are set aside: [`DEATHS_MAX`] engines have died of each. At most `limit`.
     async fn set_aside(&self, engine: &str, limit: usize) -> Result<Vec<SetAside>, Error>;
 
-    /// Subjects with marks of dead engines that no engine evaluates any more: deleted, or ended. At most
-    /// `limit`.
+    /// Returns subjects with marks of dead engines that no engine evaluates any more: they were deleted, or have
+    /// ended. At most `limit`.
     async fn ended_subjects(&self, engine: &str, limit: usize) -> Result<Vec<(EvaluationKind, i64)>, Error>;
 
     /// Removes all marks of an engine that stops.
@@ -75,7 +75,7 @@ impl EvaluationKind {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// For people.
+    /// The name of the kind for people.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl EvaluationKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvaluationPass {
     pub kind: EvaluationKind,
-    /// As in its heartbeats. Another one each time a process starts.
+    /// The engine, as in its heartbeats. Each process start has another one.
     pub engine: String,
     /// Counted by the engine.
     pub number: i64,
@@ -100,14 +100,14 @@ pub struct EvaluationPass {
 pub struct Subject {
     pub id: i64,
     pub namespace: Name,
-    /// For people.
+    /// The name of the subject for people.
     pub name: String,
 }
 
-/// How many other engines may have marked the same, dead or alive.
+/// The number of other engines, dead or alive, that may have marked the same subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crowd {
-    /// No engine has died of it: evaluated together with others.
+    /// No engine has died of the subject: it is evaluated together with others.
     Together,
     /// Fewer than [`DEATHS_MAX`] engines have died of it: evaluated alone, so that nothing else is in flight
     /// if the engine dies.
@@ -128,7 +128,7 @@ impl Crowd {
 /// The marks of one subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubjectMarks {
-    /// By the calling pass.
+    /// True if the calling pass has marked the subject.
     pub is_marked: bool,
     /// Other engines that have marked it and are dead.
     pub died: usize,
@@ -142,8 +142,8 @@ pub struct SetAside {
     pub id: i64,
     pub namespace: Name,
     pub name: String,
-    /// When the last evaluation began that an engine died of.
+    /// The beginning of the last evaluation that an engine died of.
     pub since: Millis,
-    /// How many engines died of it.
+    /// The number of engines that died of the subject.
     pub died: usize,
 }

@@ -28,9 +28,9 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// error, and entries of the others are added nevertheless.
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
 
-    /// Pops the entries due at or before `until` in each of these partitions, the earliest first, at most
-    /// `limit` in each, which is at most 1,000. One answer per partition, in order: a failure of one does not
-    /// affect the others. A tenure with an older term than one seen here gets nothing.
+    /// Pops the entries due at or before `until` in each of these partitions, the earliest first, at most `limit` in
+    /// each, which is at most 1,000. Returns one result per partition, in order: a failure of one does not affect the
+    /// others. A tenure with an older term than the highest known term gets nothing.
     async fn drain(
         &self,
         tenures: &[Tenure],
@@ -38,17 +38,17 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Vec<Result<Vec<HotEntry>, Error>>;
 
-    /// Takes an entry with at most this fence out of `due`.
+    /// Removes an entry with at most this fence from `due`.
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;
 
-    /// How many entries there are, of all partitions.
+    /// The number of entries of all partitions.
     async fn count_due(&self) -> Result<usize, Error>;
 
-    /// The state of these partitions since the first question with this tenure; in order. `Lost` at the first
-    /// question, once after each loss of a whole partition (a flush), and after each restart or failover of a
-    /// server, which may lack its last writes: the owner loads it again. A loss of single entries of a live
-    /// server is not noticed here. A caller with an older term than one seen here gets that answer each time,
-    /// and changes nothing.
+    /// Returns the state of these partitions since the first call with this tenure, in order. The first call returns
+    /// `Lost` once after each loss of a complete partition (a flush), and after each restart or failover of a server,
+    /// which may lack its last writes: the owner loads the partition again. The call does not detect the loss of
+    /// single entries of a live server. A caller with an older term than the highest known term gets that result each
+    /// time, and changes nothing.
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
 
     /// Deletes all due entries of a partition, unless a newer term has been seen there: the data dates from a
@@ -66,15 +66,15 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Why no call reaches its servers: they have not answered a first check, must not be used by an engine,
-    /// or have another store's entries. None: calls pass through. Makes no call.
+    /// Why no call reaches its servers: they have not answered a first check, must not be used by an engine, or have
+    /// another store's entries. `None` if calls pass through. Makes no call.
     fn refusal(&self) -> Option<String> {
         self.stranger()
     }
 
-    /// How full it is, in thousandths of its bound, where it is fullest; 0: it has no bound. From 1000 on
-    /// `load` may be refused, which changes none of the entries; every other method continues. Cheap: called
-    /// after each thousand entries.
+    /// The fill level of the fullest part, in thousandths of its bound; 0 if it has no bound. From 1000 on `load` may
+    /// be refused, which changes none of the entries; every other method continues. Cheap: called after each thousand
+    /// entries.
     async fn fullness(&self) -> Result<u32, Error>;
 }
 
@@ -116,20 +116,21 @@ pub struct HotEntry {
     /// The stored state when the entry was made: distinguishes a claim from the takeover of a dead owner's
     /// claim.
     pub state: State,
-    /// When it fired; `Millis::ZERO`: not yet.
+    /// The instant at which the task fired; `Millis::ZERO` if it has not.
     pub fired_at: Millis,
     /// Attempts begun: not 0 is a task that is tried again.
     pub attempt: u32,
     pub details: Arc<Details>,
 }
 
-/// The variable parts. Behind a pointer, and shared by equal entries, because millions of entries are kept.
+/// The variable parts of an entry. They are behind a pointer, and equal entries share them, because millions of
+/// entries are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
-    /// None: an older release wrote the entry without it. The row has it.
+    /// `None` if an older release wrote the entry without the kind. The row has it.
     pub kind: Option<Name>,
     pub demands: Demands,
-    /// Further data for a hand-over. None: too long to travel, or omitted for lack of room. The row has it.
+    /// Further data for a hand-over. `None` means too long to travel, or omitted for lack of room. The row has it.
     pub ask: Option<Arc<Ask>>,
 }
 
@@ -153,7 +154,8 @@ impl HotEntry {
         (self.due_at, self.place.id)
     }
 
-    /// Where its row is now: a store that is clustered by due time finds it there without a search.
+    /// The current location of the entry's row: a store that is clustered by due time finds it there without a
+    /// search.
     #[must_use]
     pub const fn row(&self) -> TaskRef {
         TaskRef { due_at: self.due_at, ..self.place }
@@ -174,7 +176,7 @@ impl HotEntry {
         self.details.ask.as_ref()
     }
 
-    /// Its row is read before a hand-over.
+    /// Removes the hand-over data from the entry. Its row is then read before a hand-over.
     pub fn leave_out_ask(&mut self) {
         if self.details.ask.is_some() {
             Arc::make_mut(&mut self.details).ask = None;
@@ -186,11 +188,11 @@ impl HotEntry {
 pub enum Withdrawn {
     /// It was due later, and now it is not there.
     Removed,
-    /// Not in `due`: never loaded, or drained. Its owner, or the store, knows.
+    /// The entry is not in `due`: it was never loaded, or was drained. Its owner, or the store, knows.
     Absent,
 }
 
-/// How many entries are popped, and how they are chosen.
+/// The number of entries to pop, and the rules of their selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Admission {
     pub limit: usize,

@@ -16,17 +16,17 @@ pub trait InboxTable: Debug + Send + Sync {
     /// `host:port/database`, without a password.
     fn at(&self) -> String;
 
-    /// Becomes or stays the holder. False: another relay is.
+    /// Becomes or stays the holder. False if another relay is.
     async fn hold(&self) -> Result<bool, Error>;
 
-    /// The waiting rows above a number, by number, at most `limit`.
+    /// Returns the waiting rows above a number, in the order of numbers, at most `limit`.
     async fn heads(&self, above: i64, limit: usize) -> Result<Vec<RowHead>, Error>;
 
-    /// Notes that these rows are offered from now on, and reads them, by number. One that was offered before keeps
-    /// its first note, and says how long ago that was.
+    /// Notes that these rows are offered from now on, and reads them, by number. A row that was offered before keeps
+    /// its first note, and has the time since then.
     async fn offer(&self, ids: &[i64]) -> Result<Vec<InboxRow>, Error>;
 
-    /// These were not inserted, for certain: their note goes.
+    /// Removes the notes of rows that were certainly not inserted.
     async fn withdraw_offer(&self, ids: &[i64]) -> Result<(), Error>;
 
     /// These are tasks now: they go.
@@ -42,14 +42,14 @@ pub trait InboxTable: Debug + Send + Sync {
     async fn let_go(&self);
 }
 
-/// What decides whether a row is offered now.
+/// The fields that decide if a row is offered now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowHead {
     pub id: i64,
     pub namespace: String,
     pub queue: String,
     pub key: Option<String>,
-    /// Of its payload.
+    /// The size of the row's payload.
     pub bytes: u64,
 }
 
@@ -57,12 +57,13 @@ pub struct RowHead {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InboxRow {
     pub head: RowHead,
-    /// Of the table, and unique among all tables: with the row's number and instant, the key of a row without one.
+    /// The id of the table, unique among all tables. Together with the row's number and instant, it is the key of a
+    /// row without a key.
     pub table: String,
     pub created_at_ms: i64,
-    /// By the clock of the user's database.
+    /// The age of the row, by the clock of the user's database.
     pub age_ms: i64,
-    /// How long ago it was offered first, if this is not the first time.
+    /// The time since the row was first offered, if it was offered before.
     pub offered_before_ms: Option<i64>,
     pub version: i64,
     pub kind: Option<String>,

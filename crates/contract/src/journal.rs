@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use std::fmt;
 
-/// Whose record it is: a task and the fence of its attempt.
+/// The key of a record: a task and the fence of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttemptKey {
     pub task: i64,
@@ -30,12 +30,12 @@ impl AttemptKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
     pub key: AttemptKey,
-    /// Says whether two records of one attempt say the same.
+    /// Identifies the content: two records of one attempt with the same digest are equal.
     pub digest: u64,
     pub body: Vec<u8>,
 }
 
-/// A record as it was kept. Numbers grow, and are of this process.
+/// A stored record. Numbers grow, and are valid in this process only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRecord {
     pub number: u64,
@@ -48,9 +48,9 @@ pub struct KeptRecord {
 pub enum AppendResult {
     /// It is durable.
     New,
-    /// One that says the same was durable already.
+    /// An equal record was durable already.
     Before,
-    /// One that says something else was there first, and stays.
+    /// A different record was there first, and stays.
     Otherwise,
 }
 
@@ -61,18 +61,18 @@ pub enum JournalError {
          report again later, or raise journal.max_mib"
     )]
     Full { bytes: u64, bytes_max: u64, asked: u64 },
-    /// No record of the call is kept.
+    /// The journal stored no record of the call.
     #[error("the journal of outcomes cannot be written: {0}; report again later")]
     Unwritable(String),
     #[error("the journal of outcomes cannot be read: {0}")]
     Unreadable(String),
 }
 
-/// How much waits.
+/// The number and size of the waiting records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalSize {
     pub records: u64,
-    /// Of the waiting records.
+    /// The size of the waiting records.
     pub bytes: u64,
     pub bytes_max: u64,
 }
@@ -83,8 +83,7 @@ pub struct JournalSize {
 ///   it was never acknowledged.
 /// - **Once.** Each attempt has one record, the first.
 /// - **In order.** `waiting` returns the oldest first.
-/// - **Forgotten late.** A later start may find records again that are `done`: they are applied under their
-///   fence.
+/// - **Deleted late.** A later start may find records again that are `done`: they are applied under their fence.
 /// - **Bounded.** More bytes than the bound are refused with `Full`.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug + 'static {

@@ -10,8 +10,7 @@ use punctual_domain::name::QueueKey;
 /// - **With the task.** After the answer to the save that declares a label, every task of the queue that is
 ///   inserted or replaced with it is indexed when stored, whichever engine stores it, even one that does not
 ///   know the setting yet.
-/// - **Whole or not at all.** A search uses the index only if every possible result is indexed; otherwise it
-///   walks.
+/// - **Complete or unused.** A search uses the index only if every possible result is indexed; otherwise it walks.
 /// - **Bounded.** A batch reads at most `limit` tasks, and is one short transaction.
 /// - **Again.** Any engine may repeat a batch, also concurrently.
 #[async_trait]
@@ -24,7 +23,7 @@ pub trait LabelStore: Send + Sync {
     async fn index_labels_in(&self, part: usize, limit: usize) -> Result<usize, Error>;
 }
 
-/// How far a label of a queue is in one part of the store.
+/// The progress of the index of a queue's label in one part of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelIndex {
     pub part: usize,
@@ -32,7 +31,7 @@ pub struct LabelIndex {
     pub label: String,
     /// Tasks that existed when it was declared have ids below this.
     pub begun_id: i64,
-    /// Of those, the ones below this are not indexed yet; None: it is complete.
+    /// Tasks below this id are not indexed yet. `None` if the index is complete.
     pub below_id: Option<i64>,
 }
 

@@ -18,12 +18,12 @@ use punctual_domain::{
 /// - **Again.** Any engine may repeat a batch, also concurrently: deleted tasks are skipped.
 #[async_trait]
 pub trait NamespaceStore: Send + Sync {
-    /// Deletes tasks of a namespace in one part of the store, whatever their state, with their histories, payloads and ids;
-    /// and the answers that are kept there under its idempotency keys.
+    /// Deletes tasks of a namespace in one part of the store, in any state, with their histories, payloads and ids.
+    /// Also deletes the answers that are stored there under its idempotency keys.
     async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, Error>;
 
-    /// Deletes a namespace's other data: executors, and the history of its queues' settings. At most `limit`
-    /// rows of each; returns how many. Leaves current settings.
+    /// Deletes a namespace's other data: executors, and the history of its queues' settings. At most `limit` rows of
+    /// each; returns the number of deleted rows. Leaves current settings.
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error>;
 
     /// Deletes finished tasks with their histories, payloads and ids, each if it is in this state with this fence; one that
@@ -45,16 +45,17 @@ pub struct FinishedTask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTasks {
     pub namespace: Name,
-    /// Inclusive; None: from the beginning.
+    /// Inclusive, or `None` means from the beginning.
     pub from: Option<TaskPosition>,
-    /// The most tasks that are read, and the most answers that are deleted.
+    /// The maximum number of tasks that are read, and of answers that are deleted.
     pub limit: usize,
-    /// Those that executors are at, too. Otherwise their executors are asked to stop: they learn it with their next heartbeat.
+    /// True to delete tasks that executors have, too. Otherwise their executors are requested to stop, with their
+    /// next heartbeat.
     pub in_flight: bool,
     pub now: Millis,
 }
 
-/// Where a batch begins, in the order of the part.
+/// The position where a batch begins, in the order of the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskPosition {
     pub partition: Partition,
@@ -72,10 +73,10 @@ impl TaskPosition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedTasks {
     pub deleted: Vec<DeletedTask>,
-    /// Those that executors are at, which were left, and asked to stop.
+    /// Tasks that executors have, which were left, and requested to stop.
     pub in_flight: Vec<TaskRef>,
     pub replies: usize,
-    /// Where the next batch continues; None: the end was reached.
+    /// The position where the next batch continues. `None` at the end.
     pub next: Option<TaskPosition>,
 }
 

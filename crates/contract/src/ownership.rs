@@ -1,6 +1,5 @@
-//! Which engine works on which partition, if several engines share the work. It makes waking and wheels
-//! cheap; correctness never depends on it: claims are atomic, terms fence outdated engines, the store
-//! decides.
+//! The assignment of partitions to engines, if several engines share the work. It makes waking and wheels cheap;
+//! correctness never depends on it: claims are atomic, terms fence outdated engines, the store decides.
 
 use crate::{
     error::Error,
@@ -24,8 +23,8 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// A heartbeat of `engine`, valid for `ttl`, with its report. Returns all live engines, sorted by name.
     async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error>;
 
-    /// Acquires the partitions that are free, whose lease has expired, or that `engine` already owns (then
-    /// the term stays), for `ttl`. One answer per partition, in order; None: another engine owns it.
+    /// Acquires the partitions that are free, whose lease has expired, or that `engine` already owns (then the term
+    /// stays), for `ttl`. One answer per partition, in order, or `None` if another engine owns it.
     async fn acquire(
         &self,
         engine: &str,
@@ -36,10 +35,9 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// Makes leases last `ttl` from now. One answer a tenure, in order; false: it is lost.
     async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error>;
 
-    /// Gives partitions that `engine` holds by these tenures a term above `above`, unless theirs is higher:
-    /// the hot set has seen newer terms, because this back end was restored or has lost its last writes. One
-    /// answer per tenure, in order; None: it is lost. An engine that does not hold a partition raises
-    /// nothing.
+    /// Gives partitions that `engine` holds by these tenures a term above `above`, unless theirs is higher: the hot
+    /// set has seen newer terms, because this back end was restored or has lost its last writes. One answer per
+    /// tenure, in order, or `None` if it is lost. An engine that does not hold a partition raises nothing.
     async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error>;
 
     /// Ends leases immediately, so that others need not wait for their end. Partitions that are no longer
@@ -49,8 +47,8 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// `engine` stops: it is not among the live any more.
     async fn leave(&self, engine: &str) -> Result<(), Error>;
 
-    /// The keeper's clock, in one short round trip: the time on which all engines agree. None: it has no
-    /// clock besides the engine's own.
+    /// The keeper's clock, in one short round trip: the time on which all engines agree. `None` if it has no clock
+    /// besides the engine's own.
     async fn now(&self) -> Result<Option<Millis>, Error>;
 
     /// Every partition that ever had an owner, in order.
@@ -78,7 +76,7 @@ impl Default for Says {
 pub struct Live {
     pub engine: String,
     pub has_hot: bool,
-    /// As `Says::without`. None: its release does not report it.
+    /// The same as `Says::without`. `None` if the engine's release does not report it.
     pub without: Option<Vec<usize>>,
 }
 
@@ -108,12 +106,12 @@ impl Tenure {
 pub struct Owner {
     pub tenure: Tenure,
     pub engine: String,
-    /// How much longer its lease lasts; zero: it has ended.
+    /// The remaining time of the owner's lease; zero if it has ended.
     pub left: Duration,
 }
 
-/// Signals between engines, so that they need not poll so often. They promise nothing: a receiver that
-/// depends on them also looks at an interval. A signal may also reach its sender.
+/// Signals between engines, so that they need not poll so often. Delivery is not guaranteed: a receiver that depends
+/// on them also polls at an interval. A signal may also reach its sender.
 #[async_trait]
 pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// Returns the engines that have not received signals for them alone, as far as the bus can tell: they do
@@ -130,7 +128,7 @@ pub trait Signals: Send + Sync + fmt::Debug + 'static {
     /// This engine stops listening: signals for it alone are reported to their senders as not received.
     async fn close(&self) {}
 
-    /// A caller that waits for a signal looks after this time without one: it may have been lost.
+    /// The time after which a caller that waits for a signal polls without one: the signal may have been lost.
     fn look_after(&self) -> Duration {
         Duration::from_millis(250)
     }
@@ -149,14 +147,14 @@ pub enum Signal {
     /// Attempts have ended at this engine, and this many slots of a queue are free: of one lane, or of all
     /// its tasks.
     Freed { engine: String, queue: QueueKey, lane: Option<ParkReason>, places: usize },
-    /// For one engine: `Demand::to`.
+    /// A signal to one engine, `Demand::to`.
     Demand(Box<Demand>),
-    /// For one engine: `Passed::to`.
+    /// A signal to one engine, `Passed::to`.
     Passed(Box<Passed>),
 }
 
 impl Signal {
-    /// The engine that it is for. None: all of them.
+    /// The engine that it is for. `None` means all of them.
     #[must_use]
     pub fn addressee(&self) -> Option<&str> {
         match self {
@@ -179,15 +177,15 @@ pub struct Demand {
     /// The answer names it.
     pub number: u64,
     pub queue: QueueKey,
-    /// How many tasks it accepts.
+    /// The number of tasks that the executor accepts.
     pub places: usize,
     pub lease_ms: i64,
     pub executor: String,
-    /// The version of its handlers. None: it takes only tasks that demand none.
+    /// The version of its handlers. `None` if it takes only tasks that demand none.
     pub version: Option<String>,
-    /// None: tasks of any kind.
+    /// `None` accepts tasks of any kind.
     pub kinds: Option<BTreeSet<Name>>,
-    /// How many tasks the executor holds at most. None: unknown.
+    /// The maximum number of tasks that the executor holds. `None` if unknown.
     pub bound: Option<u32>,
 }
 
@@ -200,7 +198,7 @@ pub struct Passed {
     pub number: u64,
     pub queue: QueueKey,
     pub entries: Vec<HotEntry>,
-    /// The instant that the limiter was given when it granted their slots. None: they need none.
+    /// The instant that the limiter was given when it granted their slots. `None` if they need none.
     pub granted_at: Option<Millis>,
     /// More of the queue wait there.
     pub has_more: bool,

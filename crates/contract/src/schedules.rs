@@ -14,7 +14,7 @@ pub const SLOTS: u8 = 32;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Complete.** A unit of work runs to its end whatever happens to the caller.
 /// - **Compared.** Every change of a schedule names the `step` that it was decided on, and increments it: of
 ///   two callers that decide on the same step, one change is applied, and the other caller gets `Lost` and
 ///   has changed nothing.
@@ -26,7 +26,7 @@ pub const SLOTS: u8 = 32;
 pub trait ScheduleStore: IdentityStore + EvaluationStore {
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Error>;
 
-    /// Those of a namespace by name, after a name, at most `limit`.
+    /// Returns the schedules of a namespace by name, after a name, at most `limit`.
     async fn schedules(
         &self,
         namespace: &Name,
@@ -34,14 +34,15 @@ pub trait ScheduleStore: IdentityStore + EvaluationStore {
         limit: usize,
     ) -> Result<Vec<StoredSchedule>, Error>;
 
-    /// Stores a document, with a higher revision than any earlier change of any schedule. None: the stored
+    /// Stores a document, with a higher revision than any earlier change of any schedule. `None` if the stored
     /// schedule is not as expected, and nothing has changed.
     async fn save_schedule(&self, save: SaveSchedule, now: Millis) -> Result<Option<StoredSchedule>, Error>;
 
-    /// Forgets a schedule; its runs are forgotten with time.
+    /// Deletes a schedule. Its runs are deleted over time.
     async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, Error>;
 
-    /// Those whose `wake_at` has passed, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    /// Returns the schedules whose `wake_at` has passed, the longest ago first, at most `limit`. `slots` has bit n
+    /// for slot n.
     async fn due_schedules(
         &self,
         slots: u32,
@@ -97,7 +98,7 @@ pub struct StoredSchedule {
     /// Never used again.
     pub id: i64,
     pub key: ScheduleKey,
-    /// Of the last change of the document.
+    /// The revision of the last change of the document.
     pub revision: i64,
     /// Grows with every change, of the document or of the progress.
     pub step: i64,
@@ -127,7 +128,7 @@ pub struct SaveSchedule {
     pub schedule: Schedule,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
-    /// The step that it was decided on; None: the schedule does not exist.
+    /// The step that it was decided on, or `None` if the schedule does not exist.
     pub expected: Option<i64>,
     pub by: String,
 }
@@ -157,10 +158,10 @@ pub struct NewRun {
     pub kind: RunKind,
     pub at: Millis,
     pub execute_at: Millis,
-    /// Of the document that it was made by.
+    /// The revision of the document that created the run.
     pub revision: i64,
-    /// The version of its task. None: an older program decided the run, and its task's name is derived from
-    /// the revision.
+    /// The version of its task. `None` if an older program decided the run, and its task's name is derived from the
+    /// revision.
     pub version: Option<i64>,
     pub number: u64,
     /// Created: its task must be made, and it is unsettled until then.
@@ -181,7 +182,7 @@ pub struct RecordRun {
     pub key: RunKey,
     /// The reference of its task.
     pub task_ref: String,
-    /// The new note; None: the existing one.
+    /// The new note, or `None` means the existing one.
     pub note: Option<String>,
 }
 
@@ -189,18 +190,18 @@ pub struct RecordRun {
 pub struct Run {
     pub key: RunKey,
     pub execute_at: Millis,
-    /// As of a [`NewRun`].
+    /// The same as in a [`NewRun`].
     pub version: Option<i64>,
     pub number: u64,
     pub outcome: Outcome,
     pub reason: Option<String>,
     pub task_ref: Option<String>,
-    /// Its task was made; true for runs that are not created.
+    /// True if the run's task was created, and for runs that are not created.
     pub is_recorded: bool,
     pub created_at: Millis,
 }
 
-/// Whether a created run has its task.
+/// States if a created run has its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunTask {
     /// The reference of its task.
@@ -211,7 +212,7 @@ pub enum RunTask {
     Unknown,
 }
 
-/// Those of a schedule before this revision.
+/// The documents of a schedule before this revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OlderDocuments {
     pub schedule: i64,

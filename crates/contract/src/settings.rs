@@ -24,7 +24,7 @@ pub trait SettingStore: Send + Sync {
 
     async fn save_setting(&self, save: SaveSetting, now: Millis) -> Result<Saved, Error>;
 
-    /// The changes of one scope, the newest first, at most `limit`, older than a revision.
+    /// Returns the changes of one scope that are older than a revision, the newest first, at most `limit`.
     async fn setting_changes(
         &self,
         scope: &Scope,
@@ -45,7 +45,7 @@ pub struct Settings {
 pub struct StoredSetting {
     pub scope: Scope,
     pub setting: Setting,
-    /// Of the change that made it so.
+    /// The revision of the change that stored the setting.
     pub revision: i64,
     pub updated_at: Millis,
     pub updated_by: String,
@@ -54,7 +54,7 @@ pub struct StoredSetting {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaveSetting {
     pub scope: Scope,
-    /// None: remove it. Removing a missing setting does nothing, and leaves no line.
+    /// `None` removes the setting. The removal of a missing setting does nothing, and leaves no line.
     pub setting: Option<Setting>,
     /// Only if this is the current revision; 0: only if nothing is set.
     pub expected: Option<i64>,
@@ -72,7 +72,7 @@ pub enum Saved {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingChange {
     pub revision: i64,
-    /// None: it was removed.
+    /// `None` if the change removed the setting.
     pub setting: Option<Setting>,
     pub changed_at: Millis,
     pub changed_by: String,

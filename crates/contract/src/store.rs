@@ -25,6 +25,7 @@ use crate::{
     error::{Error, Happened},
     hot::HotEntry,
     labels::LabelStore,
+    ledger::LedgerStore,
     namespaces::NamespaceStore,
     settings::SettingStore,
 };
@@ -42,21 +43,34 @@ use std::fmt;
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever happens to the caller: dropping the future does not
-///   undo half of it. Each item of a batch takes effect wholly or not at all.
+/// - **Complete.** A unit of work runs to its end whatever happens to the caller: dropping the future does not undo
+///   half of it. Each item of a batch takes effect completely or not at all.
 /// - **In order.** Results are in the order of the request.
-/// - **Said.** A lost race is an answer (`Lost`), never an error. An error says whether it may have happened.
+/// - **Said.** A lost race is an answer (`Lost`), never an error. An error states whether it may have happened.
 /// - **Recorded.** Every move appends one history line in the same statement.
 /// - **No clock.** `now` is an argument.
 #[async_trait]
 pub trait Store:
-    SettingStore + LabelStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
+    SettingStore
+    + LabelStore
+    + NamespaceStore
+    + AccessStore
+    + AuditStore
+    + LedgerStore
+    + Send
+    + Sync
+    + fmt::Debug
+    + 'static
 {
     /// Stores new tasks; for an existing task with the same id, `domain::insert::decide` decides, within the
     /// transaction of the insert. A task without an id gets one that is unique in its namespace. A new row is
     /// due at the later of `execute_at` and `now`: no row ever appears far in the past. A replacement keeps
     /// its `place`, gets a new fence, and its attempts are reset. Each task has its own answer: databases
     /// fail independently, and commits of the others are reported. The error concerns all of them.
+    ///
+    /// A task with `insert_by` is not stored later than that: its database compares its own clock in the transaction that
+    /// inserts, and what would come later is an error that says that it did not happen. From that comparison to the commit
+    /// passes no more than the database lets a silent transaction live.
     async fn insert_each(
         &self,
         tasks: Vec<NewTask>,
@@ -64,7 +78,8 @@ pub trait Store:
         now: Millis,
     ) -> Result<Vec<Result<Inserted, Error>>, Error>;
 
-    /// As `insert_each`, for callers that want all or an error: it did not happen only if no task was stored.
+    /// Inserts like `insert_each`, for callers that want all or an error. The error is `Happened::No` only if no task
+    /// was stored.
     async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
         all_of(self.insert_each(tasks, by, now).await?)
     }
@@ -81,8 +96,8 @@ pub trait Store:
     /// facts are, if they belong to a task with this fence.
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error>;
 
-    /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, and sets the lease,
-    /// which ends no later than the task's `timeout_ms` allows. No task of a paused queue is handed over.
+    /// Assigns tasks to executors (event `dispatch`): spends an attempt, makes a new fence, and sets the lease, which
+    /// ends no later than the task's `timeout_ms` allows. No task of a paused queue is assigned.
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error>;
 
     /// Heartbeats of leases: extends each that is still held (never beyond the task's `timeout_ms`), keeps its
@@ -95,8 +110,8 @@ pub trait Store:
     /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
 
-    /// Scans of several partitions that a back end can answer together, in the order of `scans`. None: this one needs a `scan` of its
-    /// own. A back end to which a call costs little answers none.
+    /// Scans of several partitions that a back end can answer together, in the order of `scans`. `None` if this one
+    /// needs a `scan` of its own. A back end to which a call costs little answers none.
     async fn scan_together(&self, scans: Vec<Scan>) -> Result<Vec<Option<Vec<HotEntry>>>, Error> {
         Ok(scans.iter().map(|_| None).collect())
     }
@@ -112,7 +127,7 @@ pub trait Store:
     /// Tasks in flight of one part whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;
 
-    /// Of all parts, or an error.
+    /// Returns the ended leases of all parts, or an error.
     async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         let mut tasks = Vec::new();
         for part in 0..self.parts() {
@@ -123,19 +138,19 @@ pub trait Store:
         Ok(tasks)
     }
 
-    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins; None: that
-    /// was all. A lease that is extended meanwhile may be returned twice; a new one may be missing. Histories
-    /// are not included.
+    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins, or `None` if that
+    /// was all. A lease that is extended meanwhile may be returned twice; a new one may be missing. Histories are not
+    /// included.
     async fn in_flight(
         &self,
         after: Option<LeasePosition>,
         limit: usize,
     ) -> Result<(Vec<Task>, Option<LeasePosition>), Error>;
 
-    /// Whole tasks, histories included.
+    /// Reads complete tasks, histories included.
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error>;
 
-    /// The versions of one caller's id (or the given one), the highest first, at most `limit`.
+    /// Returns the versions of one caller's id (or the given version), the highest first, at most `limit`.
     async fn versions(
         &self,
         namespace: &Name,
@@ -152,7 +167,7 @@ pub trait Store:
     /// tasks and a position to continue from.
     async fn list(&self, query: &Query) -> Result<Page, Error>;
 
-    /// Ends retention in one database, in one bounded batch: expired successes become stopped (kept until
+    /// Ends retention in one database, in one bounded batch: expired successes become stopped (stored until
     /// `stopped_until`), other expired finished tasks are deleted.
     async fn retire_in(
         &self,
@@ -162,7 +177,7 @@ pub trait Store:
         limit: usize,
     ) -> Result<Retired, Error>;
 
-    /// In all parts, or an error.
+    /// Ends retention in all parts, or returns an error.
     async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error> {
         let mut all = Retired::default();
         for part in 0..self.parts() {
@@ -175,10 +190,10 @@ pub trait Store:
     }
 
     /// Has every writer of a database commit something that no task depends on: whether each can write now.
-    /// Costs a sync or two; intended for every few seconds. An error says why the first of them cannot.
+    /// Costs a sync or two; intended for every few seconds. An error states why the first of them cannot.
     async fn check_writers_in(&self, part: usize) -> Result<(), Error>;
 
-    /// The running account, kept in the transactions that move tasks: cheap.
+    /// Returns the running account, which the transactions that move tasks maintain. The call is cheap.
     async fn books(&self) -> Result<Books, Error>;
 
     /// The same account, counted from the rows: costs a scan.
@@ -200,18 +215,18 @@ pub trait Store:
     /// Keeps the answer to a request under its idempotency key until `keep_until`, in the place of a reservation.
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error>;
 
-    /// The answer kept under a key, if its time is not over.
+    /// Returns the answer that is stored under a key, unless it has expired.
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error>;
 
-    /// Stores heartbeats of executors, and returns desired states other than to serve, by namespace and name.
-    /// Omitted fields keep their value; a heartbeat that is older than the last changes nothing. After a
-    /// farewell the executor has no desired state, and is in no list. At most one heartbeat per executor.
+    /// Stores heartbeats of executors, and returns desired states other than to serve, by namespace and name. Omitted
+    /// fields keep their value; a heartbeat that is older than the last changes nothing. After a farewell the
+    /// executor has no desired state, and is in no list. At most one heartbeat per executor.
     async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, DesiredState)>, Error>;
 
     /// Executors of a namespace, by name, from a name on (inclusive).
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error>;
 
-    /// Sets an executor's desired state, and returns the previous one. None: no executor has this name.
+    /// Sets an executor's desired state, and returns the previous one. `None` if no executor has this name.
     async fn desired_state_of_executor(
         &self,
         namespace: &Name,
@@ -228,10 +243,10 @@ pub trait Store:
         left_before: Millis,
     ) -> Result<Roll, Error>;
 
-    /// How many partitions the rows were placed into; fixed when the store was created.
+    /// The number of partitions of the rows. It is fixed when the store is created.
     fn partitions(&self) -> u16;
 
-    /// How many parts the store has that fail by themselves: databases. May grow.
+    /// The number of parts of the store that can fail independently: databases. It may grow.
     fn parts(&self) -> usize;
 
     /// The database that has a partition, as far as is known here: below `parts`. The partition may have
@@ -265,7 +280,7 @@ pub enum Applied {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stepped {
     pub applied: Applied,
-    /// Of a move out of `dispatched` or `running`: the attempt that it ended.
+    /// The attempt that a move out of `dispatched` or `running` ended.
     pub attempt: Option<EndedAttempt>,
 }
 
@@ -283,14 +298,13 @@ impl PartialEq<Applied> for Stepped {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub place: TaskRef,
-    /// None: any fence.
+    /// `None` accepts any fence.
     pub fence: Option<i64>,
     pub change: Change,
     pub note: Note,
-    /// For the last outcome of a task: when the attempt fired, if that differs from its hand-over. None: it
-    /// does not.
+    /// The instant at which the attempt fired, for the last outcome of a task. `None` if it equals the hand-over.
     pub fired_at: Option<Millis>,
-    /// The caller's facts about the attempt that a success ends. None: the row is read.
+    /// The caller's facts about the attempt that a success ends. `None` if the row is read.
     pub known: Option<LeaseFacts>,
 }
 
@@ -308,7 +322,7 @@ pub struct Grant {
     /// The executor already has the task, and the store learns of it late: a pause of its queue, which stops
     /// new starts, does not refuse it.
     pub has_begun: bool,
-    /// The caller's facts about the task. None: the row is read.
+    /// The caller's facts about the task. `None` if the row is read.
     pub known: Option<Facts>,
 }
 
@@ -317,7 +331,7 @@ pub struct Grant {
 #[expect(clippy::large_enum_variant, reason = "nearly all are made: a box for each would cost more")]
 pub enum Dispatched {
     Made(Assignment),
-    /// Its queue is paused: nothing has changed, and the grant remains valid.
+    /// The queue of the task is paused: nothing has changed, and the grant remains valid.
     Paused,
     /// Another call was faster, or the task was cancelled, changed or deleted: the grant is void.
     Lost,
@@ -344,9 +358,9 @@ pub struct Beat {
     /// the earlier ones, of which the oldest are dropped.
     pub log: Option<String>,
     pub executor: String,
-    /// Set by an engine, not by an executor: the engine handed the task over at this instant, to this
-    /// executor. The lease then belongs to the executor; it does not count as begun, and a lease end that a
-    /// heartbeat has set meanwhile is kept. None: a heartbeat.
+    /// The instant at which an engine assigned the task to this executor. Only an engine sets it. The lease then
+    /// belongs to the executor; it does not count as begun, and a lease end that a heartbeat has set meanwhile stays.
+    /// `None` for a heartbeat of an executor.
     pub handed_over_at: Option<Millis>,
 }
 
@@ -362,7 +376,7 @@ pub enum Extended {
     Lost,
 }
 
-/// Where a page of `in_flight` ended. Only the store can interpret it.
+/// The position where a page of `in_flight` ended. Only the store can interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasePosition {
     pub part: usize,
@@ -371,7 +385,8 @@ pub struct LeasePosition {
 }
 
 impl LeasePosition {
-    /// Before the first of a database: where a caller continues that cannot read the preceding database.
+    /// The position before the first lease of a database, where a caller continues that cannot read the preceding
+    /// database.
     #[must_use]
     pub const fn beginning_of(part: usize) -> Self {
         Self { part, until: Millis(i64::MIN), id: i64::MIN }

@@ -14,7 +14,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
-/// - **Whole.** A unit of work runs to its end whatever happens to the caller.
+/// - **Complete.** A unit of work runs to its end whatever happens to the caller.
 /// - **Compared.** An advance names the `step` that it was decided on, and increments it: of two that were
 ///   decided on the same step, one is applied with all its rows, and the other gets `Lost` and has changed
 ///   nothing.
@@ -48,7 +48,8 @@ pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// The tasks of these rows exist. Rows that have another attempt by now, or a reference, are unchanged.
     async fn nodes_made(&self, id: WorkflowId, made: Vec<MadeNode>) -> Result<(), Error>;
 
-    /// Those whose `wake_at` has passed, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    /// Returns the workflows whose `wake_at` has passed, the longest ago first, at most `limit`. `slots` has bit n
+    /// for slot n.
     async fn due_workflows(
         &self,
         slots: u32,
@@ -62,7 +63,8 @@ pub trait WorkflowStore: IdentityStore + EvaluationStore {
     /// Marks these workflows before something of them ends that only the marking engine will know.
     async fn mark_workflows(&self, marks: Vec<WorkflowMark>, now: Millis) -> Result<(), Error>;
 
-    /// Marks that were made before an instant, the oldest first, at most `limit`. `slots`: bit n for slot n.
+    /// Returns marks that were made before an instant, the oldest first, at most `limit`. `slots` has bit n for slot
+    /// n.
     async fn marked_workflows(
         &self,
         slots: u32,
@@ -108,7 +110,7 @@ pub struct NewWorkflow {
     pub definition: Arc<Definition>,
     /// JSON text.
     pub input: String,
-    /// Up to 64 characters. Two creations with the same key make one workflow. None: always a new one.
+    /// Up to 64 characters. Two creations with the same key make one workflow. `None` means always a new one.
     pub key: Option<String>,
     pub progress: Progress,
     pub wake_at: Option<Millis>,
@@ -118,7 +120,7 @@ pub struct NewWorkflow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatedWorkflow {
     pub workflow: StoredWorkflow,
-    /// False: its key was there.
+    /// False if its key was there.
     pub is_new: bool,
 }
 
@@ -126,7 +128,7 @@ pub struct CreatedWorkflow {
 pub struct StoredWorkflow {
     pub id: WorkflowId,
     pub namespace: Name,
-    /// Of its document.
+    /// The name in the workflow's document.
     pub name: Option<Name>,
     pub version: i64,
     pub definition: i64,
@@ -178,7 +180,7 @@ pub struct Carried {
     /// JSON text.
     pub result: Option<String>,
     pub error: Option<String>,
-    /// Of a fan-out: the array that it runs over, JSON text.
+    /// The array that a fan-out runs over, as JSON text.
     pub items: Option<String>,
 }
 
@@ -201,11 +203,11 @@ pub struct AdvanceWorkflow {
     pub mark: Option<WorkflowMark>,
 }
 
-/// By then a live engine has deleted its mark, unless the workflow is slow.
+/// The age by which a live engine has deleted its mark, unless the workflow is slow.
 pub const MARK_STALE_AFTER_MS: i64 = 3_000;
 
-/// A note that something of a workflow may have ended, for the surviving engines if its author dies.
-/// Superfluous marks cost a look.
+/// A note that something of a workflow may have ended, for the surviving engines if its author dies. Each superfluous
+/// mark costs a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkflowMark {
     /// Drawn by the marking engine.

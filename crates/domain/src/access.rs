@@ -87,7 +87,7 @@ impl Role {
         }
     }
 
-    /// None: no such role exists.
+    /// Returns `None` if no role has this name.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.word() == word)

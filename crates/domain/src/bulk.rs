@@ -25,7 +25,7 @@ pub fn mark(id: i64) -> String {
     format!("bulk:{id}")
 }
 
-/// Whether an operation has changed a task, whatever happened to it since. Only for a task that was read with
+/// True if an operation has changed a task, whatever happened to the task since. Only for a task that was read with
 /// its history.
 #[must_use]
 pub fn is_marked(task: &Task, id: i64) -> bool {
@@ -33,7 +33,7 @@ pub fn is_marked(task: &Task, id: i64) -> bool {
     task.history.iter().any(|entry| entry.by == mark)
 }
 
-/// Kept as JSON: a field or a variant is never renamed.
+/// The definition of an operation. Stored as JSON: a field or a variant is never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
@@ -56,7 +56,7 @@ pub enum Action {
     SetPriority {
         priority: Priority,
     },
-    /// Of the same namespace.
+    /// Moves the tasks to another queue of the same namespace.
     SetQueue {
         queue: Name,
     },
@@ -88,7 +88,7 @@ impl NewTime {
 }
 
 impl Action {
-    /// Of all, in the order of documentation.
+    /// The words of all actions, in the order of documentation.
     pub const WORDS: [&'static str; 9] = [
         "cancel",
         "reschedule",
@@ -149,14 +149,14 @@ impl Bulk {
         self.action.leaves(task.state) && self.filter.fits(task)
     }
 
-    /// How long it takes at its rate.
+    /// The duration of the operation at its rate.
     #[must_use]
     pub fn takes_ms(&self, tasks: u64) -> u64 {
         tasks.saturating_mul(1_000) / u64::from(self.rate.max(1))
     }
 }
 
-/// Where an operation is in its life. Codes are stored: never renumber, never reuse.
+/// The state of an operation. Codes are stored: never renumber, never reuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]

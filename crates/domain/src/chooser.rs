@@ -12,7 +12,7 @@ const LANE: usize = 5;
 /// Shares above it count as this, so that their sum is drawn exactly in every language.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
-/// Where a task is in its queue's order: below `LEVELS`.
+/// The position of a task in its queue's order: below `LEVELS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
@@ -43,11 +43,11 @@ impl Level {
     }
 }
 
-/// How a queue chooses.
+/// The rules by which a queue selects its next task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Chooser {
     pub choice: Choice,
-    /// The percentage of starts for the lane of retries while both lanes wait. None: half, for entries that
+    /// The percentage of starts for the lane of retries while both lanes wait. `None` means half, for entries that
     /// are still in it.
     pub retries_percent: Option<u8>,
 }
@@ -58,8 +58,7 @@ impl Chooser {
         Self { choice: settings.choice, retries_percent: settings.retries.share_percent }
     }
 
-    /// The level whose oldest task is next; None: no task waits. `waiting`: the number of tasks in each
-    /// level.
+    /// The level whose oldest task is next, or `None` if no task waits. `waiting`: the number of tasks in each level.
     #[must_use]
     pub fn choose(&self, waiting: &[usize; LEVELS], draws: &mut Draws) -> Option<Level> {
         let occupied: Vec<usize> =
@@ -91,13 +90,13 @@ impl Chooser {
         plan
     }
 
-    /// In percent.
+    /// The share of retries, in percent.
     #[must_use]
     pub fn share(&self) -> u32 {
         u32::from(self.retries_percent.unwrap_or(50).min(100))
     }
 
-    /// Of levels of one lane, in order; at least one.
+    /// Selects one of the occupied levels of one lane. They are in order, and there is at least one.
     fn among(&self, occupied: &[usize], draws: &mut Draws) -> usize {
         let first = occupied.first().copied().unwrap_or(0);
         if occupied.len() < 2 {
@@ -157,7 +156,7 @@ mod tests {
 
     const FLOOD: usize = 1_000_000;
 
-    /// How many of 10,000 choices fall on each level while no level runs empty.
+    /// Counts how many of 10,000 choices select each level while no level runs empty.
     fn shares(chooser: Chooser, waiting: [usize; LEVELS]) -> [usize; LEVELS] {
         let (mut draws, mut shares) = (Draws::new(7), [0; LEVELS]);
         for _ in 0..10_000 {

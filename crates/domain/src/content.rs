@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Content {
     pub is_json: bool,
-    /// The bytes are kept outside of the store: `bytes` is the reference to them.
+    /// The bytes are stored outside of the store: `bytes` is the reference to them.
     pub is_outside: bool,
     pub bytes: Vec<u8>,
 }
 
-/// Where bytes are that are kept outside.
+/// The location of bytes that are stored outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference<'a> {
     pub key: &'a str,
-    /// Of the bytes themselves.
+    /// The length of the bytes themselves.
     pub len: usize,
 }
 
-/// Of the columns `payload_is_json` and `result_is_json`; never reused.
+/// The bits of the columns `payload_is_json` and `result_is_json`. A bit is never reused.
 const JSON_BIT: u8 = 1;
 const OUTSIDE_BIT: u8 = 2;
 
@@ -41,7 +41,7 @@ impl Content {
         Self { is_json, is_outside: false, bytes }
     }
 
-    /// `len` bytes that are kept elsewhere under a key.
+    /// Refers to `len` bytes that are stored elsewhere under a key.
     #[must_use]
     pub fn outside(is_json: bool, key: &str, len: usize) -> Self {
         let mut text = String::with_capacity(key.len() + 12);
@@ -49,7 +49,7 @@ impl Content {
         Self { is_json, is_outside: true, bytes: text.into_bytes() }
     }
 
-    /// None: the bytes are here, or they are not a reference.
+    /// Returns `None` if the bytes are here, or are not a reference.
     #[must_use]
     pub fn reference(&self) -> Option<Reference<'_>> {
         let text = str::from_utf8(&self.bytes).ok().filter(|_| self.is_outside)?;
@@ -57,19 +57,19 @@ impl Content {
         Some(Reference { key, len: len.parse().ok()? })
     }
 
-    /// Of the bytes themselves, wherever they are.
+    /// The size of the bytes themselves, here or outside.
     #[must_use]
     pub fn size(&self) -> usize {
         self.reference().map_or(self.bytes.len(), |reference| reference.len)
     }
 
-    /// As the store writes it: 0 bytes, 1 JSON, 2 bytes outside, 3 JSON outside.
+    /// The code in the store: 0 bytes, 1 JSON, 2 bytes outside, 3 JSON outside.
     #[must_use]
     pub const fn code(&self) -> u8 {
         (if self.is_json { JSON_BIT } else { 0 }) | (if self.is_outside { OUTSIDE_BIT } else { 0 })
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8, bytes: Vec<u8>) -> Option<Self> {
         if code > (JSON_BIT | OUTSIDE_BIT) {

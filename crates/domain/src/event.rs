@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// In the order in which they are documented. A word is never given another meaning.
+/// The kinds of events, in the order of their documentation. A word is never given another meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     EngineStarted,
@@ -63,7 +63,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Not a word of an event.
+/// The word names no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such kind of event")]
 pub struct NoSuchEvent;

@@ -5,7 +5,7 @@ use crate::{name::Name, place::TaskRef, time::Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Leases that a profile names at most; `running` counts all.
+/// The maximum number of leases that a profile names. `running` counts all.
 pub const HOLDS_MAX: usize = 256;
 
 /// An executor's description of itself. Omitted fields keep their earlier value, because each kind of call
@@ -13,22 +13,22 @@ pub const HOLDS_MAX: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
-    /// Of its handlers: major.minor.patch.
+    /// The version of the executor's handlers: major.minor.patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Of the machine that it runs on.
+    /// The machine on which the executor runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Tasks it can run at one time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// Tasks that it is given at most at one time, over all engines; the limiter holds it to that.
+    /// The maximum number of tasks that the executor holds at one time, over all engines. The limiter enforces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// The queues that it takes tasks from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<BTreeSet<String>>,
-    /// Those it has handlers for; empty: any.
+    /// The kinds for which the executor has handlers; empty if it accepts any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kinds: Option<BTreeSet<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,13 +36,13 @@ pub struct Profile {
     /// The first of the leases that its last heartbeat named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holds: Option<Vec<String>>,
-    /// How many leases its last heartbeat named.
+    /// The number of leases that the executor's last heartbeat named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
 }
 
 impl Profile {
-    /// Takes over the fields of `newer`; returns whether that changes anything.
+    /// Copies the fields of `newer`. Returns true if that changes anything.
     pub fn update(&mut self, newer: Self) -> bool {
         let before = self.clone();
         let Self { version, host, capacity, concurrency, queues, kinds, labels, holds, running } = newer;
@@ -78,7 +78,7 @@ pub enum DesiredState {
 impl DesiredState {
     pub const ALL: [Self; 3] = [Self::Serve, Self::Quiet, Self::Drain];
 
-    /// As it is stored; never reused.
+    /// The stored code, which is never reused.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -118,7 +118,7 @@ pub enum ExecutorStatus {
 }
 
 impl ExecutorStatus {
-    /// Of one that gives heartbeats.
+    /// The status of an executor that sends heartbeats.
     #[must_use]
     pub const fn of(desired: DesiredState) -> Self {
         match desired {
@@ -158,7 +158,7 @@ impl Executor {
     }
 }
 
-/// How many executors have each status, and how many became silent.
+/// The number of executors in each status, and of those that became silent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roll {
     pub alive: u64,

@@ -13,14 +13,14 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     pub at: Millis,
-    /// None: the insert.
+    /// `None` is the insert.
     pub event: Option<Event>,
     pub from: Option<State>,
     pub to: State,
     pub attempt: u32,
     /// The author: an engine, an executor, a caller.
     pub by: String,
-    /// The time that this change gave to the next firing.
+    /// The execution time that this change set.
     pub due_at: Option<Millis>,
     pub reason: Option<String>,
     pub error: Option<String>,
@@ -38,10 +38,11 @@ pub struct Note {
 /// The longest error text in a history line, and as a task's last error, in bytes: the size of a MySQL
 /// `TEXT`.
 pub const ERROR_LEN_MAX: usize = 65_535;
-/// Longest error that is kept whole, as the result of its attempt; in bytes of its JSON.
+/// The maximum length of an error that is stored in full, as the result of its attempt, in bytes of its JSON.
 pub const WHOLE_ERROR_LEN_MAX: usize = 1 << 20;
-/// Histories longer than this lose the lines of their older half, but for the first; in bytes. The half that stays holds the longest
-/// error whole. Behind the first line the statement writes how many it has left out, as ` +12` each time.
+/// The maximum length of a history in bytes. A longer history loses the lines of its older half, except for the first
+/// line. The half that stays includes the longest error in full. After the first line, the statement writes the
+/// number of removed lines, as ` +12` each time.
 pub const HISTORY_LEN_MAX: usize = 262_144;
 const _: () = assert!(HISTORY_LEN_MAX / 2 > ERROR_LEN_MAX + ERROR_LEN_MAX / 2);
 
@@ -58,7 +59,7 @@ pub struct SplitLine {
     pub tail: String,
 }
 
-/// The stored line of `event` at `at`; None: the insert.
+/// The stored line of `event` at `at`, or `None` for the insert.
 #[must_use]
 pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
     let word = event.map_or("insert", Event::word);
@@ -130,7 +131,7 @@ fn lost_executor(error: &str) -> Option<String> {
     serde_json::Deserializer::from_str(quoted).into_iter::<String>().next()?.ok()
 }
 
-/// An error as it is kept: the beginning of one that is too long, and it says so.
+/// An error in its stored form. A long error is truncated, with a note.
 #[must_use]
 pub fn error(text: &str) -> Cow<'_, str> {
     if text.len() <= ERROR_LEN_MAX {
@@ -140,7 +141,7 @@ pub fn error(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}{said}", clip(text, ERROR_LEN_MAX - said.len())))
 }
 
-/// An error as JSON, whole, unless it is longer than is kept at all: then its beginning.
+/// An error as JSON, in full up to the maximum length; beyond it, only its beginning.
 #[must_use]
 pub fn whole_error(text: &str) -> String {
     let json = |text: &str| serde_json::Value::from(text).to_string();
@@ -154,7 +155,7 @@ pub fn whole_error(text: &str) -> String {
     whole
 }
 
-/// The longest prefix of at most `bytes` bytes that ends between characters.
+/// Returns the longest prefix of at most `bytes` bytes that ends between characters.
 #[must_use]
 pub fn clip(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);

@@ -17,7 +17,7 @@ impl IdentitySecret {
         Self(bytes)
     }
 
-    /// For storing it.
+    /// The bytes of the secret, for storage.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; Self::BYTES] {
         &self.0

@@ -12,7 +12,7 @@ pub struct Existing {
     pub highest_version: Option<i64>,
 }
 
-/// What an insert requests if the same version exists.
+/// The requested treatment of an existing task with the same version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
     /// Requirement A2: a task that has not begun, or has failed, is replaced.

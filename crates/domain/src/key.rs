@@ -14,7 +14,7 @@ pub const KEY_MAX_BYTES: usize = 128;
 /// Ids of keys are in the half below those that the engine counts: exact in JavaScript, and far from the
 /// small numbers that callers count.
 const FIRST: i64 = ENGINE_TASK_ID_BASE / 2;
-/// How many there are: 2^51.
+/// The number of ids of tasks with keys: 2^51.
 const COUNT: u64 = FIRST.unsigned_abs();
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl Key {
         is_good.then(|| Self::Caller(text.to_owned())).ok_or(InvalidKey(text.len()))
     }
 
-    /// As its caller gave it.
+    /// The key as its caller sent it.
     #[must_use]
     pub fn shown(&self) -> Option<&str> {
         match self {
@@ -69,7 +69,7 @@ impl Key {
     }
 }
 
-/// Whether a task with a key may have this id.
+/// True if a task with a key can have this id.
 #[must_use]
 pub fn is_id_of_keys(task_id: i64) -> bool {
     (FIRST..ENGINE_TASK_ID_BASE).contains(&task_id)
@@ -81,7 +81,7 @@ fn id(hash: u64) -> i64 {
 
 /// The first that fits of a row of numbers: one of as many as there are partitions does.
 fn second(seed: u64, (namespace, partitions): (&Name, u16), first: i64, wanted: Partition) -> i64 {
-    /// From the golden ratio: its multiples reach every number before they repeat one.
+    /// Derived from the golden ratio: its multiples reach every number before they repeat one.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = seed;
     loop {

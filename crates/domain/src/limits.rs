@@ -1,5 +1,6 @@
-//! Scopes of limits, and token buckets. Pure, in whole numbers: the limiters in memory and in Redis
-//! (`hot/lua/limit_*.lua`) compute the same, and every number stays below 2^53, which Lua represents exactly.
+//! Scopes of limits, and token buckets. The functions are pure and compute with integers: the limiters in memory and
+//! in Redis (`hot/lua/limit_*.lua`) compute the same, and every number stays below 2^53, which Lua represents
+//! exactly.
 
 use crate::{
     name::{Name, QueueKey},
@@ -67,7 +68,7 @@ impl Scope {
     }
 }
 
-/// For people.
+/// Describes the scope to a person.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,7 +126,8 @@ impl Bucket {
         Self { units: flow.full(), period_ms: flow.period_ms, at }
     }
 
-    /// As it is at `now`, on the limiter's clock. Under a new rate it keeps its whole starts, as far as they fit.
+    /// The bucket at `now`, on the limiter's clock. Under a new rate it preserves its complete starts, up to the
+    /// burst.
     #[must_use]
     pub fn at(self, flow: Flow, now: Millis) -> Self {
         let units = if self.period_ms == flow.period_ms {
@@ -147,7 +149,7 @@ impl Bucket {
         (self.units, self.period_ms, self.at)
     }
 
-    /// As it was kept.
+    /// Restores a bucket from its stored fields.
     #[must_use]
     pub fn of_kept(units: i64, period_ms: i64, at: Millis) -> Self {
         Self { units, period_ms: period_ms.max(1), at }
@@ -168,7 +170,7 @@ impl Bucket {
         is_there
     }
 
-    /// How long until it contains a start; None: forever.
+    /// The time until the bucket contains a start. `None` means forever.
     #[must_use]
     pub fn wait_ms(&self, flow: Flow) -> Option<i64> {
         let missing = (self.period_ms - self.units).max(0);

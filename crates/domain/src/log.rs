@@ -4,7 +4,7 @@
 use crate::{history::clip, time::Millis};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes kept of a task's log.
+/// The maximum size of a task's stored log, in bytes.
 pub const LOG_LEN_MAX: usize = 16_384;
 /// Longest text of one line, in bytes.
 pub const LOG_TEXT_LEN_MAX: usize = 4_096;
@@ -17,8 +17,8 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The stored form of new lines: whole lines, the newest that fit into `LOG_LEN_MAX` bytes. None: there are
-/// no lines.
+/// The stored form of new lines: complete lines, the newest that fit into `LOG_LEN_MAX` bytes. `None` if there are no
+/// lines.
 #[must_use]
 pub fn encode(lines: impl IntoIterator<Item = LogLine>) -> Option<String> {
     let one = |mut line: LogLine| {

@@ -33,7 +33,7 @@ impl Name {
     /// that an older build stored under such a name is still read, by [`Name::new`].
     ///
     /// # Errors
-    /// As [`Name::new`], and for these two.
+    /// Checks like [`Name::new`], and also refuses these two names.
     pub fn chosen(text: &str) -> Result<Self, InvalidName> {
         match text {
             "." | ".." => Err(InvalidName(text.to_owned())),

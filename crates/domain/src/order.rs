@@ -25,7 +25,7 @@ pub struct Order<T> {
     tasks: BTreeMap<Position, T>,
     /// The number of tasks in each level.
     waiting: [usize; LEVELS],
-    /// By task id, version and id.
+    /// The positions by task id, version and id.
     versions: BTreeMap<(i64, i64, i64), Position>,
 }
 
@@ -51,7 +51,7 @@ impl<T: Versioned> Order<T> {
         self.tasks.get(position)
     }
 
-    /// By position.
+    /// Iterates over the tasks by position.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.tasks.values()
     }

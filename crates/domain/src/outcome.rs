@@ -10,7 +10,7 @@ pub enum Report {
     Failed {
         after_ms: Option<i64>,
     },
-    /// Not now: run again later, and do not count this attempt.
+    /// The executor postpones the task: it runs again later, and this attempt does not count.
     Snooze {
         after_ms: i64,
     },
@@ -18,9 +18,9 @@ pub enum Report {
     Reject,
     /// The executor fell silent.
     LeaseExpired,
-    /// The attempt took longer than its `timeout_ms`.
+    /// The attempt exceeded its `timeout_ms`.
     TimedOut,
-    /// Its payload is lost: no executor has had it.
+    /// The payload of the attempt is lost: no executor received it.
     PayloadLost,
 }
 
@@ -36,7 +36,7 @@ pub struct Facts<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub event: Event,
-    /// When the next attempt fires.
+    /// The instant at which the next attempt fires.
     pub due_at: Option<Millis>,
     /// One word for the history.
     pub reason: &'static str,

@@ -1,5 +1,5 @@
-//! Where a task lives: its partition, and the opaque reference that clients hold.
-//! Both are durable formats: a change here orphans stored rows and references in clients' hands.
+//! The location of a task: its partition, and the opaque reference that clients hold. Both are durable formats: a
+//! change here orphans stored rows and references in clients' hands.
 
 use crate::{name::Name, time::Millis};
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,8 @@ fn finish(seed: u64) -> u64 {
     b ^ (b >> 31)
 }
 
-/// The place of a task's row as it was when the reference was handed out. `id` never changes and is
-/// unique; `due_at` is a hint that lets a clustered store find the row without an index.
+/// The location of a task's row when the reference was issued. `id` never changes and is unique; `due_at` is a hint
+/// that lets a clustered store find the row without an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskRef {
     pub partition: Partition,

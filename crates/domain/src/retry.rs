@@ -1,4 +1,4 @@
-//! When the next attempt may run. Pure: the random number is an argument, so a test can fix it.
+//! The delay until the next attempt. Pure: the random number is an argument, so a test can fix it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub const DELAY_MAX_MS: i64 = 365 * 24 * 3_600 * 1_000;
 pub const LIST_LEN_MAX: usize = 100;
 pub const FACTOR_MAX: f64 = 100.0;
 
-/// How long to wait after a failed attempt. All delays are milliseconds.
+/// The delay after a failed attempt. All delays are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "strategy", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RetryPolicy {
@@ -16,7 +16,7 @@ pub enum RetryPolicy {
     Fixed {
         delay_ms: i64,
     },
-    /// `delay_ms * factor^(attempt - 1)`, at most `max_delay_ms`, plus up to `jitter` of itself.
+    /// The delay is `delay_ms * factor^(attempt - 1)`, at most `max_delay_ms`, plus up to `jitter` of itself.
     Exponential {
         delay_ms: i64,
         #[serde(default = "default_factor")]
@@ -119,8 +119,8 @@ impl RetryPolicy {
 const MILLIONTHS: u128 = 1_000_000;
 const NANOS_PER_MS: u128 = 1_000_000;
 
-/// `delay_ms * factor^steps`, at most `max_ms`, rounded up. In whole numbers, so that no power overflows or
-/// is "not a number", however many steps there are.
+/// Computes `delay_ms * factor^steps`, at most `max_ms`, rounded up. It computes with integers, so that no power
+/// overflows or is "not a number", for any number of steps.
 fn grown(delay_ms: i64, factor: f64, steps: u32, max_ms: i64) -> i64 {
     let nanos = |ms: i64| u128::from(ms.unsigned_abs()) * NANOS_PER_MS;
     let (factor, max) = (millionths(factor), nanos(max_ms.max(0)));

@@ -51,12 +51,12 @@ pub struct Schedule {
     pub cron: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<i64>,
-    /// An instant of the interval, in ms since the epoch. None: `start_at`, or the epoch itself.
+    /// An instant of the interval, in ms since the epoch. `None` means `start_at`, or the epoch itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Millis>,
-    /// In which `cron` and the dates of `exclude` are read.
+    /// The time zone of `cron` and of the dates of `exclude`.
     pub time_zone: String,
     /// Inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub struct Schedule {
     pub task: TaskTemplate,
 }
 
-/// What happens if the previous run has not ended at a run's instant.
+/// The treatment of an instant at which the previous run has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -97,8 +97,7 @@ pub enum Overlap {
     CancelOther,
 }
 
-/// What happens to runs that were not made at their instant: no engine was available, or the schedule was
-/// paused.
+/// The treatment of runs that were not created at their instant: no engine was available, or the schedule was paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -148,7 +147,7 @@ impl Schedule {
         }
     }
 
-    /// No run is made at this instant.
+    /// True if the schedule creates no run at this instant.
     #[must_use]
     pub fn is_paused(&self, now: Millis) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.until.is_none_or(|until| now < until))
@@ -195,7 +194,7 @@ impl Schedule {
         }
     }
 
-    /// Which field keeps it from running.
+    /// Names the field that prevents all further runs.
     fn never_again(&self, now: Millis) -> Invalid {
         if self.end_at.is_some_and(|end_at| end_at <= now) {
             return Invalid::new("end_at", "has passed, so that nothing would ever run");

@@ -9,11 +9,11 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Of one queue.
+/// The settings of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// No task starts while it is set.
+    /// No task starts while the pause is set.
     pub pause: Option<Pause>,
     /// Attempts in flight at one time.
     pub concurrency: Option<u32>,
@@ -25,7 +25,7 @@ pub struct QueueSettings {
     pub retries: Retries,
     /// Waiting tasks beyond which inserts are refused.
     pub max_waiting: Option<u64>,
-    /// For tasks that do not say.
+    /// The retry policy of tasks without one.
     pub retry: Option<RetryPolicy>,
     pub max_attempts: Option<u32>,
     /// Longest time of an attempt, for tasks that do not say.
@@ -33,10 +33,10 @@ pub struct QueueSettings {
     /// Fired and not started for this long, a task is dead.
     pub pending_timeout_ms: Option<i64>,
     pub keep: Keep,
-    /// How late the tasks of the queue may fire: later ones are counted and raise an alert. 0: no bound;
-    /// None: the default.
+    /// The lateness budget of the queue's tasks: later ones are counted and raise an alert. 0 is no bound, and `None`
+    /// the default.
     pub lateness_budget_ms: Option<i64>,
-    /// Whether executors pull tasks or get them pushed: None is the engine's default.
+    /// The delivery mode: executors pull tasks, or tasks are pushed to them. `None` selects the engine's default.
     pub mode: Option<Mode>,
     /// The weight among the queues of its namespace, when slots or starts are short; 1 unless set. Omitted if
     /// unset, like the namespace's newer fields.
@@ -45,10 +45,10 @@ pub struct QueueSettings {
     /// Keys of labels with an index. Omitted if there are none, as above.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub indexed_labels: BTreeSet<String>,
-    /// Where due tasks are found; None: in the hot set. Omitted if unset, like the following fields.
+    /// The source of due tasks. `None` is the hot set. Omitted if unset, like the following fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// From the beginning of one scan to the next.
+    /// The time from the beginning of one scan to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan_interval_ms: Option<i64>,
     /// Attempts in flight at one time over all engines, of a queue that is scanned.
@@ -57,22 +57,22 @@ pub struct QueueSettings {
     /// Due tasks that a scan reads from one partition before it turns to the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan_batch: Option<u32>,
-    /// What happens to fired tasks while their database does not answer; None: they wait.
+    /// The treatment of fired tasks while their database is unavailable. `None`: the tasks wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_store_is_away: Option<WhileStoreIsAway>,
 }
 
-/// From one scan of a queue to the next, unless it is set.
+/// The default time from one scan of a queue to the next.
 pub const SCAN_INTERVAL_MS: i64 = 1_000;
 /// Attempts in flight of a queue that is scanned, unless it is set.
 pub const SCAN_CONCURRENCY: u32 = 2;
 /// The default of due tasks that a scan reads from one partition at a time.
 pub const SCAN_BATCH: u32 = 200;
-/// How late tasks of a queue that is scanned may fire, unless it is set.
+/// The default lateness budget of a queue that is scanned.
 pub const SCAN_LATENESS_BUDGET_MS: i64 = 600_000;
 
 impl QueueSettings {
-    /// No setting limits, orders or times out the starts of its tasks.
+    /// True if no setting limits, orders or times out the starts of the queue's tasks.
     #[must_use]
     pub fn lets_all_start(&self) -> bool {
         let has_limit = self.concurrency.is_some() || self.key_concurrency.is_some();
@@ -83,7 +83,7 @@ impl QueueSettings {
         !has_limit && !has_rate && !has_order && !has_conditions && !self.is_scanned()
     }
 
-    /// Its tasks are found by scans of the store, and none of them is in the hot set.
+    /// True if the queue's tasks are found by scans of the store, and none of them is in the hot set.
     #[must_use]
     pub fn is_scanned(&self) -> bool {
         self.source == Some(Source::Store)
@@ -112,14 +112,14 @@ impl QueueSettings {
         usize::try_from(self.scan_batch.unwrap_or(SCAN_BATCH)).unwrap_or(usize::MAX)
     }
 
-    /// None: the default of all queues. 0: no bound.
+    /// `None` selects the default of all queues. 0 means unlimited.
     #[must_use]
     pub fn lateness_budget_ms(&self) -> Option<i64> {
         self.lateness_budget_ms.or_else(|| self.is_scanned().then_some(SCAN_LATENESS_BUDGET_MS))
     }
 }
 
-/// Of a namespace, or of everything.
+/// The settings of a namespace, or of everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScopeSettings {
@@ -129,20 +129,20 @@ pub struct ScopeSettings {
     /// like the following fields: an older engine refuses unknown fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, over all its queues. Omitted if unset: an older engine refuses unknown
-    /// fields.
+    /// The rate limit for the start of attempts, over all its queues. Omitted if unset: an older engine refuses
+    /// unknown fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How fast tasks are accepted, of all its queues together.
+    /// The rate limit for the insertion of tasks, over all queues of the scope.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
-    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
+    /// The weight of a namespace among all namespaces when slots or starts of everything are scarce. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Of a namespace, for people.
+    /// The description of a namespace for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Box<str>>,
-    /// Of a namespace: while all its contents are being deleted, no task is accepted or started.
+    /// The deletion of a namespace: no task is accepted or started until all its contents are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Box<Deletion>>,
 }
@@ -154,7 +154,7 @@ impl ScopeSettings {
         self.concurrency.is_some() || self.rate.is_some()
     }
 
-    /// No setting holds back fired tasks.
+    /// True if no setting delays fired tasks.
     #[must_use]
     pub const fn lets_all_start(&self) -> bool {
         !self.limits_starts() && self.deletion.is_none()
@@ -167,7 +167,7 @@ impl ScopeSettings {
 pub struct Deletion {
     pub since: Millis,
     pub by: String,
-    /// The number of tasks at that time; the remaining number shows the progress. None: unknown.
+    /// The number of tasks at that time; the remaining number shows the progress. `None` means unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
 }
@@ -187,15 +187,16 @@ pub struct Pause {
 pub struct Rate {
     pub limit: u32,
     pub period_ms: i64,
-    /// At least 1.
+    /// The burst, at least 1.
     pub burst: u32,
 }
 
-/// Which of the waiting tasks is next. Inside a priority it is always the oldest.
+/// The selection of the next waiting task. Inside a priority it is always the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
-    /// With this probability, in percent, the most urgent priority that waits; otherwise one of the others, each as often.
+    /// Selects the most urgent waiting priority with this probability in percent, and otherwise one of the others,
+    /// with equal probabilities.
     HighestFirst { percent: u8 },
     /// Weights of the priorities 1 to 5. One with weight 0 is served if no other waits.
     Weights { weights: [u32; 5] },
@@ -207,19 +208,19 @@ impl Default for Choice {
     }
 }
 
-/// How retries are ordered relative to new tasks.
+/// The order of retries relative to new tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retries {
-    /// How many priorities lower, down to the lowest.
+    /// The number of priorities by which a retry is lowered, down to the lowest priority.
     pub lower_by: u8,
     /// They have a pusher of their own, which gets this share of the starts, in percent, while both wait.
     pub share_percent: Option<u8>,
-    /// Of the queue's slots, at most this many for them.
+    /// The maximum number of the queue's slots that retries can hold.
     pub concurrency: Option<u32>,
 }
 
-/// How long finished tasks are kept, ms. None: the engine's default.
+/// The retention of finished tasks, in ms. `None` selects the engine's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
@@ -237,17 +238,17 @@ pub enum Mode {
     Push,
 }
 
-/// Where due tasks of a queue are found.
+/// The source of a queue's due tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// In the hot set, where they are loaded ahead of their instants.
+    /// Engines load the tasks into the hot set before their instants.
     Hot,
-    /// By scans of the store.
+    /// Engines find due tasks by scans of the store.
     Store,
 }
 
-/// What happens to fired tasks of a queue while their database does not answer.
+/// The treatment of a queue's fired tasks while their database is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhileStoreIsAway {
@@ -283,7 +284,7 @@ impl Scope {
         }
     }
 
-    /// The inverse of `names`. None: no such scope exists.
+    /// The inverse of `names`. `None` if no such scope exists.
     #[must_use]
     pub fn of_names(namespace: &str, queue: &str) -> Option<Self> {
         match (Name::new(namespace), Name::new(queue)) {
@@ -296,13 +297,13 @@ impl Scope {
 }
 
 impl Setting {
-    /// No task of a queue with these settings starts.
+    /// True if no task of a queue with these settings starts.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self, Self::Queue(settings) if settings.pause.is_some())
     }
 
-    /// Of a queue: keys of labels with an index.
+    /// The keys of a queue's indexed labels.
     pub fn indexed_labels(&self) -> impl Iterator<Item = &str> {
         let labels = match self {
             Self::Queue(settings) => Some(&settings.indexed_labels),

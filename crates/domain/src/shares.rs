@@ -1,7 +1,7 @@
-//! Fair shares of a scarce resource: slots, or starts per time. Weighted max-min: no claim gets more than it
-//! wants, what one does not want is divided among the others, and those that want more get equal amounts per
-//! unit of weight. Pure, in whole numbers. Never gives out more than the limit, and never less while a claim
-//! wants it.
+//! Fair shares of a scarce resource: slots, or starts per time. Weighted max-min: no claim gets more than it wants,
+//! the unwanted rest is divided among the other claims, and the claims that want more get equal amounts per unit of
+//! weight. The functions are pure and compute with integers. They never grant more than the limit, and never less
+//! while a claim wants it.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -80,9 +80,9 @@ pub fn weights(claims: &[Claim]) -> u64 {
     claims.iter().map(|claim| u64::from(claim.weight.max(1))).sum()
 }
 
-/// The most that each may take until the next look, in order, if the limit itself is enforced elsewhere: its
-/// share, all unwanted slots, and at least its entitlement. So the others' shares remain available, whatever
-/// one of them begins to want meanwhile, and no claim is restricted while there is enough.
+/// The maximum that each claim can take until the next division, in order, if the limit itself is enforced elsewhere:
+/// its share, all unwanted slots, and at least its entitlement. So the shares of the others remain available, even if
+/// one of them begins to want more meanwhile, and no claim is restricted while there is enough.
 #[must_use]
 pub fn most(limit: u64, claims: &[Claim]) -> Vec<u64> {
     let (shares, weights) = (divide(limit, claims), weights(claims));
@@ -91,7 +91,7 @@ pub fn most(limit: u64, claims: &[Claim]) -> Vec<u64> {
     claims.iter().zip(shares).map(of).collect()
 }
 
-/// The most that a claim may take that the last look did not count; never zero.
+/// The maximum for a claim that the last division did not count. It is never zero.
 #[must_use]
 pub fn newcomer(limit: u64, weight: u32, weights: u64) -> u64 {
     entitled(limit, weight, weights.saturating_add(weight.max(1).into())).max(1)

@@ -1,4 +1,4 @@
-//! Shares compared with their promises, for random limits and claims; and many looks in sequence.
+//! Compares shares with their promises, for random limits and claims, and over many divisions in sequence.
 
 use super::*;
 use proptest::prelude::*;

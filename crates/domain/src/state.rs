@@ -7,7 +7,7 @@ use State::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Where a task is in its life. Codes are stored: never renumber, never reuse.
+/// The state of a task. Codes are stored: never renumber, never reuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -18,7 +18,7 @@ pub enum State {
     Dispatching = 2,
     /// Fired; waits for a slot or for a free executor.
     Ready = 3,
-    /// On the bus, or leased.
+    /// The task is on the bus, or leased.
     Dispatched = 4,
     /// The executor has begun.
     Running = 5,
@@ -26,7 +26,7 @@ pub enum State {
     DispatchFailed = 6,
     /// Failed; the next attempt has a time.
     Retrying = 7,
-    /// Done; the outcome is kept until retention ends.
+    /// The task succeeded. The outcome is stored until retention ends.
     Succeeded = 8,
     /// Attempts exhausted, refused, or timed out for good.
     Dead = 9,
@@ -65,7 +65,7 @@ pub enum Event {
     HandBack,
     /// It is due, and no executor takes it immediately.
     Fire,
-    /// Handed to an executor: spends an attempt and makes a new fence.
+    /// The task is delivered to an executor: the event uses an attempt and makes a new fence.
     Dispatch,
     /// Could not be sent.
     FailDispatch,
@@ -81,7 +81,7 @@ pub enum Event {
     Snooze,
     /// The last attempt failed, or the executor refused for good.
     Bury,
-    /// Not started by its deadline.
+    /// The task did not start by its deadline.
     Expire,
     /// Put among the dead by a caller, before an executor had it.
     DeadLetter,
@@ -207,7 +207,7 @@ impl State {
         matches!(self, Scheduled | Dispatching | Ready | DispatchFailed | Retrying)
     }
 
-    /// It has neither been handed over nor ended: quotas of waiting tasks count it.
+    /// True if the task has neither been delivered nor ended: quotas of waiting tasks count it.
     #[must_use]
     pub const fn is_pending(self) -> bool {
         !self.is_finished() && !self.is_in_flight()
@@ -225,8 +225,8 @@ impl State {
         matches!(self, Succeeded | Dead | Cancelled | Stopped)
     }
 
-    /// How a finished task ended: succeeded, dead or cancelled. The end of retention does not hide it: only a
-    /// success becomes stopped.
+    /// The final state of a finished task: succeeded, dead or cancelled. The end of retention does not hide it: only
+    /// a success becomes stopped.
     #[must_use]
     pub const fn ended_as(self) -> Option<Self> {
         match self {
@@ -293,7 +293,7 @@ impl Event {
         self.row().to
     }
 
-    /// Whether this event revives a finished task; only a caller can do that.
+    /// True if this event revives a finished task. Only a caller can do that.
     #[must_use]
     pub const fn revives(self) -> bool {
         matches!(self, Self::Replace | Self::Redrive)

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// years. Uniqueness does not depend on it: a used id is skipped.
 pub const ENGINE_TASK_ID_BASE: i64 = 1 << 52;
 
-/// 1 is the most urgent, 5 the least.
+/// A priority from 1 (the most urgent) to 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Priority(u8);
@@ -67,7 +67,7 @@ impl From<Priority> for u8 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
     pub queue: QueueKey,
-    /// None: it is derived from `key`, or the engine assigns one.
+    /// If `None`, the id is derived from `key`, or the engine assigns one.
     pub task_id: Option<i64>,
     /// The identity as a text. A stored task has an id besides.
     pub key: Option<Key>,
@@ -80,7 +80,7 @@ pub struct NewTask {
     pub payload: Content,
     pub max_attempts: u32,
     pub retry: RetryPolicy,
-    /// The longest time of one attempt; None: as long as its lease is extended.
+    /// The longest time of one attempt, or `None` means as long as its lease is extended.
     pub timeout_ms: Option<i64>,
     /// Counted from `execute_at`: not started by then, it is dead. It marks an instant: when a retry moves
     /// `execute_at`, it shrinks by as much, and may become negative.
@@ -88,10 +88,13 @@ pub struct NewTask {
     pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
     pub demands: Demands,
-    /// For people.
+    /// The name of the task for people.
     pub name: Option<String>,
-    /// Of the insert alone: no store keeps it.
+    /// Applies to the insert alone: no store keeps it.
     pub on_conflict: OnConflict,
+    /// Of the insert alone, too. Later, by the clock of its database, it is not stored: however long its caller, or the engine, was
+    /// frozen on the way. None: it may be stored whenever it arrives.
+    pub insert_by: Option<Millis>,
 }
 
 /// A task's demands on its executor, beyond the queue.
@@ -100,7 +103,7 @@ pub struct Demands {
     /// Tasks of one queue that name the same key share the queue's limits per key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
-    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). None: any, even an unnamed one.
+    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). `None` means any, even an unnamed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_versions: Option<String>,
 }
@@ -143,6 +146,7 @@ impl NewTask {
             demands: Demands::default(),
             name: None,
             on_conflict: OnConflict::default(),
+            insert_by: None,
         }
     }
 }
@@ -160,7 +164,7 @@ pub struct TaskResult {
 pub struct Lease {
     pub executor: String,
     pub until: Millis,
-    /// When this attempt was handed over; `timeout_ms` counts from here.
+    /// The instant at which this attempt was delivered; `timeout_ms` counts from here.
     pub since: Millis,
     pub cancel_requested: bool,
 }
@@ -173,7 +177,7 @@ impl Lease {
         format!("({engine})")
     }
 
-    /// As far as the store knows, no executor has it yet.
+    /// True if, as far as the store knows, no executor has the attempt yet.
     #[must_use]
     pub fn is_ahead(&self) -> bool {
         self.executor.starts_with('(')
@@ -192,12 +196,13 @@ pub struct Task {
     pub fence: i64,
     /// Attempts begun, of `ask.max_attempts`.
     pub attempt: u32,
-    /// When the engine should fire it next (or did last): `ask.execute_at`, but never before that was accepted.
+    /// The instant at which the engine should fire the task next (or did last): `ask.execute_at`, but never before
+    /// that was accepted.
     pub due_at: Millis,
     pub fired_at: Option<Millis>,
     pub created_at: Millis,
     pub updated_at: Millis,
-    /// When a finished task is forgotten.
+    /// The instant at which a finished task is deleted.
     pub keep_until: Option<Millis>,
     pub lease: Option<Lease>,
     /// JSON text, the last that the executor reported.

@@ -1,10 +1,10 @@
-//! Which version of a handler may run a task. A version may be abbreviated (`2`, `2.1`): missing parts are 0.
-//! Never guesses: an unreadable version matches nothing.
+//! Compares versions of handlers with the demands of tasks. A version may be abbreviated (`2`, `2.1`): missing parts
+//! are 0. An unreadable version matches nothing.
 
 use semver::{Version, VersionReq};
 
-/// Whether an executor whose handlers have this version may run a task with this demand. An executor without
-/// a version gets only tasks without a demand.
+/// True if an executor whose handlers have this version may run a task with this demand. An executor without a
+/// version gets only tasks without a demand.
 #[must_use]
 pub fn may_run(demanded: Option<&str>, version: Option<&str>) -> bool {
     let Some(demanded) = demanded else { return true };
@@ -12,13 +12,13 @@ pub fn may_run(demanded: Option<&str>, version: Option<&str>) -> bool {
     range.is_ok_and(|range| version.and_then(read).is_some_and(|version| range.matches(&version)))
 }
 
-/// Whether a range can be read.
+/// True if the range can be parsed.
 #[must_use]
 pub fn is_range(range: &str) -> bool {
     VersionReq::parse(range).is_ok()
 }
 
-/// Whether a version can be read.
+/// True if the version can be parsed.
 #[must_use]
 pub fn is_version(version: &str) -> bool {
     read(version).is_some()

@@ -39,7 +39,7 @@ pub struct Definition {
     /// Definitions of one name have versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
-    /// From its beginning: not over by then, it fails.
+    /// The time limit from the beginning of the workflow. A workflow that has not ended by then fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
     pub nodes: BTreeMap<Name, Node>,
@@ -49,12 +49,12 @@ pub struct Definition {
 #[serde(deny_unknown_fields)]
 pub struct Node {
     pub work: Work,
-    /// Its parents.
+    /// The parents of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Name>,
     #[serde(default)]
     pub join: Join,
-    /// Its task is due this long after the node has begun.
+    /// The delay of the node's task after the node has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<i64>,
     /// An expression; where it is false the node is skipped.
@@ -82,13 +82,13 @@ pub enum Work {
 #[serde(deny_unknown_fields)]
 pub struct SubWorkflow {
     pub definition: Definition,
-    /// JSON text, with expressions. None: null.
+    /// JSON text, with expressions. `None` means null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
 }
 
-/// How many parents must hold before a node runs. A parent holds if it succeeded, was skipped manually, or
-/// failed with `Continue`; one that was skipped otherwise does not.
+/// The number of parents that must hold before a node runs. A parent holds if it succeeded, was skipped manually, or
+/// failed with `Continue`; a parent that was skipped otherwise does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {

@@ -1,6 +1,6 @@
-//! Authentication in one engine: all tokens are held in memory, so a request costs one hash and one look-up.
-//! The engine reads the store a few times a second. While the store is unavailable, the known tokens stay valid.
-//! Must not know a request.
+//! Authentication in one engine: all tokens are held in memory, so a request costs one hash and one look-up. The
+//! engine reads the store a few times a second. While the store is unavailable, the known tokens stay valid. The
+//! module must not depend on a request.
 
 mod admitted;
 pub(crate) mod state;
@@ -29,10 +29,10 @@ use tokio::time::Instant;
 /// The engine checks for changed tokens this often. A revocation takes effect at every engine within a
 /// second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
-/// How often the last uses of tokens are written.
+/// The period in which the last uses of tokens are written.
 const USED_PERIOD_MS: i64 = 60_000;
-/// An unknown token is looked up in the store, at most once in this period. All callers with unknown tokens
-/// share one look-up, so bad tokens cost the store at most twenty queries a second.
+/// The minimum period between two queries for unknown tokens. All callers with unknown tokens share one query, so bad
+/// tokens cost the store at most twenty queries a second.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
 /// Reads the tokens if they changed, and from time to time writes when they were last used. Returns the
@@ -83,7 +83,8 @@ impl Engine {
         self.core.callers.access.identify(sent, self.core.now())
     }
 
-    /// Whether callers need a token, as far as this engine knows; it does once [`Engine::access_is_known`] has answered.
+    /// True if callers need a token, as far as this engine knows. The engine knows once [`Engine::access_is_known`]
+    /// has answered.
     #[must_use]
     pub fn access_is_required(&self) -> bool {
         self.core.callers.access.is_required(self.core.now())
@@ -101,8 +102,8 @@ impl Engine {
         self.run(async move { Ok(look(&core).await.map(drop)?) }).await
     }
 
-    /// Looks for tokens that other engines have just created. Callers that arrive during a look-up share it.
-    /// A caller that arrives right after one causes no other.
+    /// Reads tokens that other engines have just created. Callers that arrive during a read share it. A caller that
+    /// arrives right after one causes no other.
     ///
     /// # Errors
     /// A failing store.
@@ -121,8 +122,8 @@ impl Engine {
         .await
     }
 
-    /// Why this caller would be refused now, as far as this engine knows; None: it would be admitted. Costs a
-    /// look-up.
+    /// The reason why this caller would be refused now, as far as this engine knows. `None` if it would be admitted.
+    /// Costs a look-up.
     #[must_use]
     pub fn refusal_of(&self, admitted: &Admitted) -> Option<&'static str> {
         self.core.callers.access.refusal(admitted, self.core.now())
@@ -142,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// As `until_refused`, for the token that a caller sent, or for a caller without a token.
+    /// Waits like `until_refused`, for the token that a caller sent, or for a caller without a token.
     pub async fn until_not_identified(&self, sent: Option<&str>) {
         let admitted = match self.identify(sent) {
             Identified::As(admitted) => admitted,

@@ -67,7 +67,7 @@ async fn read_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 /// Whether a service need not read: fresh agendas of all parts that it reads show no work, and it has read for itself lately.
 pub(crate) fn has_nothing(core: &Core, topic: Topic) -> bool {
     let now = Instant::now();
-    if core.agendas.takes_turn(topic, now) {
+    if core.agendas.reads_itself(topic, now) {
         return false;
     }
     let has_nothing =

@@ -21,11 +21,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(5);
-/// A fired task that was not handed over for this long raises the alert for long waits.
+/// The wait of a fired task without a hand-over that raises the alert for long waits.
 const WAITING_LONG_MS: i64 = 60_000;
-/// From this wait on, the wait of the oldest task is shown.
+/// The minimum wait of the oldest task that is displayed.
 const WAITING_SHOWN_MS: i64 = 1_000;
-/// How many of the oldest tasks of one partition are examined.
+/// The maximum number of the oldest tasks of one partition that are examined.
 const LOOK_AT: usize = 100;
 /// A service that failed so often in a row does not do its work.
 const FAILURES_IN_A_ROW: u64 = 3;
@@ -102,7 +102,7 @@ async fn look(core: &Arc<Core>, now: Millis, by: AlertCheck) -> Result<usize, Er
     Ok(alerts.list(now).len())
 }
 
-/// Of queues that are scanned: scans that fail, and tasks that are later than their budget because of that.
+/// Raises alerts about scanned queues: scans that fail, and tasks that are later than their budget because of that.
 fn scans(core: &Core, now: Millis, state_ms: i64) {
     for trouble in core.store_fallback.scans.troubles() {
         let about = |kind| (kind, Some((*trouble.queue).clone()), "scan");
@@ -120,7 +120,7 @@ fn scans(core: &Core, now: Millis, state_ms: i64) {
     }
 }
 
-/// The overdue tasks of all partitions, as of the last look.
+/// Raises the alert about overdue tasks of all partitions, as of the last check.
 fn overdue(core: &Core, now: Millis, state_ms: i64) {
     let overdue: Vec<OverdueTask> =
         core.maintenance.overdue.list(now).into_iter().filter_map(|row| row.2).collect();
@@ -201,20 +201,20 @@ impl Engine {
         Ok(self.core.health.alerts.list(now))
     }
 
-    /// Queues in which a task waits, and when the oldest of them fired; as of the last look.
+    /// The queues in which a task waits, and when the oldest of them fired, as of the last check.
     #[must_use]
     pub fn oldest_waiting(&self) -> Vec<(QueueKey, Millis)> {
         self.core.health.alerts.oldest.lock().iter().map(|(queue, at)| (queue.clone(), *at)).collect()
     }
 
-    /// Every partition of the store, with the oldest task that should have fired; as of the last look.
+    /// Every partition of the store, with the oldest task that should have fired, as of the last check.
     #[must_use]
     pub fn overdue(&self) -> Vec<OverduePartition> {
         self.core.maintenance.overdue.list(self.core.now())
     }
 
-    /// Queues with tasks that should have fired, and when the oldest of each was due; as of the last look, which remembers
-    /// the eight oldest that it has found in each partition.
+    /// The queues with tasks that should have fired, and when the oldest of each was due, as of the last check, which
+    /// remembers the eight oldest that it has found in each partition.
     #[must_use]
     pub fn overdue_by_queue(&self) -> Vec<(QueueKey, Millis)> {
         self.core.maintenance.overdue.by_queue(self.core.now()).into_iter().collect()

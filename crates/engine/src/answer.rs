@@ -32,7 +32,7 @@ pub enum Cancelled {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
     Changed(Box<Task>),
-    /// Its state does not allow the change; the task in its current state.
+    /// The task's state does not allow the change. The variant has the task in its current state.
     Refused(Box<Task>),
 }
 
@@ -52,7 +52,7 @@ pub enum Reported {
     Accepted,
     /// The attempt is not (or no longer) the one that holds the task.
     Stale,
-    /// Its database does not answer; it is durable in this engine's journal, and is applied when the database is back, if the
-    /// attempt holds the task then.
+    /// The task's database does not answer. The outcome is durable in this engine's journal, and is applied when the
+    /// database is back, if the attempt holds the task then.
     ForLater,
 }

@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 const NO_NUMBER: u64 = 0;
 
 impl QueueWaiters {
-    /// Registers an executor that found no task, and now waits for at most `max`. It gets fired preleased
-    /// tasks immediately.
+    /// Registers an executor that found no task, and now waits for at most `max`. It gets fired preleased tasks
+    /// immediately.
     pub(crate) fn register(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
         let mut registered = self.registered.lock();
@@ -33,7 +33,7 @@ impl QueueWaiters {
         WaiterGuard { core: Arc::clone(core), waiters: Arc::clone(self), number, given, never_given: None }
     }
 
-    /// For an executor that is not registered: it is given nothing.
+    /// Returns the guard of an executor that is not registered: it gets no tasks.
     pub(crate) fn unregistered(self: &Arc<Self>, core: &Arc<Core>) -> WaiterGuard {
         let (gives, given) = oneshot::channel();
         WaiterGuard {
@@ -64,7 +64,7 @@ pub(crate) struct WaiterGuard {
     waiters: Arc<QueueWaiters>,
     number: u64,
     given: oneshot::Receiver<Given>,
-    /// For a caller that is not registered: keeps its channel open, so that it waits on.
+    /// Keeps the channel of a caller open that is not registered, so that it waits on.
     never_given: Option<oneshot::Sender<Given>>,
 }
 

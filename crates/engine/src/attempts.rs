@@ -97,7 +97,7 @@ impl Processing {
 /// Outcomes of one queue since the process began.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
-    /// In the order of [`AttemptEnd::ALL`].
+    /// The counts, in the order of [`AttemptEnd::ALL`].
     pub counts: [u64; AttemptEnd::ALL.len()],
     pub processing: Processing,
     /// `processing` is shared by all queues that were added too late for a histogram of their own.
@@ -112,7 +112,7 @@ pub(crate) struct OutcomeMeters {
 }
 
 impl OutcomeMeters {
-    /// `with`: the shared histogram; None: this queue gets its own.
+    /// `with`: the shared histogram, or `None` if this queue gets its own.
     pub(crate) fn new(with: Option<&Processing>) -> Self {
         Self {
             counts: Default::default(),

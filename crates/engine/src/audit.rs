@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// How often refusals are written.
+/// The period in which refusals are written.
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
 const TRIM_PERIOD_MS: i64 = 3_600_000;
 /// Batches in one run; the rest waits for the next run.
@@ -38,7 +38,7 @@ pub(crate) async fn write_noted(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(written)
 }
 
-/// Of changes of tasks alone, unless as many do it as may.
+/// Writes the noted changes of tasks, unless the maximum number of writers is at work.
 async fn write_changes(core: &Arc<Core>) -> Result<(), Error> {
     // A caller that notes an entry as the last writer ends either finds a free permit, or the writer sees its
     // entry.
@@ -82,7 +82,7 @@ async fn trim(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     Ok(forgotten)
 }
 
-/// Tokens that ended before the oldest kept entry: no entry names them.
+/// Deletes tokens that ended before the oldest stored entry: no entry names them.
 async fn forget_tokens(core: &Arc<Core>, before: Millis) -> Result<(), Error> {
     for _ in 0..TRIM_BATCHES {
         if core.store.forget_tokens(before, STEP_LIMIT).await? < STEP_LIMIT {
@@ -98,7 +98,7 @@ impl Engine {
         self.core.callers.audit.refuse(entry, status);
     }
 
-    /// Notes that a task was changed, which its history says too.
+    /// Notes that a task was changed, which its history also has.
     pub fn note_change(&self, entry: AuditEntry) {
         self.core.callers.audit.note(entry);
     }

@@ -12,9 +12,9 @@ pub struct Backends {
     pub limiter: Arc<dyn Limiter>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
-    /// Storage of long payloads and results. None: they are in the store.
+    /// Storage of long payloads and results. `None` if they are in the store.
     pub blobs: Option<Arc<dyn Blobs>>,
-    /// None: no other engine uses this store.
+    /// `None` if no other engine uses this store.
     pub shared: Option<SharedBackends>,
 }
 
@@ -23,13 +23,13 @@ pub struct Backends {
 pub struct SharedBackends {
     pub ownership: Arc<dyn Ownership>,
     pub signals: Arc<dyn Signals>,
-    /// Holds the limits of scanned queues, so that these need no Redis. None: `Backends::limiter` is in the
-    /// store itself.
+    /// Holds the limits of scanned queues, so that these need no Redis. `None` if `Backends::limiter` is in the store
+    /// itself.
     pub stored_limiter: Option<Arc<dyn Limiter>>,
 }
 
 impl SharedBackends {
-    /// For an engine that does not share its store.
+    /// The backends of an engine that does not share its store.
     pub(crate) fn alone(engine: &str, partitions: u16) -> Self {
         let alone = Arc::new(Alone::new(engine, partitions));
         Self { ownership: Arc::<Alone>::clone(&alone), signals: alone, stored_limiter: None }

@@ -25,15 +25,15 @@ struct PendingInserts {
     rows: usize,
     namespaces: HashMap<Name, usize>,
     pace: Pace,
-    /// When the store last stored a row. If that precedes all running inserts: when the first of them began.
-    /// None: none is running.
+    /// The instant at which the store last stored a row, or, if that precedes all running inserts, at which the first
+    /// of them began. `None` if none is running.
     idle_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 struct Pace {
     rows_per_second: Option<f64>,
-    /// Since a crowd waits.
+    /// The measurement since a crowd waits.
     window: Option<Window>,
 }
 
@@ -79,8 +79,9 @@ impl Pace {
 }
 
 impl PendingInserts {
-    /// Namespaces take turns at the store. Before the next insert of a namespace, its own rows are stored,
-    /// and at most as many of each other namespace. A namespace without running inserts may try at once.
+    /// The time after which the next insert of a namespace is stored. Namespaces take turns at the store: before that
+    /// insert, its own rows are stored, and at most as many of each other namespace. A namespace without running
+    /// inserts may try at once.
     fn wait(&self, namespace: &Name, now: Instant) -> Duration {
         let own = self.namespaces.get(namespace).copied().unwrap_or(0);
         if own == 0 {
@@ -98,7 +99,7 @@ impl PendingInserts {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How long the store has stored nothing, beyond the time that all waiting rows need. One unavailable
+    /// The time for which the store has stored nothing, beyond the time that all waiting rows need. One unavailable
     /// database of many is no stall: the others store rows.
     fn stall(&self, now: Instant) -> Duration {
         let idle = self.idle_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));

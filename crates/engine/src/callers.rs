@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 pub(crate) struct Callers {
     pub(crate) access: Access,
     pub(crate) audit: Audit,
-    /// Of executors.
+    /// The registered executors.
     pub(crate) executor_registry: ExecutorRegistry,
     /// The key of the ids that are computed from callers' input.
     pub(crate) identity_secret: OnceCell<IdentitySecret>,

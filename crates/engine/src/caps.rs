@@ -1,6 +1,7 @@
-//! Caps on waiting tasks and on their payload bytes: whether an insert fits. Cheap: the engine counts once a second from the
-//! account, only where a cap is set, and adds its own inserts between two counts. It does not see inserts of other engines
-//! until the next count, so a cap is exceeded by at most what they accept in a second. Decides nothing about existing tasks.
+//! Checks inserts against the caps on waiting tasks and on their payload bytes. Cheap: the engine counts once a
+//! second from the account, only where a cap is set, and adds its own inserts between two counts. It does not see
+//! inserts of other engines until the next count, so a cap is exceeded by at most what they accept in a second.
+//! Decides nothing about existing tasks.
 
 pub(crate) mod state;
 
@@ -15,9 +16,9 @@ use state::{CapCounts, QueueRefused, Refused, TooManyBytes, bytes_of};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
-/// How old a count may be.
+/// The maximum age of a count.
 const FRESH_FOR: Duration = Duration::from_secs(1);
-/// How long an insert waits for a new one.
+/// The time for which an insert waits for a new count.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// While the store cannot be counted, no caller waits: caps use the last count plus later inserts. Without a
@@ -57,7 +58,7 @@ async fn count_now(core: &Core) {
     }
 }
 
-/// In order. None: the task fits, its room is reserved, and it is within its rate.
+/// Returns the refusals in order. `None` if the task fits, its room is reserved, and it is within its rate.
 pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
     if core.options.explicit_namespaces {
         // An unread namespace would be mistaken for a missing one.
@@ -102,15 +103,15 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
     Ok(refused)
 }
 
-/// Whether inserting an existing task adds to the waiting bytes: a longer payload replaces it, or restarts it
-/// after its end.
+/// True if inserting an existing task adds to the waiting bytes: a longer payload replaces it, or restarts it after
+/// its end.
 fn grows(stored_task: &Task, payload: &Content) -> bool {
     let is_answer = stored_task.state.is_in_flight() || stored_task.state == State::Succeeded;
     let was = if stored_task.state.is_pending() { bytes_of(&stored_task.ask.payload) } else { 0 };
     !is_answer && bytes_of(payload) > was
 }
 
-/// Why a waiting task cannot get this payload. None: it fits.
+/// Why a waiting task cannot get this payload. `None` if it fits.
 async fn other_payload(core: &Arc<Core>, task: &Task, payload: &Content) -> Option<TooManyBytes> {
     let known = core.settings.known();
     let more = bytes_of(payload).saturating_sub(bytes_of(&task.ask.payload));
@@ -157,7 +158,7 @@ impl Engine {
         other_payload(&self.core, task, payload).await
     }
 
-    /// Which of these tasks do not fit, or exceed their rate, in order. Room of the others is reserved until
+    /// Returns which of these tasks exceed a cap or their rate, in order. Capacity for the others is reserved until
     /// the next count.
     ///
     /// # Errors

@@ -34,13 +34,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use what::what_changes;
 
-/// A change lost to others this often is given up, with an error that says so.
+/// The maximum number of tries of a change that others overtake. Then it fails with an error.
 pub(crate) const TRIES: usize = 16;
-/// How often a changed task is read, before the caller learns that the outcome is unknown.
+/// The maximum number of reads of a changed task, before the caller learns that the outcome is unknown.
 const READS: usize = 3;
 /// An engine's own lease is shorter than this, so what it does with the task is decided by then.
 const DECIDED_WITHIN: Duration = Duration::from_secs(4);
-/// Between two looks at a task whose lease is undecided.
+/// The pause between two reads of a task whose lease is undecided.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
@@ -51,7 +51,8 @@ pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
 #[derive(Debug)]
 pub(crate) enum Subject {
     At(TaskRef),
-    /// As the caller has just read it, together with many others. Its fence reveals a later change; then it is read again.
+    /// The task, as the caller has just read it together with many others. Its fence reveals a later change; then it
+    /// is read again.
     Seen(Box<Task>),
 }
 
@@ -90,7 +91,7 @@ async fn read_changed(core: &Core, place: TaskRef) -> Result<Task, Error> {
     }
 }
 
-/// Whether the task can still be changed, decided atomically.
+/// States if the task can still be changed, decided atomically.
 enum Hold {
     /// The task is taken out and cannot fire until it is put back. Or another engine may have it, and the store decides.
     Held,
@@ -100,11 +101,11 @@ enum Hold {
 /// A condition on the task as the caller has seen it: false refuses the change.
 pub(crate) type Expected = dyn Fn(&Task) -> bool + Send + Sync;
 
-/// What one call has taken out.
+/// The entries that one call has removed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Removed {
-    /// From the table, or from the hot set. This decides nothing against a lease that was requested later, or by another engine,
-    /// which may have read the task from the store.
+    /// True if the call removed the task from the table or from the hot set. This decides nothing against a lease
+    /// that was requested later, or by another engine, which may have read the task from the store.
     is_some: bool,
     /// The fence of an entry that was taken out of the table while this engine requested or held its lease. No executor gets that
     /// lease.
@@ -141,8 +142,8 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     Ok(Hold::Held)
 }
 
-/// This engine has leased the task, and it has not fired, or cannot because this call has withdrawn it. A lease of another engine
-/// is not revoked: only that engine knows whether it has handed the task over.
+/// True if this engine has leased the task, and it has not fired, or cannot because this call has withdrawn it. A
+/// lease of another engine is not revoked: only that engine knows whether it has delivered the task.
 fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
     let is_own = |lease: &Lease| lease.executor == Lease::ahead(&core.options.name);
     task.state == State::Dispatched
@@ -150,9 +151,9 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
         && (task.due_at > core.now() || removed.leased == Some(task.fence - 1))
 }
 
-/// An engine holds the task's lease and has reported no holder. Either it is about to hand the task over, or another call has
-/// withdrawn and is about to change it; the store soon says which. Waits briefly before the next read. False: the lease is not an
-/// engine's, or has been undecided for longer than such a lease lasts.
+/// An engine holds the task's lease and has reported no holder. Either it is about to hand the task over, or another
+/// call has withdrawn and is about to change it; the store soon says which. Waits briefly before the next read. False
+/// if the lease is not an engine's, or has been undecided for longer than such a lease lasts.
 async fn is_undecided(core: &Core, task: &Task, began: Instant) -> bool {
     let lease = task.lease.as_ref().filter(|_| task.state == State::Dispatched);
     let is_engines = lease.is_some_and(Lease::is_ahead);
@@ -173,7 +174,7 @@ pub(crate) enum Cancel {
     Was(Cancelled),
 }
 
-/// For a caller that wants the task after the cancel.
+/// Cancels a task for a caller that needs the task after the cancel.
 pub(crate) async fn cancel_and_read(
     core: &Arc<Core>,
     place: TaskRef,
@@ -187,7 +188,7 @@ pub(crate) async fn cancel_and_read(
     }
 }
 
-/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it refused the cancel.
+/// `expected` guards against unseen changes, as with `reschedule`. Returns `None` if it refused the cancel.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
     subject: Subject,
@@ -483,7 +484,7 @@ pub(crate) async fn bury(
     Err(Error::Contended)
 }
 
-/// Puts back a task that an earlier try took out, and that is not changed after all. Otherwise it waits for the refill.
+/// Restores a task that an earlier try removed and that is not changed after all. Otherwise it waits for the refill.
 async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
     if removed.is_some && task.state.is_waiting() {
         intake::admit(core, vec![entry_of(task)]).await;

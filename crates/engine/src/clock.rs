@@ -22,7 +22,7 @@ use std::{
 
 /// An engine without a keeper follows a step of the wall clock after this long.
 const GRACE: Duration = Duration::from_secs(10);
-/// A wall clock that moved less than this needs no second look.
+/// The movement of the wall clock below which it is not read again.
 const UNMOVED_NS: i64 = MS;
 const UNSETTLED: i64 = i64::MIN;
 /// Callers that ask for the time read all clocks this often. A longer gap shows that the process was stopped.
@@ -52,7 +52,7 @@ pub struct TrustedClock<M> {
     belief: Mutex<Belief>,
     /// Added to the steady clock while the wall clock is followed and has not stepped: avoids the lock.
     steady_offset: AtomicI64,
-    /// When all clocks were last read, on the steady clock.
+    /// The instant of the last read of all clocks, on the steady clock.
     looked_ns: AtomicI64,
 }
 

@@ -1,5 +1,5 @@
-//! What this engine knows of its cluster: live engines, owners of partitions, reachable databases. Read by the watcher of all
-//! engines. Answers only, and decides nothing.
+//! This engine's information about its cluster: live engines, owners of partitions, reachable databases. The watcher
+//! of all engines reads it. Answers only, and decides nothing.
 
 use crate::{core::Core, engine::Engine};
 use punctual_contract::ownership::{Live, Owner, Tenure};
@@ -11,7 +11,7 @@ impl Engine {
         !self.core.holdings.is_sole()
     }
 
-    /// Whether tasks can be published to a bus that executors subscribe to.
+    /// True if tasks can be published to a bus that executors subscribe to.
     #[must_use]
     pub fn can_push(&self) -> bool {
         self.core.options.can_push
@@ -33,6 +33,12 @@ impl Engine {
     #[must_use]
     pub fn leads(&self) -> bool {
         self.core.leads()
+    }
+
+    /// The same for one database: an engine that reaches it.
+    #[must_use]
+    pub fn leads_in(&self, part: usize) -> bool {
+        self.core.leads_in(part)
     }
 
     /// Every partition that has an owner, in order.

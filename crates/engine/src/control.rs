@@ -13,7 +13,7 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How often the engine checks for changed settings: every engine acts on a change within a second.
+/// The interval of the checks for changed settings: every engine acts on a change within a second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
 /// Changes that lose their race to others, one after the other.
 pub(crate) const TRIES: usize = 8;
@@ -45,7 +45,7 @@ pub(crate) async fn save(core: &Arc<Core>, save: SaveSetting, now: Millis) -> Re
     Ok(save_known(core, save, now).await?)
 }
 
-/// And this engine knows it.
+/// Saves a setting. Afterwards this engine knows it.
 pub(crate) async fn save_known(
     core: &Arc<Core>,
     save: SaveSetting,
@@ -65,9 +65,9 @@ pub(crate) async fn current_setting(core: &Core, scope: &Scope) -> Result<Option
 /// The setting after a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stood {
-    /// None: nothing is set.
+    /// `None` if nothing is set.
     pub current: Option<StoredSetting>,
-    /// The revision of the history line that this change wrote; None: nothing changed, and nothing was
+    /// The revision of the history line that this change wrote, or `None` if nothing changed, and nothing was
     /// written.
     pub written: Option<i64>,
 }
@@ -80,7 +80,7 @@ pub enum Put {
     Otherwise(i64),
 }
 
-/// What happens to the entry of a queue whose last setting is removed.
+/// The treatment of a queue's entry whose last setting is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenNothing {
     /// The entry is removed, as if nothing was ever set: its revision is 0.
@@ -167,7 +167,7 @@ impl Engine {
         Ok(least)
     }
 
-    /// The setting of a scope; None: nothing is set.
+    /// The setting of a scope, or `None` if nothing is set.
     ///
     /// # Errors
     /// A failing store.
@@ -179,7 +179,7 @@ impl Engine {
     /// reason to pause, or None to resume.
     ///
     /// # Errors
-    /// A failing store; the error says whether the settings may have been saved nevertheless. Or
+    /// A failing store; the error states whether the settings may have been saved nevertheless. Or
     /// [`Error::Contended`].
     pub async fn put_queue(
         &self,
@@ -211,8 +211,7 @@ impl Engine {
         .await
     }
 
-    /// Whether the queue's tasks are sent to the bus, as far as this engine knows; at most a second behind
-    /// the store.
+    /// True if the queue's tasks are sent to the bus, as far as this engine knows; at most a second behind the store.
     #[must_use]
     pub fn is_pushed(&self, queue: &QueueKey) -> bool {
         self.core.pushes(queue)
@@ -228,7 +227,7 @@ impl Engine {
     /// a second.
     ///
     /// # Errors
-    /// A failing store; the error says whether it may have been saved nevertheless.
+    /// A failing store; the error states whether it may have been saved nevertheless.
     pub async fn save_setting(&self, asked: SaveSetting) -> Result<Saved, Error> {
         let core = Arc::clone(&self.core);
         self.run(async move { save(&core, asked, core.now()).await }).await
@@ -247,8 +246,8 @@ impl Engine {
         Ok(self.core.store.setting_changes(scope, before, limit).await?)
     }
 
-    /// After this returns, no task of the queue starts at any engine. The first pause's author and reason
-    /// remain.
+    /// Pauses a queue. After this returns, no task of the queue starts at any engine. The first pause's author and
+    /// reason remain.
     ///
     /// # Errors
     /// A failing store: then the queue may be paused, and engines apply that by themselves. Or
@@ -274,7 +273,7 @@ impl Engine {
     /// Waiting tasks continue, in their order.
     ///
     /// # Errors
-    /// As [`Engine::pause`].
+    /// Fails like [`Engine::pause`].
     pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let change = |settings: &mut QueueSettings| settings.pause.take().is_some();

@@ -38,7 +38,7 @@ pub(crate) struct Core {
     pub(crate) hot: Arc<dyn Hot>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Storage of long payloads and results. None: they are in the store.
+    /// Storage of long payloads and results. `None` if they are in the store.
     pub(crate) blobs: Option<Arc<dyn Blobs>>,
     /// If no other engine uses this store, replacements that work alone.
     pub(crate) shared: SharedBackends,
@@ -111,8 +111,8 @@ impl Core {
         named.filter(|queue| self.pushes(queue)).cloned().collect()
     }
 
-    /// Whether the tasks of a queue are published: its own setting decides, or else the options of the start. Never where the bus
-    /// cannot be read by workers: then tasks wait for executors that pull.
+    /// True if the tasks of a queue are published: its own setting decides, or else the options of the start. Never
+    /// where workers cannot read the bus: then tasks wait for executors that pull.
     pub(crate) fn pushes(&self, queue: &QueueKey) -> bool {
         self.options.can_push
             && !self.settings.is_scanned(queue)
@@ -122,7 +122,7 @@ impl Core {
             }
     }
 
-    /// Those of queues that are scanned, and the others.
+    /// Splits entries into those of scanned queues, and the others.
     pub(crate) fn split_scanned(&self, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
         let known = self.settings.known();
         if known.scanned.is_empty() {
@@ -131,7 +131,7 @@ impl Core {
         entries.into_iter().partition(|entry| known.is_scanned(&entry.queue))
     }
 
-    /// Of queues that are scanned, where `limiter` is not in the store itself.
+    /// The limiter of scanned queues, where `limiter` is not in the store itself.
     pub(crate) fn stored_limiter(&self) -> Option<&Arc<dyn Limiter>> {
         self.shared.stored_limiter.as_ref()
     }
@@ -170,7 +170,7 @@ impl Core {
         CurrentTime { discontinuities, now: self.now(), steady: self.steady() }
     }
 
-    /// On a clock that runs evenly. If nothing watches the clock, it is the clock itself.
+    /// The time on a clock that runs evenly. If nothing watches the clock, it is the clock itself.
     fn steady(&self) -> Duration {
         self.clock.trust().map_or_else(
             || Duration::from_millis(u64::try_from(self.now().0).unwrap_or_default()),
@@ -187,7 +187,7 @@ impl Core {
         self.holdings.tenures().into_iter().map(|tenure| tenure.partition)
     }
 
-    /// Whether this engine does what one engine does for all.
+    /// True if this engine does the work that one engine does for all.
     pub(crate) fn leads(&self) -> bool {
         self.holdings.tenure(Partition(0)).is_some()
     }
@@ -223,8 +223,8 @@ impl Core {
         }
     }
 
-    /// Notifies the other engines that attempts of the queue, or of one of its lanes, have ended. For scanned
-    /// queues they look in the store.
+    /// Notifies the other engines that attempts of the queue, or of one of its lanes, have ended. For scanned queues
+    /// they check the store.
     pub(crate) fn announce_freed(&self, queue: &Arc<QueueKey>, lane: Option<ParkReason>, places: usize) {
         if self.holdings.has_others() && !self.settings.is_scanned(queue) {
             self.sharing.announcer.freed(queue, lane, places);
@@ -239,8 +239,8 @@ impl Core {
         Ok(rows)
     }
 
-    /// As `read_waiting`, of several partitions of one part of the store. None: that partition is to be read by itself, which also says
-    /// why it cannot be.
+    /// Reads like `read_waiting`, several partitions of one part of the store. `None` for a partition that must be
+    /// read separately; that read also returns the reason.
     pub(crate) async fn read_waiting_together(&self, scans: Vec<Scan>) -> Vec<Option<Vec<HotEntry>>> {
         let (began, count) = (self.now(), scans.len());
         let found = self.store.scan_together(scans).await.unwrap_or_else(|error| {
@@ -253,12 +253,12 @@ impl Core {
         found.into_iter().chain(std::iter::repeat_with(|| None)).take(count).collect()
     }
 
-    /// Names of queues that something is kept by, each as often as it is.
+    /// The number of queue names in memory, each counted as often as it is stored.
     pub(crate) fn queues_held(&self) -> usize {
         self.arrivals.queues_held() + self.limits.admissions.queues_held() + self.meters.queues_held()
     }
 
-    /// A waiting executor looks again after this time, even if it was not woken.
+    /// The time after which a waiting executor polls again, even if it was not woken.
     pub(crate) fn look_again(&self) -> Duration {
         self.shared.signals.look_after()
     }

@@ -1,6 +1,5 @@
-//! Whether the servers of the store keep what they acknowledge, as last checked. Raises an alert while they
-//! do not, and logs when that begins or ends. Sends no query itself, and stops nothing: stored data would be
-//! no safer.
+//! Reports if the servers of the store keep what they acknowledge, as last checked. Raises an alert while they do
+//! not, and logs when that begins or ends. Sends no query itself, and stops nothing: stored data would be no safer.
 
 use parking_lot::Mutex;
 

@@ -16,7 +16,7 @@ impl fmt::Debug for Ends {
 }
 
 impl Ends {
-    /// True: this listener is the first, and is registered.
+    /// True if this listener is the first, and is registered.
     pub(crate) fn listen(&self, listener: Listener) -> bool {
         self.0.set(listener).is_ok()
     }

@@ -20,12 +20,12 @@ use punctual_domain::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How many tasks are where, as one engine sees it.
+/// The number of tasks in each place, as one engine knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// In the hot set, and in this engine's table before their instants.
+    /// Tasks in the hot set, and in this engine's table before their instants.
     pub due: usize,
-    /// Fired here, and not handed over, or not known to be.
+    /// Tasks that have fired here, and were not delivered, or are not known to be.
     pub fired: usize,
     /// Per queue, the tasks that wait for an executor.
     pub ready: Vec<(Arc<QueueKey>, usize)>,
@@ -53,8 +53,8 @@ impl Engine {
         self.core.work.to_its_end(work).await.unwrap_or_else(|| Err(panicked().into()))
     }
 
-    /// Registers a listener for each attempt and task that this engine ends, with or without a report. It
-    /// must not block. False: another listener is registered.
+    /// Registers a listener for each attempt and task that this engine ends, with or without a report. It must not
+    /// block. False if another listener is registered.
     pub fn on_attempt_end(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.ends.listen(Box::new(listener))
     }
@@ -86,7 +86,7 @@ impl Engine {
         self.core.store.as_ref()
     }
 
-    /// Where the tasks of push queues are received.
+    /// The bus where the tasks of push queues are received.
     #[must_use]
     pub fn bus(&self) -> &Arc<dyn Bus> {
         &self.core.bus
@@ -106,13 +106,13 @@ impl Engine {
         self.core.live.lock().served().collect()
     }
 
-    /// Forgets a task that has fired and waits here, as no engine does, for tests.
+    /// Removes a task that has fired and waits here, as no engine does, for tests.
     #[doc(hidden)]
     pub fn lose(&self, id: i64) {
         self.core.live.lock().forget_fired(id, i64::MAX);
     }
 
-    /// Whether the task waits for its instant here with this fence, for tests.
+    /// True if the task waits for its instant here with this fence, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn will_fire(&self, id: i64, fence: i64) -> bool {
@@ -131,7 +131,7 @@ impl Engine {
         self.core.maintenance.unsent.len()
     }
 
-    /// How full the hot set was at the last look, in thousandths; 0: it has no bound.
+    /// The fill level of the hot set at the last check, in thousandths; 0 if it has no bound.
     #[must_use]
     pub fn hot_fullness(&self) -> u32 {
         self.core.filling.room.fullness()
@@ -143,7 +143,7 @@ impl Engine {
         self.has_hot_set() && self.core.store_fallback.is_away()
     }
 
-    /// False: there is no hot set, and firing always uses the store.
+    /// False if there is no hot set, and firing always uses the store.
     #[must_use]
     pub fn has_hot_set(&self) -> bool {
         self.core.store_fallback.hot_set_keeps() != Keeps::Nothing
@@ -161,7 +161,7 @@ impl Engine {
         self.core.holdings.len()
     }
 
-    /// Whether it works on a partition.
+    /// True if this engine works on a partition.
     #[must_use]
     pub fn owns(&self, partition: Partition) -> bool {
         self.core.holdings.tenure(partition).is_some()
@@ -179,7 +179,7 @@ impl Engine {
         self.core.work.stopping.is_cancelled()
     }
 
-    /// How long an insert of this namespace may wait for the store, if that is longer than it may be.
+    /// The expected wait of an insert of this namespace for the store, if that exceeds the limit.
     #[must_use]
     pub fn insert_backlog(&self, namespace: &Name) -> Option<Duration> {
         let most = Duration::from_millis(self.core.options.insert_wait_max_ms);
@@ -191,7 +191,7 @@ impl Engine {
         self.core.health.inboxes.report(name, behind, refused);
     }
 
-    /// How long a task of this queue is known by its key at least, whatever becomes of it (ms).
+    /// The minimum time for which a task of this queue is known by its key, in any final state, in ms.
     #[must_use]
     pub fn known_for_ms(&self, queue: &QueueKey) -> i64 {
         let keep = self.core.keep(Some(queue));

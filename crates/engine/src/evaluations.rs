@@ -1,5 +1,6 @@
-//! Evaluations of user expressions: each is marked before and unmarked after, so that no subject kills a third engine. Decides
-//! which subject is evaluated now, which alone, and which is set aside. Evaluates nothing itself, and is on no task's path.
+//! Evaluations of user expressions: each is marked before and unmarked after, so that no subject kills a third
+//! engine. Decides which subject is evaluated now, which alone, and which is set aside. Evaluates nothing itself, and
+//! is on no task's path.
 //!
 //! A subject whose evaluation may have killed an engine is evaluated alone, one at a time in a process. That clears the
 //! subjects that were only evaluated at the same time.
@@ -17,15 +18,15 @@ use std::{
 };
 use tokio::{sync::OwnedMutexGuard, time::timeout};
 
-/// The most subjects that an alert and a list contain.
+/// The maximum number of subjects in an alert and in a list.
 const SET_ASIDE_MAX: usize = 1_000;
-/// The most ended subjects per run whose marks are removed; the next run continues.
+/// The maximum number of ended subjects per run whose marks are removed; the next run continues.
 const FORGET_MAX: usize = 1_000;
-/// How long to wait for another evaluation that runs alone.
+/// The time limit of the wait for another evaluation that runs alone.
 const ALONE_WAIT: Duration = Duration::from_secs(5);
-/// Those that are known to have left marks of dead engines.
+/// The maximum number of subjects that are known to have left marks of dead engines.
 const SUSPECTS_MAX: usize = 10_000;
-/// Subjects that are set aside are checked again this often, in case they were released.
+/// The interval of the check for released subjects among those that are set aside.
 pub const SET_ASIDE_LOOK_MS: i64 = 60_000;
 
 /// Why something is not evaluated now. An answer, and no fault of the engine.
@@ -56,7 +57,7 @@ impl NotEvaluated {
     }
 }
 
-/// What to do with one subject.
+/// The decision about one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvaluationVerdict {
     /// It is marked, together with the others.
@@ -72,7 +73,7 @@ pub struct Evaluating {
     core: Arc<Core>,
     pass: EvaluationPass,
     ids: Vec<i64>,
-    /// No other subject that engines have died of is evaluated meanwhile.
+    /// Prevents the evaluation of any other subject that engines have died of.
     alone: Option<OwnedMutexGuard<()>>,
 }
 
@@ -101,7 +102,7 @@ impl Evaluating {
         self.remove(store).await;
     }
 
-    /// As [`Evaluating::cleared`], if nothing is left to evaluate.
+    /// Clears the suspects like [`Evaluating::cleared`], if nothing is left to evaluate.
     fn forget(&self) {
         let mut suspects = self.core.evaluations.suspects.lock();
         for id in &self.ids {
@@ -173,7 +174,7 @@ impl Engine {
     /// Marks a subject that is evaluated alone, once no other of that kind is evaluated alone here.
     ///
     /// # Errors
-    /// As [`Engine::begin_evaluations`].
+    /// Fails like [`Engine::begin_evaluations`].
     pub async fn begin_alone(
         &self,
         store: &dyn EvaluationStore,
@@ -291,8 +292,8 @@ impl Engine {
         Ok(())
     }
 
-    /// An operator has changed the subject, or wants it to continue. True: it was set aside, or an engine had
-    /// died of it.
+    /// Releases a subject that an operator has changed, or wants to continue. Returns true if it was set aside, or an
+    /// engine had died of it.
     ///
     /// # Errors
     /// A failing store.

@@ -15,7 +15,7 @@ use state::Heartbeat;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// How often desired states that other engines set are read.
+/// The period in which desired states that other engines set are read.
 const LOOK_AFTER_MS: i64 = 2_000;
 const ROLL_AFTER_MS: i64 = 5_000;
 /// The dead are shown for a day, and those that left are remembered while an older sign of theirs may be under way.
@@ -34,8 +34,8 @@ impl Engine {
         self.core.callers.executor_registry.until(namespace, name, serves).await;
     }
 
-    /// Sets an executor's desired state and returns the previous one. It takes effect here before the answer,
-    /// at other engines within seconds. None: no executor has this name.
+    /// Sets an executor's desired state and returns the previous one. It takes effect here before the answer, at
+    /// other engines within seconds. `None` if no executor has this name.
     ///
     /// # Errors
     /// A failing store.

@@ -44,7 +44,7 @@ use record::Submitted;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How often the engine checks whether a database has returned.
+/// The period in which the engine checks whether a database has returned.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 
 /// Answers in the order of the reports.

@@ -7,12 +7,12 @@ use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
-/// Waiters and announcements of a queue are forgotten after this long without a request.
+/// The time without a request after which the waiters and announcements of a queue are removed.
 const FORGOTTEN_AFTER_MS: i64 = 600_000;
-/// Counts are forgotten after this long without a change; they begin at 0 again.
+/// The time without a change after which counts are removed; they begin at 0 again.
 const COUNTS_FORGOTTEN_AFTER_MS: i64 = 24 * 3_600_000;
 
-/// Names that were forgotten.
+/// Removes idle names. Returns their number.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let before = core.queues_held();
     core.arrivals.forget(now.plus(-FORGOTTEN_AFTER_MS));
@@ -22,7 +22,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 }
 
 impl Engine {
-    /// How many names of queues something is kept by, each as often as it is.
+    /// The number of queue names in memory, each counted as often as it is stored.
     #[must_use]
     pub fn queues_held(&self) -> usize {
         self.core.queues_held()

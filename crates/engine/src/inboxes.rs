@@ -1,17 +1,17 @@
-//! What is wrong with the inboxes of this engine, for alerts. Moves no row.
+//! The faults of this engine's inboxes, for alerts. Moves no row.
 
 use crate::alerts::state::AlertKind;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// By inbox: that it is behind, and that rows were refused.
+/// The faults by inbox: its delay, and refused rows.
 type Troubles = BTreeMap<String, (Option<String>, Option<String>)>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Inboxes(Mutex<Troubles>);
 
 impl Inboxes {
-    /// In place of what was reported before.
+    /// Replaces the earlier report.
     pub(crate) fn report(&self, name: &str, behind: Option<String>, refused: Option<String>) {
         self.0.lock().insert(name.to_owned(), (behind, refused));
     }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// Of all queues but those that are scanned.
+    /// The limiter of all queues except those that are scanned.
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
-    /// How long an insert waits for the store.
+    /// The expected wait of inserts for the store.
     pub(crate) backlog: Backlog,
     pub(crate) admissions: Admissions,
     pub(crate) shares: Shares,

@@ -3,12 +3,11 @@
 //! clock, no I/O and no `Core`; the present is an argument, and the caller's next steps are answers. Every
 //! call is a batch under one lock. Nothing here must outlive the process: the store has everything.
 //!
-//! Reading order: `stage` (where a task is), `steps` (the one table of legal moves), `table` (the tasks),
-//! `index` (how they are found), `waiting` (unfired tasks), `leases` (preleased tasks), `kept` (fired tasks),
-//! `line` and `served` (where they wait for executors), `passed` (tasks given to other engines),
-//! `unpersisted` (fired tasks that the store does not know), `doubt` (leases whose answer was lost),
-//! `handed_over` (attempts at executors), `for_later` (attempts whose database is unavailable), `fired` (the
-//! answers when a task is due).
+//! Reading order: `stage` (the place of a task), `steps` (the one table of legal moves), `table` (the tasks), `index`
+//! (the look-up of tasks), `waiting` (unfired tasks), `leases` (preleased tasks), `kept` (fired tasks), `line` and
+//! `served` (the lines where they wait for executors), `passed` (tasks given to other engines), `unpersisted` (fired
+//! tasks that the store does not know), `doubt` (leases whose answer was lost), `handed_over` (attempts at
+//! executors), `for_later` (attempts whose database is unavailable), `fired` (the answers when a task is due).
 
 mod doubt;
 mod fired;

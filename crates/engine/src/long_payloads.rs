@@ -39,7 +39,8 @@ use std::{sync::Arc, time::Duration};
 
 /// Objects that one call works on at the same time.
 const AT_ONCE: usize = 8;
-/// The most that is fetched for one hand-over: an executor that requests more tasks than fit gets fewer.
+/// The maximum size of the payloads that are fetched for one hand-over: an executor that requests more tasks than fit
+/// gets fewer.
 const FETCH_MAX_BYTES: usize = 256 << 20;
 const READ: &str = "read a long payload or result";
 /// Leases tick meanwhile.
@@ -121,7 +122,7 @@ async fn free_id(core: &Core, namespace: &Name) -> Result<i64, Error> {
     }
 }
 
-/// After the insert: objects without a row are deleted.
+/// Deletes objects without a row after the insert.
 pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Result<Inserted, Error>>, Error>) {
     match inserted {
         Ok(inserted) => {
@@ -153,7 +154,7 @@ pub(crate) fn key_of(content: &Content) -> Option<String> {
     content.reference().map(|reference| reference.key.to_owned())
 }
 
-/// No caller waits for this; objects that it fails to delete are found by `unused`.
+/// Deletes objects. No caller waits for this; `unused` finds objects that it fails to delete.
 pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
     let Some(blobs) = core.blobs.clone().filter(|_| !keys.is_empty()) else { return };
     core.work.detach(async move {
@@ -225,7 +226,7 @@ pub(crate) async fn whole(core: &Core, task: Task) -> Result<Task, answer::Error
     }
 }
 
-/// And whether one of them is lost.
+/// Reads the task's payload and result. The flag is true if one of them is lost.
 async fn read_both(core: &Core, mut task: Task) -> Result<(Task, bool), Error> {
     let result = task.result.as_mut().and_then(|result| result.content.as_mut());
     let mut is_lost = false;
@@ -267,7 +268,7 @@ pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assi
     fetched
 }
 
-/// As many as fit, at least one.
+/// Splits off as many leases as fit, at least one.
 fn within(leased: Vec<Assignment>, max_bytes: usize) -> (Vec<Assignment>, Vec<Assignment>) {
     let (mut sum, mut fitting, mut rest) = (0_usize, Vec::new(), Vec::new());
     for lease in leased {

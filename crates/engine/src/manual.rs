@@ -26,11 +26,11 @@ impl Engine {
         self.run(async move { change::revoke::revoke(&core, &places, &by).await }).await
     }
 
-    /// As [`Engine::cancel`]. At each try, `note` is called with the task as found; the last call has the
+    /// Cancels like [`Engine::cancel`]. At each try, `note` is called with the task as found; the last call has the
     /// task that was changed.
     ///
     /// # Errors
-    /// As [`Engine::cancel`].
+    /// Fails like [`Engine::cancel`].
     pub async fn cancel_noting(
         &self,
         place: TaskRef,
@@ -42,10 +42,10 @@ impl Engine {
         self.run(async move { change::cancel_and_read(&core, place, stop_if_fired, &by, &any).await }).await
     }
 
-    /// As [`Engine::run_now`]; `note` as with [`Engine::cancel_noting`].
+    /// Runs like [`Engine::run_now`]; `note` as with [`Engine::cancel_noting`].
     ///
     /// # Errors
-    /// As [`Engine::run_now`].
+    /// Fails like [`Engine::run_now`].
     pub async fn run_now_noting(
         &self,
         place: TaskRef,
@@ -57,10 +57,10 @@ impl Engine {
         self.reschedule(place, change, by, noting(note)).await?.ok_or(Error::Contended)
     }
 
-    /// As [`Engine::redrive`]; `note` as with [`Engine::cancel_noting`].
+    /// Redrives like [`Engine::redrive`]; `note` as with [`Engine::cancel_noting`].
     ///
     /// # Errors
-    /// As [`Engine::redrive`].
+    /// Fails like [`Engine::redrive`].
     pub async fn redrive_noting(
         &self,
         place: TaskRef,
@@ -74,10 +74,10 @@ impl Engine {
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 
-    /// As [`Engine::bury`]; `note` as with [`Engine::cancel_noting`].
+    /// Buries like [`Engine::bury`]; `note` as with [`Engine::cancel_noting`].
     ///
     /// # Errors
-    /// As [`Engine::bury`].
+    /// Fails like [`Engine::bury`].
     pub async fn bury_noting(
         &self,
         place: TaskRef,
@@ -91,11 +91,11 @@ impl Engine {
         self.run(buried).await?.ok_or(Error::Contended)
     }
 
-    /// As [`Engine::cancel`], for a task that was just read. False: it was refused. None: `expected` refused
-    /// the task.
+    /// Cancels like [`Engine::cancel`], for a task that was just read. Returns false if the cancel was refused, and
+    /// `None` if `expected` refused the task.
     ///
     /// # Errors
-    /// As [`Engine::cancel`].
+    /// Fails like [`Engine::cancel`].
     pub async fn cancel_seen(
         &self,
         task: Task,
@@ -108,10 +108,10 @@ impl Engine {
         Ok(self.run(cancelled).await?.map(|done| !matches!(done, Cancel::Was(Cancelled::AlreadyFired(_)))))
     }
 
-    /// As [`Engine::reschedule`], of a task as it has just been read.
+    /// Changes like [`Engine::reschedule`], for a task that was just read.
     ///
     /// # Errors
-    /// As [`Engine::reschedule`].
+    /// Fails like [`Engine::reschedule`].
     pub async fn reschedule_seen(
         &self,
         task: Task,
@@ -123,8 +123,8 @@ impl Engine {
         self.run(async move { change::reschedule(&core, subject, change, &by, &expected).await }).await
     }
 
-    /// Changes the properties of a dead task, which stays dead; `change` is an `Amend`. None: `expected`
-    /// refused the task.
+    /// Changes the properties of a dead task, which stays dead; `change` is an `Amend`. `None` if `expected` refused
+    /// the task.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
@@ -139,10 +139,11 @@ impl Engine {
         self.run(async move { change::dead::amend(&core, place, change, &by, &expected).await }).await
     }
 
-    /// As [`Engine::redrive`], for a task that was just read. None: `expected` refused the task.
+    /// Redrives like [`Engine::redrive`], for a task that was just read. Returns `None` if `expected` refused the
+    /// task.
     ///
     /// # Errors
-    /// As [`Engine::redrive`].
+    /// Fails like [`Engine::redrive`].
     pub async fn redrive_seen(
         &self,
         task: Task,
@@ -163,10 +164,10 @@ impl Engine {
         self.run(buried).await?.ok_or(Error::Contended)
     }
 
-    /// As [`Engine::bury`], for a task that was just read. None: `expected` refused the task.
+    /// Buries like [`Engine::bury`], for a task that was just read. Returns `None` if `expected` refused the task.
     ///
     /// # Errors
-    /// As [`Engine::bury`].
+    /// Fails like [`Engine::bury`].
     pub async fn bury_seen(
         &self,
         task: Task,
@@ -179,7 +180,7 @@ impl Engine {
         self.run(async move { change::bury(&core, subject, reason, &by, &expected).await }).await
     }
 
-    /// Deletes a finished task with its history and its payload. None: `expected` refused the task.
+    /// Deletes a finished task with its history and its payload. `None` if `expected` refused the task.
     ///
     /// # Errors
     /// [`Error::NotFound`] or a failing store.

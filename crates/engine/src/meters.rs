@@ -14,17 +14,17 @@ use std::sync::{
 pub const LATENESS_BOUNDS_MS: [i64; 14] =
     [0, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000];
 
-/// The most queues that are reported separately. Later queues share one histogram of processing times.
+/// The maximum number of queues that are reported separately. Later queues share one histogram of processing times.
 pub const QUEUES_REPORTED_SEPARATELY: usize = 1_000;
 
-/// For a queue without a budget of its own.
+/// The default lateness budget of a queue.
 pub(crate) const LATENESS_BUDGET_MS: i64 = 1_000;
 const NO_BUDGET: i64 = -1;
 
 #[derive(Debug, Default)]
 pub struct Meters {
     queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
-    /// For queues that are not reported separately.
+    /// The histogram of queues that are not reported separately.
     together: Processing,
     services: Mutex<Vec<Arc<ServiceMeters>>>,
     succeeded: AtomicU64,
@@ -99,9 +99,9 @@ pub struct QueueNumbers {
     pub retried: u64,
     pub dead: u64,
     pub cancelled: u64,
-    /// How often tasks were blocked by a full limit.
+    /// The number of times that tasks were blocked by a full limit.
     pub blocked: u64,
-    /// How often the rate had no start left.
+    /// The number of times that the rate had no start left.
     pub throttled: u64,
     pub lateness: Vec<HistogramBucket>,
     pub lateness_sum_ms: u64,
@@ -110,7 +110,7 @@ pub struct QueueNumbers {
     pub outcomes: Outcomes,
 }
 
-/// Tasks whose lateness is at most this, and above the bound of the preceding bucket; None: no bound.
+/// A bucket of tasks whose lateness is at most this, and above the bound of the preceding bucket. `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistogramBucket {
     pub at_most_ms: Option<i64>,
@@ -128,7 +128,7 @@ pub struct ServiceNumbers {
     pub failures_in_a_row: u64,
     /// Panics since a run last ended without one, successfully or not.
     pub panics_in_a_row: u64,
-    /// When it last ended well.
+    /// The instant of the last success.
     pub succeeded_at: Option<Millis>,
 }
 
@@ -188,7 +188,7 @@ impl QueueMeters {
         }
     }
 
-    /// No count has changed for this long, and no setting exists.
+    /// True if no count has changed for this long, and no setting exists.
     fn is_idle(&self, now: Millis, for_ms: i64) -> bool {
         let counts =
             [&self.inserted, &self.fired, &self.dispatched, &self.retried, &self.dead, &self.cancelled];
@@ -247,7 +247,7 @@ impl ProcessMeters {
 }
 
 impl ServiceMeters {
-    /// As a run that failed, and as a panic.
+    /// Counts a panic, also as a failed run.
     pub(crate) fn panicked(&self) {
         self.panics.fetch_add(1, Relaxed);
         self.failures_in_a_row.fetch_add(1, Relaxed);
@@ -340,14 +340,14 @@ impl Meters {
         self.queues.read().len()
     }
 
-    /// Forgets queues whose counts have not changed for this long, and that no caller holds.
+    /// Removes queues whose counts have not changed for this long, and that no caller holds.
     pub(crate) fn forget_idle(&self, now: Millis, for_ms: i64) {
         let mut queues = self.queues.write();
         queues.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.is_idle(now, for_ms));
         queues.shrink_to_fit();
     }
 
-    /// How late the tasks of each queue may fire.
+    /// Sets the lateness budgets of the queues.
     pub(crate) fn set_budgets<'q>(&self, budgets: impl Iterator<Item = (&'q QueueKey, Option<i64>)>) {
         self.queues.read().values().for_each(|queue| queue.set_budget(None));
         budgets.filter(|budget| budget.1.is_some()).for_each(|(queue, ms)| self.queue(queue).set_budget(ms));
@@ -362,7 +362,8 @@ impl Meters {
         all
     }
 
-    /// None: nothing was counted of it, or it was idle for so long that it was forgotten.
+    /// Returns `None` if nothing was counted of the queue, or if the queue was idle for so long that its counts were
+    /// removed.
     #[must_use]
     pub fn queue_numbers(&self, key: &QueueKey) -> Option<QueueNumbers> {
         let queues = self.queues.read();
@@ -415,8 +416,8 @@ impl Meters {
     pub fn terms_gained_total(&self) -> u64 {
         self.terms_gained.load(Relaxed)
     }
-    /// Partitions that another engine took while this one considered them its own, or whose lease ended
-    /// unrenewed: each is a pause of seconds, or an unavailable ownership back end.
+    /// The number of partitions that another engine acquired while this one considered them its own, or whose lease
+    /// ended unrenewed: each is a pause of seconds, or an unavailable ownership back end.
     #[must_use]
     pub fn terms_lost_total(&self) -> u64 {
         self.terms_lost.load(Relaxed)

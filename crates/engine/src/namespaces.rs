@@ -37,7 +37,7 @@ pub(crate) fn closed(core: &Core, known: &LoadedSettings, namespace: &Name) -> O
     }
 }
 
-/// The settings of a namespace; None: nothing is set.
+/// The settings of a namespace, or `None` if nothing is set.
 fn settings_of(current: Option<&StoredSetting>) -> ScopeSettings {
     match current.map(|standing| &standing.setting) {
         Some(Setting::Scope(set)) => set.clone(),
@@ -69,7 +69,7 @@ async fn put(
     Err(Error::Contended)
 }
 
-/// None: the current revision is another one.
+/// Returns `None` if the current revision is another one.
 async fn replace(
     core: &Arc<Core>,
     scope: &Scope,
@@ -95,7 +95,7 @@ async fn replace(
     }
 }
 
-/// None: nothing of this name exists.
+/// Returns `None` if nothing of this name exists.
 async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<Stood>, Error> {
     let scope = Scope::Namespace(namespace.clone());
     for _ in 0..TRIES {
@@ -133,7 +133,7 @@ async fn has_schedules(core: &Core, namespace: &Name) -> Result<bool, punctual_c
     Ok(core.store.namespaces_with_schedules().await?.contains(namespace))
 }
 
-/// By the account, in all states.
+/// The number of tasks by the account, in all states.
 pub(crate) async fn tasks_in(core: &Core, namespace: &Name) -> Result<u64, punctual_contract::Error> {
     let books = core.store.books().await?;
     let tasks: i64 = books
@@ -146,7 +146,8 @@ pub(crate) async fn tasks_in(core: &Core, namespace: &Name) -> Result<u64, punct
 }
 
 impl Engine {
-    /// Why a namespace accepts no new tasks, as far as this engine knows: at most a second behind the store.
+    /// The reason why a namespace accepts no new tasks, as far as this engine knows: at most a second behind the
+    /// store.
     #[must_use]
     pub fn closed(&self, namespace: &Name) -> Option<Closed> {
         closed(&self.core, &self.core.settings.known(), namespace)
@@ -155,7 +156,7 @@ impl Engine {
     /// Makes a namespace, or gives it these settings, if its revision fits.
     ///
     /// # Errors
-    /// A failing store; the error says whether it may be set all the same. Or [`Error::Contended`].
+    /// A failing store; the error states whether it may be set all the same. Or [`Error::Contended`].
     pub async fn put_namespace(
         &self,
         namespace: Name,
@@ -167,11 +168,11 @@ impl Engine {
         self.run(async move { put(&core, namespace, settings, by, fits).await }).await
     }
 
-    /// Begins to delete a namespace with all its contents. The beginning is durable when this returns; the
-    /// live engines do the rest in small batches. None: nothing of this name exists.
+    /// Begins to delete a namespace with all its contents. The beginning is durable when this returns; the live
+    /// engines do the rest in small batches. `None` if nothing of this name exists.
     ///
     /// # Errors
-    /// As [`Engine::put_namespace`].
+    /// Fails like [`Engine::put_namespace`].
     pub async fn delete_namespace(&self, namespace: Name, by: &str) -> Result<Option<Stood>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move { delete(&core, namespace, by).await }).await

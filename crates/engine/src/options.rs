@@ -11,12 +11,12 @@ pub struct Options {
     /// unique, and different at each start of a process. Two engines of one name would each believe that they
     /// own the other's partitions.
     pub name: String,
-    /// How far ahead tasks are held in the hot set.
+    /// The time before their instants at which tasks are loaded into the hot set.
     pub horizon_ms: i64,
     /// Most entries held in the hot set; beyond, the horizon shrinks and the rest waits in the store. Unless it is set, the hot
     /// set's memory alone decides.
     pub hot_entries_max: usize,
-    /// How far ahead of its time a task is claimed and put on the wheel.
+    /// The time before its instant at which a task is claimed and put on the wheel.
     pub lookahead_ms: i64,
     pub claim_interval_ms: u64,
     pub preload_interval_ms: u64,
@@ -26,19 +26,19 @@ pub struct Options {
     pub agenda_interval_ms: u64,
     pub mark_ready_interval_ms: u64,
     pub retire_interval_ms: u64,
-    /// How often the limiter is compared with what is in flight; in full every 30 s.
+    /// The interval of the comparison of the limiter with the attempts in flight; in full every 30 s.
     pub reconcile_interval_ms: u64,
-    /// How often unsent tasks are checked for a retry.
+    /// The interval of the check of unsent tasks for a retry.
     pub compensate_interval_ms: u64,
-    /// How many of them are retried in one check.
+    /// The maximum number of them that are retried in one check.
     pub compensate_max: usize,
     /// A task that is overdue by this much, and that this engine does not know, is read again by the refill.
     pub overdue_after_ms: i64,
-    /// How often all partitions are searched for long overdue tasks.
+    /// The interval of the search of all partitions for long overdue tasks.
     pub overdue_look_interval_ms: u64,
-    /// How long a success answers repeated requests, before it is stopped.
+    /// The time for which a success answers repeated requests, before it is stopped.
     pub keep_succeeded_ms: i64,
-    /// How long a stopped task can be looked up before it is deleted.
+    /// The time for which a stopped task can be looked up before it is deleted.
     pub keep_stopped_ms: i64,
     pub keep_cancelled_ms: i64,
     pub keep_dead_ms: i64,
@@ -47,29 +47,30 @@ pub struct Options {
     /// Subscribers can reach the bus. Where they cannot, no queue is pushed, whatever is set: tasks would be published to where
     /// no reader reads them.
     pub can_push: bool,
-    /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
+    /// The time for which a subscriber has a task before it is delivered to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
-    /// How long before its due time a task is leased for a waiting caller; 0: never. Cancelling or changing a
-    /// task this late costs a few more steps, and the answer to a pause takes a little longer.
+    /// The time before its due time at which a task is leased for a waiting caller; 0 is never. Cancelling or
+    /// changing a task this late costs a few more steps, and the answer to a pause takes a little longer.
     pub ahead_ms: i64,
     /// An insert that would wait longer than this for the store is refused.
     pub insert_wait_max_ms: u64,
-    /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
-    /// followed any more.
+    /// The maximum deviation of the machine's wall clock from its steady clock, and from the database's. Beyond it
+    /// the wall clock is not followed any more.
     pub clock_bound_ms: u64,
     /// This many tasks of a queue are preleased even if no caller waits for them.
     pub ahead_room_min: usize,
-    /// A payload or result that is longer is kept outside of the store, where there is a place for it.
+    /// The maximum size of a payload or result in the store. A longer one is stored outside, if there is a storage
+    /// for it.
     pub inline_max_bytes: usize,
-    /// How often a page of the stored objects is checked for those that no task refers to.
+    /// The interval of the checks of a page of the stored objects for those that no task refers to.
     pub unused_interval_ms: u64,
     /// A token that may do everything and is in no store; callers need tokens as soon as there is one.
     pub admin_token: Option<SecretHash>,
     /// Namespaces must be made before they are used; but for `default`, which is always there.
     pub explicit_namespaces: bool,
-    /// None, except in tests.
+    /// `None`, except in tests.
     pub probe: Option<Probe>,
-    /// How long entries of the audit are kept.
+    /// The retention of audit entries.
     pub keep_audit_ms: i64,
     /// The process's own counts, for display and alerts.
     pub process: Arc<ProcessMeters>,
@@ -119,5 +120,5 @@ impl Default for Options {
     }
 }
 
-/// Rows or entries that one bounded step touches at most.
+/// The maximum number of rows or entries of one bounded step.
 pub(crate) const STEP_LIMIT: usize = 1_000;

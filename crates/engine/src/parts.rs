@@ -33,11 +33,11 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// Between two looks at deferred tasks.
+/// The pause between two checks of deferred tasks.
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 /// Work of a database that takes longer continues by itself, and the caller continues with the others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// By then, a caller that wants all answers gets errors for the missing ones.
+/// The time limit after which a caller that wants all answers gets errors for the missing ones.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// A database that is at the same work for this long counts as failing.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -237,7 +237,7 @@ pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntr
     good
 }
 
-/// Until the part of the store answers. They have fired, and are in no line.
+/// Defers fired tasks until the part of the store answers. They are in no line.
 pub(crate) fn set_aside(core: &Core, entries: &[HotEntry]) {
     core.live.lock().set_aside(entries, ASIDE_MAX);
 }

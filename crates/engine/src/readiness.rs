@@ -1,6 +1,6 @@
-//! Whether this engine can work, for load balancers. The writers of the store are checked every few seconds,
-//! so that a request costs nothing. Decides nothing else: `sharing::self_check` decides when an engine gives
-//! up its partitions.
+//! Reports to load balancers if this engine can work. The writers of the store are checked every few seconds, so that
+//! a request costs nothing. Decides nothing else: `sharing::self_check` decides when an engine gives up its
+//! partitions.
 
 pub(crate) mod state;
 
@@ -52,7 +52,7 @@ async fn check(core: &Core, part: usize) -> Result<(), Error> {
     timeout(ANSWERS_WITHIN, core.store.check_writers_in(part)).await.unwrap_or_else(silent)
 }
 
-/// From now on they are missed.
+/// Begins the supervision. From now on missing writes are noticed.
 pub(crate) fn begin(core: &Core) {
     for part in 0..core.store.parts() {
         core.health.writers.of(part, |part| part.written.beat());
@@ -60,7 +60,8 @@ pub(crate) fn begin(core: &Core) {
 }
 
 impl Engine {
-    /// Whether something can be written: in one database of several at least, when last tried. If not, why.
+    /// Checks that something can be written: in one database of several at least, when last tried. The error is the
+    /// reason.
     ///
     /// # Errors
     /// A sentence for people.
@@ -76,7 +77,7 @@ impl Engine {
         self.core.health.writers.0.lock().iter().filter_map(ComponentStatus::problem).collect()
     }
 
-    /// Whether everything that fires tasks works; if not, what is missing.
+    /// Checks that everything that fires tasks works. The error names what is missing.
     ///
     /// # Errors
     /// A sentence for people.

@@ -18,15 +18,15 @@ const STEP: usize = 500;
 /// Pages of the store that one call reads, so that it ends even if few tasks match.
 const PAGES_MAX: usize = 50;
 
-/// Which dead tasks, how many, and how fast.
+/// The selection of dead tasks, their maximum number, and the rate.
 #[derive(Clone, Debug)]
 pub struct RedriveMany {
-    /// Its state is ignored.
+    /// The query, whose state is ignored.
     pub query: Query,
     pub limit: usize,
     /// The first is due then, but never before now.
     pub start_at: Millis,
-    /// None: all at `start_at`.
+    /// `None` moves all to `start_at`.
     pub per_second: Option<f64>,
     /// Only counts.
     pub dry_run: bool,
@@ -38,9 +38,9 @@ pub struct Redriven {
     pub tasks: u64,
     /// Tasks that were dead when they were searched, and no longer when they were redriven.
     pub lost: u64,
-    /// When the next one would be due.
+    /// The instant at which the next task would be due.
     pub until: Millis,
-    /// The `before_id` to continue with; None: there are no more.
+    /// The `before_id` to continue with, or `None` if there are no more.
     pub next_before_id: Option<i64>,
 }
 
@@ -82,7 +82,7 @@ fn count(tasks: usize) -> u64 {
     u64::try_from(tasks).unwrap_or(u64::MAX)
 }
 
-/// When the nth of them is due.
+/// The due time of the task at an index.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

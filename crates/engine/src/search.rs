@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// How long a search tries to fill a page: a caller that continues then pays for one more call.
+/// The time in which a search tries to fill a page: a caller that continues then pays for one more call.
 const BUDGET: Duration = Duration::from_secs(2);
 /// Searches that continue beyond their first page at the same time, over all engines of this process.
 const AT_ONCE: usize = 4;
@@ -25,7 +25,7 @@ static LOOKING_ON: Semaphore = Semaphore::const_new(AT_ONCE);
 /// The result of a search.
 #[derive(Debug)]
 pub struct SearchResult {
-    /// With the position after the last of its tasks, or after the last one read.
+    /// The page, with the position after the last of its tasks, or after the last one read.
     pub page: Page,
     /// The page is full, or no more tasks match.
     pub is_complete: bool,

@@ -1,4 +1,5 @@
-//! The secret by which ids of runs and nodes are derived: asked of the store once, and kept in memory. Must not be logged.
+//! The secret by which ids of runs and nodes are derived: read from the store once, and then in memory. Must not be
+//! logged.
 
 use crate::engine::Engine;
 use punctual_contract::{Error as BackendError, IdentityStore};

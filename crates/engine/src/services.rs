@@ -160,8 +160,8 @@ fn on_agenda<F, W>(
 }
 
 impl Engine {
-    /// Before `start`: the hot set did not answer when it was first asked. Firing begins from the store, and continues by the hot
-    /// set as soon as it answers.
+    /// Records, before `start`, that the hot set did not answer its first call. Firing begins from the store, and
+    /// continues by the hot set as soon as it answers.
     pub fn begins_without_hot_set(&self, error: &Error) {
         hot_set_monitor::mark_unavailable(&self.core, error);
     }

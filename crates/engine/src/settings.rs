@@ -1,6 +1,6 @@
-//! The settings as this engine knows them: read at every step, replaced as a whole when they have changed.
-//! The store has the truth; this copy may lag behind it by one polling interval, and no promise of a setting
-//! depends on it alone.
+//! The settings as this engine knows them: read at every step, replaced entirely when they have changed. The store
+//! has the truth; this copy may lag behind it by one polling interval, and no promise of a setting depends on it
+//! alone.
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
@@ -35,8 +35,8 @@ pub(crate) struct Settings {
     /// The settings of a queue without settings of its own.
     default: Arc<QueueSettings>,
     is_loaded: AtomicBool,
-    /// Queues that the store reported as paused before this engine knew: nothing is tried there until the
-    /// next look.
+    /// Queues that the store reported as paused before this engine knew: nothing is tried there until the next poll
+    /// of the settings.
     refused: Mutex<HashSet<QueueKey>>,
     /// Services that do nothing unless something is set are asked to run when anything has changed.
     pub(crate) changed: SettingsChanged,
@@ -64,7 +64,7 @@ impl LoadedSettings {
             || self.namespaces.values().any(|namespace| namespace.max_payload_bytes.is_some())
     }
 
-    /// None: the namespace is not being deleted.
+    /// `None` if the namespace is not being deleted.
     pub(crate) fn deletion(&self, namespace: &Name) -> Option<&Deletion> {
         self.namespaces.get(namespace)?.deletion.as_deref()
     }
@@ -107,7 +107,7 @@ impl Settings {
         Arc::clone(self.known.read().queues.get(queue).unwrap_or(&self.default))
     }
 
-    /// No setting limits or orders the starts of the queue, neither its own nor one of a wider scope.
+    /// True if no setting limits or orders the starts of the queue, neither its own nor one of a wider scope.
     pub(crate) fn is_plain(&self, queue: &QueueKey) -> bool {
         if !self.is_loaded() || self.refused.lock().contains(queue) {
             return false;
@@ -118,13 +118,13 @@ impl Settings {
             && known.namespaces.get(&queue.namespace).is_none_or(ScopeSettings::lets_all_start)
     }
 
-    /// Whether any queue keeps its successes otherwise than the engine was started to: only then is it worth knowing
-    /// which queue a success is of.
+    /// True if any queue has another retention of its successes than the engine's default: only then does the engine
+    /// need to know the queue of a success.
     pub(crate) fn keeps_successes(&self) -> bool {
         self.known.read().keeps_successes
     }
 
-    /// Its due tasks are scanned in the store, and none of them is loaded into the hot set.
+    /// True if the queue's due tasks are scanned in the store, and none of them is loaded into the hot set.
     pub(crate) fn is_scanned(&self, queue: &QueueKey) -> bool {
         self.known.read().is_scanned(queue)
     }
@@ -145,12 +145,12 @@ impl Settings {
         [push, scan, deletion].into_iter().for_each(Notify::notify_one);
     }
 
-    /// Until then nothing may be handed over, because the settings are unknown.
+    /// True once the settings are known. Until then nothing may be handed over.
     pub(crate) fn is_loaded(&self) -> bool {
         self.is_loaded.load(SeqCst)
     }
 
-    /// None of its tasks may be tried now.
+    /// True if none of the queue's tasks may be tried now.
     pub(crate) fn is_paused(&self, queue: &QueueKey) -> bool {
         let known = self.known.read();
         let is_set = known.queues.get(queue).is_some_and(|queue| queue.pause.is_some());

@@ -20,11 +20,11 @@ use state::{GOOD_FOR_MS, Shares};
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// The most namespaces whose shares are shown in metrics.
+/// The maximum number of namespaces whose shares are shown in metrics.
 const SHOWN_MAX: usize = 200;
 
 impl Shares {
-    /// Tasks of a queue could not start because of this verdict, although an executor asked for them.
+    /// Records that tasks of a queue could not start because of this verdict, although an executor requested them.
     pub(crate) fn deferred(&self, terms: &AdmissionRules, by: Option<&Verdict>) {
         let (slots, starts) = match by {
             Some(
@@ -57,7 +57,7 @@ impl Shares {
 }
 
 impl Engine {
-    /// Each namespace's share of the installation's limits, as of the last look; the first ones that want a
+    /// Each namespace's share of the installation's limits, as of the last division; the first ones that want a
     /// share.
     #[must_use]
     pub fn shares(&self) -> Vec<NamespaceShare> {

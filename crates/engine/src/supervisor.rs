@@ -136,9 +136,9 @@ impl Supervisor {
     }
 }
 
-/// The delay of the nth service's second run; later runs follow every `period`. All services begin together,
-/// and their periods are multiples of each other. Without this delay they would always run at the same
-/// instants, and due tasks would wait for all of them. Multiples of the golden section are spread evenly,
+/// The delay of a service's second run, by the index of the service; later runs follow every `period`. All services
+/// begin together, and their periods are multiples of each other. Without this delay they would always run at the
+/// same instants, and due tasks would wait for all of them. Multiples of the golden section are spread evenly,
 /// however many there are.
 fn turn_of(nth: u32, period: Duration) -> Duration {
     /// Nearly all periods are multiples of this.
@@ -160,7 +160,7 @@ async fn tick(
     }
 }
 
-/// For an endless run, which reports no success: failures are over when none has occurred for a while.
+/// Waits for an endless run, which reports no success: failures are over when none has occurred for a while.
 async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize, Error>>) -> Run {
     match tokio::time::timeout(RECOVERED_AFTER, &mut run).await {
         Ok(ended) => ended,

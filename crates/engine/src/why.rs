@@ -30,7 +30,7 @@ pub struct Why {
     /// The holder of the task.
     pub owner: Option<String>,
     pub next_step: String,
-    /// When the next step is expected, if known.
+    /// The expected instant of the next step, if known.
     pub expected_at: Option<Millis>,
 }
 
@@ -155,7 +155,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
     }
 }
 
-/// Its queue is paused: no other reason matters now.
+/// Explains a paused queue: no other reason matters now.
 fn paused(core: &Core, task: &Task) -> Why {
     let settings = core.settings.queue(&task.ask.queue);
     let pause = settings.pause.as_ref();
@@ -219,7 +219,7 @@ fn waiting(core: &Core, task: &Task, now: Millis) -> Why {
     if core.settings.is_scanned(&task.ask.queue) { scanned(core, task, now, plain) } else { plain }
 }
 
-/// Its time has passed, and whatever this engine knows does not say that it has fired.
+/// Explains a task whose time has passed, and of which this engine does not know that it has fired.
 fn has_not_fired_in_time(core: &Core, task: &Task, now: Millis) -> bool {
     let is_claimed = || core.live.lock().holds(&entry_of(task));
     let settings = core.settings.queue(&task.ask.queue);
@@ -350,7 +350,7 @@ fn share_of_slots(scope: &Scope, share: &Share, most: u32, holders: &str) -> (St
     (reason, "an attempt there ends, or others want less")
 }
 
-/// In words: some tasks and their executors.
+/// Describes some tasks and their executors.
 async fn holders(core: &Core, queue: &QueueKey, scope: &Scope) -> String {
     let Ok(holders) = core.limiter_of(queue).holders(scope, HOLDERS_SHOWN).await else {
         return "by whom is not known".into();

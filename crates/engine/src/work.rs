@@ -12,8 +12,8 @@ pub(crate) struct BackgroundTasks {
 }
 
 impl BackgroundTasks {
-    /// Runs `work` to its end, whatever happens to the caller: a client that hangs up drops the future that
-    /// waits here, not the work. None: the work panicked, which was logged where it happened.
+    /// Runs `work` to its end, whatever happens to the caller: a client that hangs up drops the future that waits
+    /// here, not the work. `None` if the work panicked, which was logged where it happened.
     pub(crate) async fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

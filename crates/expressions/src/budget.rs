@@ -18,7 +18,7 @@ const STEPS_BETWEEN_LOOKS: u64 = 1_024;
 /// The stable code of an exceeded budget.
 pub const BUDGET_CODE: &str = "expression.budget";
 
-/// Which bound was met.
+/// The bound that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Steps,
@@ -34,7 +34,7 @@ pub struct Exceeded {
     pub bound: Bound,
     /// The bound. 0 for time.
     pub max: u64,
-    /// The bound is for the whole request, not for this part of it.
+    /// True if the bound is for the complete request, not for this part of it.
     pub is_shared: bool,
 }
 
@@ -57,7 +57,7 @@ impl std::error::Error for Exceeded {}
 pub struct Budget {
     steps: Counter,
     bytes: Counter,
-    /// Until the next check of the deadline.
+    /// The number of steps until the next check of the deadline.
     steps_to_look: u64,
     slice: Option<TimeSlice>,
 }
@@ -99,13 +99,13 @@ impl Budget {
         Self { steps, bytes, steps_to_look: STEPS_BETWEEN_LOOKS, slice: None }
     }
 
-    /// For a request, whose work ends with its turn on the pool.
+    /// The budget of a request, whose work ends with its turn on the pool.
     #[must_use]
     pub fn of_request(slice: &TimeSlice) -> Self {
         Self { slice: Some(slice.clone()), ..Self::new(REQUEST_STEPS, REQUEST_BYTES) }
     }
 
-    /// From now on the work ends with another turn.
+    /// Moves the work to another turn, with which it ends from now on.
     pub fn during(&mut self, slice: &TimeSlice) {
         self.slice = Some(slice.clone());
     }
@@ -141,7 +141,7 @@ impl Budget {
         }
     }
 
-    /// Runs `work` with at most a part of the rest; its cost is deducted from the whole.
+    /// Runs `work` with at most a part of the rest; its cost is deducted from the total.
     pub fn within<T>(&mut self, steps: u64, bytes: u64, work: impl FnOnce(&mut Self) -> T) -> T {
         let (steps, bytes) = (self.steps.part(steps), self.bytes.part(bytes));
         let mut part = Self { steps, bytes, steps_to_look: self.steps_to_look, slice: self.slice.take() };

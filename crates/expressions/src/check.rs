@@ -64,7 +64,7 @@ fn called(call: &FunctionCall) -> Result<Option<&'static str>, String> {
     })
 }
 
-/// None: no such operation exists.
+/// Returns `None` if no such operation exists.
 fn result_of(operator: Operator, one: &'static str, other: &'static str) -> Option<&'static str> {
     let are_numbers = [one, other].iter().all(|text| ["int", "uint", "double"].contains(text));
     let taken = match operator {
@@ -80,7 +80,7 @@ fn result_of(operator: Operator, one: &'static str, other: &'static str) -> Opti
     taken.then(|| like(operator, one)).flatten()
 }
 
-/// Where it has a value, and one of its parts has this type.
+/// The type of the result if one of its parts has this type, and it has a value.
 const fn like(operator: Operator, part: &'static str) -> Option<&'static str> {
     match operator {
         Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide | Operator::Remainder => {

@@ -6,7 +6,7 @@ use std::fmt;
 /// Longest part of an expression that a message quotes, in characters.
 const QUOTED_MAX: usize = 60;
 
-/// Before it is known which expression it is of.
+/// A mistake, before its expression is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) at: usize,
@@ -40,7 +40,7 @@ fn shortened(part: &str) -> Box<str> {
     }
 }
 
-/// Where in an expression.
+/// The position in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ErrorPosition {
     /// Bytes before it.
@@ -57,7 +57,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Of something that is no expression.
+    /// The problem of something that is no expression.
     pub(crate) fn plain(problem: impl Into<String>) -> Self {
         Self { expression: None, place: None, why: Why::Wrong(problem.into()) }
     }
@@ -70,7 +70,7 @@ impl Problem {
         Self { expression: Some(expression.into()), place: None, why: Why::Exceeded(exceeded) }
     }
 
-    /// Which bound was met, if it is that.
+    /// The bound that was reached, if that is the problem.
     #[must_use]
     pub const fn exceeded_bound(&self) -> Option<Bound> {
         match &self.why {
@@ -85,7 +85,7 @@ impl Problem {
         matches!(self.exceeded_bound(), Some(Bound::Steps | Bound::Bytes))
     }
 
-    /// It took too long here; a repetition may succeed.
+    /// True if the evaluation exceeded its time here; a repetition may succeed.
     #[must_use]
     pub const fn is_out_of_time(&self) -> bool {
         matches!(self.exceeded_bound(), Some(Bound::Time))

@@ -37,7 +37,7 @@ pub(crate) struct Evaluator<'a> {
     glances: u64,
 }
 
-/// From `usize`: no supported machine has more bits.
+/// Converts from `usize`: no supported machine has more bits.
 pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
@@ -79,7 +79,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// By binary search: the number of keys that are compared with this one.
+    /// Counts a binary search: the number of keys that are compared with this one.
     fn finds(&mut self, node: &ExpressionNode, key: &MapKey, entries: usize) -> Result<(), Mistake> {
         let halvings = entries.checked_ilog2().unwrap_or(0).saturating_add(1);
         self.reads(node, key.bytes().saturating_mul(usize::try_from(halvings).unwrap_or(usize::MAX)))
@@ -376,8 +376,8 @@ enum Visited {
     Passed,
 }
 
-/// Of several parts without a value the first is reported, unless another part decides. An exhausted budget
-/// ends the evaluation immediately.
+/// Keeps the first mistake of several parts, which is reported unless another part decides. An exhausted budget ends
+/// the evaluation immediately.
 fn keep(kept: &mut Option<Mistake>, mistake: Mistake) -> Result<(), Mistake> {
     if matches!(mistake.why, Why::Exceeded(_)) {
         return Err(mistake);
@@ -388,7 +388,7 @@ fn keep(kept: &mut Option<Mistake>, mistake: Mistake) -> Result<(), Mistake> {
 
 const OVERFLOW: &str = "the number is too large for its type";
 
-/// Numbers of one type; whole ones stay whole.
+/// Computes with numbers of one type; integers stay integers.
 pub(crate) fn reckoned(operator: Operator, one: &Value, other: &Value) -> Result<Value, String> {
     let by_zero = matches!(operator, Operator::Divide | Operator::Remainder)
         && matches!(other, Value::Int(0) | Value::UInt(0));
@@ -433,7 +433,7 @@ pub(crate) fn reckoned(operator: Operator, one: &Value, other: &Value) -> Result
     }))
 }
 
-/// With the way out where numbers of two types meet.
+/// The message about a missing operation, with the remedy if two types of numbers meet.
 pub(crate) fn no_overload(sign: &str, values: &[&Value]) -> String {
     let types: Vec<&str> = values.iter().map(|value| value.type_name()).collect();
     no_overload_of(sign, &types)

@@ -41,7 +41,7 @@ impl Expression {
         names(&self.root, of)
     }
 
-    /// Its value, with common variables and its own, within the rest of the budget and the bounds of one
+    /// The expression's value, with common variables and its own, within the rest of the budget and the bounds of one
     /// evaluation.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Expression {
 }
 
 impl Value {
-    /// As JSON, of at most `max` bytes.
+    /// Converts to JSON of at most `max` bytes.
     ///
     /// # Errors
     /// It is longer, or JSON cannot represent it.

@@ -40,7 +40,7 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    /// The path from the payload to the present place: kept while expressions are searched.
+    /// The path from the payload to the present place, maintained while expressions are searched.
     path: Vec<PathStep>,
     found: Option<Vec<FoundExpression>>,
 }
@@ -227,7 +227,7 @@ impl Reader<'_> {
     }
 }
 
-/// As JSON writes numbers.
+/// Parses a number in the syntax of JSON.
 fn of_number(text: &str) -> Option<Value> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, exponent) = digits.split_once(['e', 'E']).map_or((digits, None), |(head, e)| (head, Some(e)));

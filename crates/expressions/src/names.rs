@@ -12,7 +12,7 @@ pub struct Names {
     pub variables: BTreeSet<String>,
     /// Entries of the given variable, named as `of.entry` or `of["entry"]`.
     pub entries: BTreeSet<String>,
-    /// That variable is named without an entry.
+    /// True if the variable is named without an entry.
     pub whole: bool,
 }
 

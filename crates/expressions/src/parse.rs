@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
         self.call(at, None, name, args)
     }
 
-    /// After the opening sign, up to the closing one.
+    /// Parses a list after its opening sign, up to the closing one.
     fn list(&mut self, end: &'static str, may_end_in_comma: bool) -> Result<Vec<ExpressionNode>, Mistake> {
         let mut all = Vec::new();
         if self.take_sign(end) {

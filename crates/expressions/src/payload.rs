@@ -16,7 +16,7 @@ const EXPRESSIONS_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Template {
     text: Box<str>,
-    /// In order, none within another.
+    /// The expressions in order, none within another.
     places: Box<[ExpressionSpan]>,
 }
 
@@ -30,13 +30,13 @@ struct ExpressionSpan {
 }
 
 impl Template {
-    /// Whether a payload can have expressions at all. One that cannot need not be read.
+    /// True if a payload can have expressions at all. One that cannot need not be read.
     #[must_use]
     pub fn may_be(text: &str) -> bool {
         text.contains(MARK)
     }
 
-    /// None: it has no expression.
+    /// Returns `None` if it has no expression.
     ///
     /// # Errors
     /// The expression that cannot be parsed; or that the text is not JSON.
@@ -62,7 +62,7 @@ impl Template {
         self.places.iter().map(move |place| (&*place.path, place.expression.names(of)))
     }
 
-    /// Of the texts of all expressions.
+    /// The size of the texts of all expressions.
     #[must_use]
     pub fn bytes_of_expressions(&self) -> usize {
         self.places.iter().map(|place| place.expression.text().len()).sum()
@@ -71,7 +71,8 @@ impl Template {
     /// The payload with every expression replaced by its value.
     ///
     /// # Errors
-    /// Which expression has no value, and why. All values together are at most 1 MiB long.
+    /// Fails for an expression without a value, and names it with the reason. All values together are at most 1 MiB
+    /// long.
     pub fn fill(
         &self,
         common: &[(&'static str, Value)],

@@ -15,14 +15,15 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Input that the parser accepts needs at most an eighth of it, without optimisation; a test verifies that.
+/// The size of a thread's stack. Input that the parser accepts needs at most an eighth of it, without optimisation; a
+/// test verifies that.
 const STACK_BYTES: usize = 16 << 20;
 /// Two, so that no tenant's work occupies all of them (`LaneQueue::next`).
 const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 4;
 /// Work of one lane that waits, and of one tenant in it a quarter of that. More is refused.
 const WAITING_MAX: usize = 1_024;
-/// Of one piece of work, from its beginning.
+/// The time limit of one piece of work, from its beginning.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The caller of the work. The lanes take turns, so that requests do not block an engine's own work.
@@ -37,7 +38,7 @@ pub enum PoolLane {
 /// Why work was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// As much waits as may wait. It can be tried again.
+    /// The maximum amount of work waits. It can be tried again.
     Full,
     /// A fault of ours, which is in the log of the process.
     Panicked,
@@ -104,7 +105,7 @@ struct LaneQueue {
 }
 
 impl LaneQueue {
-    /// False: as much waits as may.
+    /// False if as much waits as may.
     fn push(&mut self, tenant: &Arc<str>, work: Work, most: usize) -> bool {
         let own = self.of_tenant.entry(Arc::clone(tenant)).or_default();
         if self.waiting >= most || own.len() >= most.div_ceil(4) {
@@ -194,7 +195,7 @@ struct PoolState {
 }
 
 impl PoolState {
-    /// Nothing panics while the lock is held; even then the lanes would be consistent.
+    /// The lanes. Nothing panics while the lock is held; even then the lanes would be consistent.
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +253,7 @@ impl Pool {
         &POOL
     }
 
-    /// Without threads: the caller does the work immediately, so that a simulation is deterministic.
+    /// A pool without threads: the caller does the work immediately, so that a simulation is deterministic.
     #[must_use]
     pub fn in_place() -> &'static Self {
         static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {

@@ -120,8 +120,8 @@ fn what_is_long_or_deep_is_refused() {
     assert!(filled(&serde_json::json!(many).to_string()).unwrap_err().contains("101"));
 }
 
-/// As published for another parser: alternating brackets and exclamation marks, and nesting that ends in a
-/// mistake.
+/// Attacks that were published for another parser: alternating brackets and exclamation marks, and nesting that ends
+/// in a mistake.
 #[test]
 fn the_known_ways_to_drive_a_parser_mad_end_soon() {
     let ways = ["[!".repeat(60), "{[!".repeat(40), "(".repeat(20), "[".repeat(20) + "!!1", "!!(".repeat(60)];
@@ -223,7 +223,7 @@ fn patterns_are_matched_anywhere_unless_they_say_where() {
     assert!(value(&format!("'a'.matches('{}')", "a".repeat(257))).unwrap_err().contains("257 bytes"));
 }
 
-/// On the stack of any thread, that of the pool is eight times as deep.
+/// The deepest expressions fit on the stack of any thread; that of the pool is eight times as deep.
 #[test]
 fn the_deepest_that_is_read_fits_on_the_stack() {
     let deepest = [

@@ -145,7 +145,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Of text or bytes, if it is one: `'…'`, `"…"`, three quotes, with `r` and `b` before them.
+    /// Reads a literal of text or bytes, if there is one: `'…'`, `"…"`, three quotes, with `r` and `b` before them.
     fn literal(&mut self) -> Result<Option<Word<'a>>, Mistake> {
         let at = self.at;
         let prefix = self.rest().find(['\'', '"']).filter(|length| *length <= 2);

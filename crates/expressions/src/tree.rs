@@ -48,9 +48,9 @@ pub(crate) struct Walk {
     pub(crate) over: Over,
     pub(crate) list: ExpressionNode,
     pub(crate) name: Box<str>,
-    /// For `map` with three arguments, and for all others: the condition on each item.
+    /// The condition on each item: for `map` with three arguments, and for all other macros.
     pub(crate) condition: Option<ExpressionNode>,
-    /// Of `map`.
+    /// The result expression of `map`.
     pub(crate) result: Option<ExpressionNode>,
 }
 
@@ -114,7 +114,7 @@ impl Operator {
 }
 
 impl ExpressionNode {
-    /// Of the deepest part, without a call for each.
+    /// The depth of the deepest part, without a call for each.
     pub(crate) fn depth(&self) -> usize {
         let (mut open, mut deepest) = (vec![(self, 1)], 0);
         while let Some((node, depth)) = open.pop() {
@@ -128,7 +128,7 @@ impl ExpressionNode {
         deepest
     }
 
-    /// Its parts in the order of the text, except those of a macro.
+    /// The parts in the order of the text, except those of a macro.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match &self.kind {
             Kind::Literal(_) | Kind::Name(_) | Kind::Walk(_) => Vec::new(),

@@ -31,7 +31,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// None: it is not a number.
+    /// Returns `None` if it is not a number.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Some(Self { double: text.parse().ok()?, text: text.into() })
     }
@@ -54,7 +54,7 @@ pub(crate) enum MapKey {
 pub struct Map(Vec<(MapKey, Value)>);
 
 impl Map {
-    /// Of several entries with one key, the last counts. Sorted in `n · log n` steps.
+    /// Builds a map. Of several entries with one key, the last counts. Sorted in `n · log n` steps.
     pub(crate) fn of(mut entries: Vec<(MapKey, Value)>) -> Self {
         entries.reverse();
         entries.sort_by(|one, other| one.0.cmp(&other.0));
@@ -108,7 +108,7 @@ impl MapKey {
         }
     }
 
-    /// In JSON keys are texts.
+    /// The text of a key: in JSON keys are texts.
     pub(crate) fn text(&self) -> Arc<str> {
         match self {
             Self::Text(text) => Arc::clone(text),
@@ -119,7 +119,7 @@ impl MapKey {
 }
 
 impl Value {
-    /// From entries with text keys.
+    /// Builds a map from entries with text keys.
     #[must_use]
     pub fn map(entries: impl IntoIterator<Item = (String, Self)>) -> Self {
         let entries = entries.into_iter().map(|(name, value)| (MapKey::Text(name.into()), value));
@@ -165,7 +165,7 @@ impl Value {
     }
 }
 
-/// For tests and trees of expressions: nothing is counted here.
+/// Compares values, for tests and trees of expressions: nothing is counted here.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -181,7 +181,7 @@ impl PartialEq for Value {
     }
 }
 
-/// The order of two numbers: whole ones exactly, others as doubles. None: one is NaN, or not a number.
+/// The order of two numbers: integers exactly, others as doubles. `None` if one is NaN, or not a number.
 pub(crate) fn number_order(one: &Value, other: &Value) -> Option<Ordering> {
     match (whole(one), whole(other)) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -199,7 +199,7 @@ fn whole(value: &Value) -> Option<i128> {
     }
 }
 
-/// Without rounding the whole number: 2⁵³ + 1 is more than 2⁵³.
+/// Compares without rounding the integer: 2⁵³ + 1 is more than 2⁵³.
 fn whole_and_double(whole: i128, double: f64) -> Option<Ordering> {
     if double.is_nan() {
         return None;
@@ -243,10 +243,10 @@ impl From<u32> for Value {
     }
 }
 
-/// In messages.
+/// The maximum size of a value in messages.
 const SHOWN_MAX_BYTES: usize = 60;
 
-/// As JSON, shortened, for messages. Takes the same time for any value.
+/// Shows the value as JSON, shortened, for messages. Takes the same time for any value.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

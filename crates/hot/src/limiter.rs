@@ -17,8 +17,8 @@ use punctual_domain::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// This many buckets are kept in any case. Beyond that, full ones are dropped: a missing bucket counts as
-/// full. Callers may invent concurrency keys without bound.
+/// The number of buckets that are always stored. Beyond that, full ones are dropped: a missing bucket counts as full.
+/// Callers may invent concurrency keys without bound.
 const BUCKETS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct MemoryLimiterState {
     pub(crate) buckets: BTreeMap<Scope, (Flow, Bucket)>,
     /// Buckets that were not full at the last cleanup.
     in_use: usize,
-    /// By engine, with the time of the report.
+    /// The demands by engine, with the time of the report.
     pub(crate) demands: BTreeMap<String, (Millis, Vec<Demand>)>,
 }
 

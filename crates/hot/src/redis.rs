@@ -54,7 +54,7 @@ use std::{
     time::Duration,
 };
 
-/// Entries in one call of a script that reads or moves them: about 4 ms of Redis at most.
+/// The maximum number of entries in one call of a script that reads or moves them: about 4 ms of Redis.
 const CALL_MAX: usize = 1_000;
 /// Connections for bulk, besides the one for urgent calls.
 const BULK_CONNECTIONS: usize = 2;
@@ -64,17 +64,17 @@ const DOUBT_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// As many as the store has; 1 at least.
+    /// The number of partitions, as in the store; 1 at least.
     pub partitions: u16,
-    /// Before every key: engines with the same prefix share one hot set.
+    /// The prefix of every key: engines with the same prefix share one hot set.
     pub prefix: String,
-    /// The cluster that owns these keys. The first engine writes its name beside them, and later engines
-    /// compare it. None: not checked.
+    /// The cluster that owns these keys. The first engine writes its name beside them, and later engines compare it.
+    /// `None` means not checked.
     pub cluster: Option<ClusterName>,
-    /// The memory that the preloader may fill; None: the servers' `maxmemory`, if set.
+    /// The memory that the preloader may fill, or `None` means the servers' `maxmemory`, if set.
     pub memory_budget_bytes: Option<u64>,
     pub connect_timeout: Duration,
-    /// For one batch of calls. A batch that takes longer may have been executed.
+    /// The time limit of one batch of calls. A batch that takes longer may have been executed.
     pub response_timeout: Duration,
 }
 
@@ -96,7 +96,7 @@ pub struct RedisHot {
     keys: Keys,
     identity: Arc<Identity>,
     place: Arc<RedisEndpoints>,
-    /// For calls that a caller waits for: small, and not queued behind large ones.
+    /// The connection for calls that a caller waits for: small, and not queued behind large ones.
     quick: Arc<Guarded>,
     bulk: Vec<Guarded>,
     next_bulk: AtomicUsize,
@@ -121,12 +121,12 @@ impl RedisHot {
         })
     }
 
-    /// The same, but an unavailable Redis is no error. Until it answers, every call fails and does nothing;
-    /// the first `is_whole` that it answers checks it as `connect` does. A Redis that `connect` would refuse
-    /// is not used then or later. Returns why it was not reached; None: it was.
+    /// The same, but an unavailable Redis is no error. Until it answers, every call fails and does nothing; the first
+    /// `is_whole` that it answers checks it as `connect` does. A Redis that `connect` would refuse is not used then
+    /// or later. Returns why it was not reached, or `None` if it was.
     ///
     /// # Errors
-    /// Those of `connect`, except for a Redis that does not answer.
+    /// Fails like `connect`, except if Redis does not answer.
     pub fn begin<'a>(
         url: &'a str,
         options: RedisOptions,
@@ -176,7 +176,7 @@ impl RedisHot {
         })
     }
 
-    /// How full the servers are: near the budget, the preloader looks less far ahead.
+    /// The fill level of the servers: near the budget, the preloader shortens its horizon.
     ///
     /// # Errors
     /// When a server does not answer.

@@ -27,7 +27,7 @@ use tokio::{
 const TRIES: usize = 50;
 /// The longest pause before the next try.
 const PAUSE_MAX_MS: u64 = 20;
-/// No stored value has this version.
+/// A version that no stored value has.
 const NONE_CACHED: i64 = -1;
 
 #[derive(Debug)]

@@ -22,8 +22,11 @@ pub const PERIOD: Duration = Duration::from_millis(50);
 const ROWS: usize = 500;
 /// Looks of one run.
 const LOOKS: usize = 20;
-/// Rows that were read longer ago are read again, not inserted: their relay was frozen.
+/// Rows that were read longer ago are read again, not inserted: their relay was frozen. The store holds to it, too.
 const STALE_MS: i64 = 30_000;
+/// So long after it was read no insert of a row is committed any more: `STALE_MS` by the store's clock, then a transaction, of which
+/// the store undoes what is silent for 3 s; the rest is for clocks that differ.
+const SETTLED_MS: i64 = 300_000;
 /// The first rest; each is twice as long as the one before.
 const REST_MS: i64 = 100;
 const REST_MAX_MS: i64 = 1_000;
@@ -35,6 +38,8 @@ pub struct Relay(Arc<RelayState>);
 
 #[derive(Debug)]
 struct RelayState {
+    /// All rows go there. None: where each row says.
+    namespace: Option<Name>,
     table: Arc<dyn InboxTable>,
     intake: Arc<dyn Intake>,
     walk: Mutex<InboxWalk>,
@@ -88,10 +93,17 @@ struct MovedRows {
 }
 
 impl Relay {
+    /// With a namespace, all tasks go into it, and a row that names another is refused.
     #[must_use]
-    pub fn new(name: &str, table: Arc<dyn InboxTable>, intake: Arc<dyn Intake>) -> Self {
+    pub fn new(
+        name: &str,
+        namespace: Option<Name>,
+        table: Arc<dyn InboxTable>,
+        intake: Arc<dyn Intake>,
+    ) -> Self {
         let report = InboxReport { name: name.to_owned(), at: table.at(), ..InboxReport::default() };
         Self(Arc::new(RelayState {
+            namespace,
             table,
             intake,
             walk: Mutex::default(),
@@ -181,7 +193,8 @@ impl RelayState {
         self.report.lock().state = InboxState::Moving;
         for _ in 0..LOOKS {
             let above = self.walk.lock().above();
-            let heads = self.table.heads(above, ROWS).await?;
+            let mut heads = self.table.heads(above, ROWS).await?;
+            heads.iter_mut().for_each(|head| row::into_namespace(head, self.namespace.as_ref()));
             let is_last = heads.len() < ROWS;
             let most = self.intake.payload_max_bytes();
             let (heads_of_tasks, too_long): (Vec<RowHead>, Vec<RowHead>) =
@@ -229,7 +242,8 @@ impl RelayState {
                 continue;
             }
             let name = self.report.lock().name.clone();
-            let answers = self.intake.insert(&name, &namespace, tasks).await;
+            let by = asked_at.plus(STALE_MS);
+            let answers = self.intake.insert(&name, &namespace, tasks, by).await;
             let took_ms = self.intake.now().since(asked_at);
             verdicts.closed = all_closed(&answers);
             let lost = || RowVerdict::Unknown("the engine did not answer".to_owned());
@@ -248,10 +262,12 @@ impl RelayState {
         verdicts: &mut Verdicts,
     ) -> Vec<(Name, Vec<(OfferedRow, InsertTask)>)> {
         let mut groups: Vec<(Name, Vec<(OfferedRow, InsertTask)>)> = Vec::new();
-        for row in rows {
+        for mut row in rows {
+            row::into_namespace(&mut row.head, self.namespace.as_ref());
             let offered_before_ms = row.offered_before_ms;
             let offered = OfferedRow::of(&row);
-            let named = row::namespace(&row).and_then(|namespace| Ok((namespace, row::task(row)?)));
+            let named = row::namespace(&row, self.namespace.as_ref())
+                .and_then(|namespace| Ok((namespace, row::task(row)?)));
             match named {
                 Err(why) => verdicts.refuse(&offered, why),
                 Ok((namespace, _)) if self.is_doubtful(offered_before_ms, &namespace, &offered.queue) => {
@@ -274,7 +290,9 @@ impl RelayState {
 
     /// An insert by its key does not decide any more whether it was inserted before.
     fn is_doubtful(&self, offered_before_ms: Option<i64>, namespace: &Name, queue: &str) -> bool {
-        offered_before_ms.is_some_and(|before_ms| before_ms >= self.intake.known_for_ms(namespace, queue) / 2)
+        let known_ms = self.intake.known_for_ms(namespace, queue);
+        let decides_for_ms = (known_ms / 2).min(known_ms - SETTLED_MS);
+        offered_before_ms.is_some_and(|before_ms| before_ms >= decides_for_ms)
     }
 
     async fn carry_out(&self, verdicts: Verdicts) -> Result<(), Error> {

@@ -30,7 +30,7 @@ pub enum Role {
 impl Role {
     pub const ALL: [Self; 5] = [Self::Viewer, Self::Submitter, Self::Executor, Self::Operator, Self::Admin];
 
-    /// As on the wire.
+    /// The role's name on the wire.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -41,12 +41,12 @@ impl Role {
         }
     }
 
-    /// None: no such role exists.
+    /// Returns `None` if no role has this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.word() == word)
     }
 
-    /// For people who choose one.
+    /// Describes the role to a person who chooses one.
     pub const fn means(self) -> &'static str {
         match self {
             Self::Viewer => "Looks at everything and changes nothing",
@@ -80,9 +80,9 @@ pub struct CreateToken {
     pub expires_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<i64>,
-    /// Only for the first token. For this many milliseconds after its creation, requests without a token are still
-    /// accepted, so that you can give workers and clients their tokens. At most 30 days. Default: 0, a token is
-    /// required at once.
+    /// Only for the first token. Requests without a token are still accepted for this many milliseconds after the
+    /// creation of this token, so that you can give workers and clients their tokens. Maximum: 30 days. Default: 0, a
+    /// token is required at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2_592_000_000_i64)]
     pub grace_ms: Option<i64>,
@@ -123,11 +123,12 @@ impl CreateToken {
     }
 }
 
-/// How a token gets a new secret. The body is optional.
+/// Gives a token a new secret. The body is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RotateToken {
-    /// How long the previous secret stays valid beside the new one. Default: one hour; 0: it ends at once.
+    /// Time in milliseconds for which the previous secret stays valid. Default: one hour. 0 revokes the previous
+    /// secret at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub overlap_ms: Option<i64>,
@@ -259,7 +260,7 @@ pub struct Me {
     /// Absent if no tokens exist, or if the token is the one in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_id: Option<String>,
-    /// False: no token exists, or none is required yet. Then every caller may do everything.
+    /// False if no token exists, or none is required yet. Then every caller may do everything.
     pub needs_token: bool,
     pub roles: Vec<Role>,
     /// The permissions of the roles: the words of `x-permission` in this document.
@@ -298,7 +299,7 @@ pub struct AuditEntry {
     pub namespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// How often: refused attempts of one token and address are counted together for each minute.
+    /// The number of occurrences. Refused attempts of one token and address are counted together for each minute.
     pub times: i64,
     /// Absent: the result is unknown. The action is running, or the server died after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,11 +311,11 @@ pub struct AuditEntry {
     pub completed_at_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// For settings and tokens: the earlier state.
+    /// The earlier state of the settings or the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub before: Option<serde_json::Value>,
-    /// For settings and tokens: the new state.
+    /// The new state of the settings or the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub after: Option<serde_json::Value>,
@@ -335,11 +336,11 @@ pub struct SearchAudit {
     pub action: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// At or after this instant: RFC 3339 or epoch milliseconds.
+    /// Only entries at or after this instant: RFC 3339 or epoch milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// Before this instant.
+    /// Only entries before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub until: Option<TimeBound>,

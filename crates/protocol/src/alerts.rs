@@ -23,7 +23,7 @@ pub struct Alert {
     /// The queue; absent if the alert is about an engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The engine that reports it; absent if several report it, or if it is about the whole cluster.
+    /// The engine that reports it. Absent if several report it, or if it is about the complete cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     /// The engines that report it, if there are several.

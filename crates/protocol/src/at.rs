@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer, ser};
 
 use crate::limits::INSTANT_MAX_MS;
 
-/// No second of POSIX time is it.
+/// POSIX time has no leap seconds, so this second is refused.
 const LEAP_SECOND: &str = ":60";
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
@@ -23,7 +23,7 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 pub struct At(i64);
 
 impl At {
-    /// From epoch milliseconds.
+    /// Converts epoch milliseconds.
     pub const fn from_ms(ms: i64) -> Self {
         Self(ms)
     }

@@ -1,4 +1,4 @@
-//! What happens to a queue's fired tasks while their database does not answer.
+//! The treatment of a queue's fired tasks while their database is unavailable.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::scan::Source;
 pub enum WhileStoreIsAway {
     /// Tasks wait until the database answers.
     Wait,
-    /// Executors get preloaded tasks. The leases are kept in the engine's journal.
+    /// Executors get preloaded tasks. The engine stores the leases in its journal.
     HandOver,
 }
 

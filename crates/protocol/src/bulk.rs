@@ -12,7 +12,7 @@ use crate::search::{check_label, label_of};
 use crate::task::{Phase, State, Task};
 use crate::{At, SetAside, parse};
 
-/// Tasks a second, unless given; and the most.
+/// The default rate, and the maximum, in tasks per second.
 pub const BULK_RATE_DEFAULT: u32 = 1_000;
 pub const BULK_RATE_MAX: u32 = 100_000;
 
@@ -92,24 +92,25 @@ impl BulkFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkArgs {
-    /// For `cancel`: also cancel tasks that have fired and wait, and ask running executors to stop.
+    /// Only for `cancel`: the operation also cancels tasks that have fired and wait, and asks running executors to
+    /// stop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stop_if_fired: bool,
-    /// For `reschedule`: moves tasks later by this many milliseconds; a negative number moves them earlier. Exclusive with `execute_at` and
-    /// `execute_at_ms`.
+    /// Only for `reschedule`: the operation moves tasks later by this many milliseconds; a negative number moves them
+    /// earlier. Exclusive with `execute_at` and `execute_at_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_ms: Option<i64>,
-    /// For `reschedule`: the new time, RFC 3339.
+    /// Only for `reschedule`: the new execution time, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execute_at: Option<Instant>,
-    /// For `reschedule`: the new time, epoch milliseconds.
+    /// Only for `reschedule`: the new execution time, epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execute_at_ms: Option<i64>,
-    /// For `set_priority`: the new priority.
+    /// Only for `set_priority`: the new priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
-    /// For `set_queue`: the new queue.
+    /// Only for `set_queue`: the new queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
 }
@@ -232,7 +233,7 @@ pub struct BulkOperation {
     pub count: u64,
     /// The same as `counted_all`.
     pub count_is_exact: bool,
-    /// False: `count` is a lower bound. Counting continues until all tasks were read, or the operation is
+    /// False if `count` is a lower bound. Counting continues until all tasks were read, or the operation is
     /// confirmed.
     #[serde(default)]
     #[schema(required = true)]
@@ -254,7 +255,7 @@ pub struct BulkOperation {
     /// Present if engines crashed while they ran it. It rests until it is resumed or stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside: Option<SetAside>,
-    /// Who paused or stopped it, and the reason.
+    /// The reason of a pause or stop, and who requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     #[schema(value_type = String, format = DateTime)]

@@ -14,7 +14,7 @@ use crate::{Base64, Body, Json, parse};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchTask {
-    /// RFC 3339. At most one of `execute_at`, `execute_at_ms` and `delay_ms`.
+    /// The execution time, RFC 3339. At most one of `execute_at`, `execute_at_ms` and `delay_ms` can be set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
@@ -58,7 +58,7 @@ impl PatchTask {
         Ok(patch)
     }
 
-    /// For a redrive: an empty body, or an empty object, changes nothing.
+    /// Parses the body of a redrive. Returns `None` for an empty body or an empty object, which change nothing.
     pub fn from_json_of_redrive(json: &[u8]) -> Result<Option<Self>, Invalid> {
         let patch: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
         if patch == Self::default() {
@@ -92,7 +92,7 @@ impl PatchTask {
         checks.done()
     }
 
-    /// Whether it names another payload.
+    /// True if the patch names another payload.
     pub fn replaces_payload(&self) -> bool {
         self.payload.is_some() || self.payload_base64.is_some()
     }
@@ -107,7 +107,7 @@ impl PatchTask {
         fields.into_iter().find(|field| field.1).map(|field| field.0)
     }
 
-    /// Whether a dead task needs a redrive for this change.
+    /// True if a dead task needs a redrive for this change.
     pub fn is_of_the_plan(&self) -> bool {
         self.queue.is_some()
             || self.execute_at.is_some()

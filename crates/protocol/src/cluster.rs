@@ -21,11 +21,11 @@ pub struct SearchEvents {
     /// The name of an engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// At or after this instant: RFC 3339 or epoch milliseconds.
+    /// Only events at or after this instant: RFC 3339 or epoch milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// Before this instant.
+    /// Only events before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub until: Option<TimeBound>,
@@ -164,11 +164,11 @@ pub struct Partition {
     pub overdue_since_ms: Option<i64>,
 }
 
-/// A database of the store. Sizes are estimates of its server, at most 15 seconds old.
+/// A database of the store. The server of the database estimates the sizes. They are at most 15 seconds old.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Shard {
     pub shard: u64,
-    /// Whether the database answered when its size was requested.
+    /// True if the database answered when its size was requested.
     pub answers: bool,
     pub partitions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,11 +183,19 @@ pub struct Shard {
     /// The slices, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_axis: Vec<Bucket>,
-    /// How often old data was moved to archives. Absent if it never was.
+    /// The number of times that old data was moved to archives. Absent if it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archives_published: Option<i64>,
     /// The names of the engines that do not reach the database.
     pub away_from: Vec<String>,
+    /// When its rows were last counted (`/v1/shards/{shard}/ledger`), and how many tasks are not as they are accounted for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub checked_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unaccounted: Option<i64>,
 }
 
 /// A slice of a database's time axis: tasks that are due before its end, and not before that of the preceding
@@ -203,7 +211,7 @@ pub struct Bucket {
     pub rows_estimated: i64,
 }
 
-/// The whole cluster in numbers.
+/// The statistics of the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Stats {
     #[schema(value_type = String, format = DateTime)]
@@ -212,9 +220,9 @@ pub struct Stats {
     /// The number of live engines.
     pub engines: u64,
     pub rates: Rates,
-    /// Of tasks that fired in the last minute or two.
+    /// The lateness of tasks that fired in the last minute or two.
     pub lateness: Lateness,
-    /// Of tasks that fired in the last hour.
+    /// The lateness of tasks that fired in the last hour.
     pub lateness_hour: Lateness,
     /// Absent if the account cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,7 +235,7 @@ pub struct Stats {
     pub steps: Vec<StatsStep>,
 }
 
-/// How late tasks fired. Each number is the upper bound of its bucket; 300001: later than five minutes.
+/// The lateness of fired tasks. Each number is the upper bound of its bucket. 300001 means later than five minutes.
 /// Absent if no task fired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Lateness {
@@ -248,19 +256,19 @@ pub struct Lateness {
 /// Tasks in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Backlog {
-    /// By state.
+    /// The number of tasks in each state.
     pub states: BTreeMap<String, i64>,
     /// Tasks ever stored. `deleted` of them were deleted since.
     pub accepted: i64,
     pub deleted: i64,
-    /// Tasks in no state. Any number but 0 is a fault of Punctual.
+    /// In no state, or not as the last count of the rows found: 0, or something is broken.
     pub unaccounted: i64,
     /// Payload bytes of waiting tasks.
     pub pending_bytes: i64,
 }
 
-/// The content of Redis, or of the memory of an engine without Redis: tasks that are due soon, and tasks that
-/// wait for executors. At most five seconds old.
+/// The content of Redis, or of the memory of an engine without Redis: tasks that are due soon, and tasks that wait
+/// for executors. The numbers are at most five seconds old.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HotSet {
     /// Tasks that are not due yet.
@@ -278,7 +286,7 @@ pub struct HotSet {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StatsStep {
-    /// When it begins.
+    /// The beginning of the step.
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
@@ -300,9 +308,9 @@ pub struct QueueStats {
     pub at: At,
     pub at_ms: i64,
     pub rates: Rates,
-    /// Of tasks that fired in the last minute or two.
+    /// The lateness of tasks that fired in the last minute or two.
     pub lateness: Lateness,
-    /// Of tasks that fired in the last hour.
+    /// The lateness of tasks that fired in the last hour.
     pub lateness_hour: Lateness,
     pub step_ms: i64,
     /// The last hour, the oldest first; the last step is not over.

@@ -10,7 +10,7 @@ pub struct CodeInfo {
     pub status: u16,
     /// Title of the problem; the same for every occurrence.
     pub title: &'static str,
-    /// When it is answered, and what the caller can do.
+    /// The condition of the code, and the advice for the caller.
     pub doc: &'static str,
 }
 
@@ -25,7 +25,7 @@ macro_rules! codes {
             &[$(CodeInfo { code: Code::$variant, name: $name, status: $status, title: $title, doc: $doc }),+];
 
         impl Code {
-            /// Its description.
+            /// The description of the code.
             pub const fn info(self) -> CodeInfo {
                 match self {
                     $(Self::$variant => CodeInfo { code: self, name: $name, status: $status, title: $title, doc: $doc }),+

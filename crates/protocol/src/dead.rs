@@ -82,7 +82,7 @@ pub struct RedriveDead {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub since: Option<TimeBound>,
-    /// At most this many tasks, 1 to 10,000. Default: 1,000.
+    /// The maximum number of tasks, 1 to 10,000. Default: 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000)]
     pub limit: Option<u32>,
@@ -90,8 +90,8 @@ pub struct RedriveDead {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0.001, maximum = 100_000)]
     pub rate_per_second: Option<f64>,
-    /// When the first is due: `until_ms` of the preceding call, to continue at its rate. Now, unless given or
-    /// past.
+    /// The instant at which the first task is due: `until_ms` of the preceding call, to continue at its rate.
+    /// Default, and for a past instant: now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_at_ms: Option<i64>,
     /// `next_cursor` of the call before.
@@ -145,7 +145,7 @@ pub struct RedriveAnswer {
     pub tasks: u64,
     /// Tasks that were no longer dead when they were processed. They are unchanged.
     pub skipped: u64,
-    /// When the next one would be due.
+    /// The instant at which the next task would be due.
     pub until: At,
     pub until_ms: i64,
     pub dry_run: bool,

@@ -49,13 +49,13 @@ pub struct Executor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org")]
     pub host: Option<String>,
-    /// How many tasks it can run at one time.
+    /// The number of tasks that the executor can run at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// The most tasks that it holds at one time, as its last lease declared.
+    /// The maximum number of tasks that the executor holds at one time, as its last lease declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// How many leases its last heartbeat named.
+    /// The number of leases that the executor's last heartbeat named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
     /// The queues from which it takes tasks.
@@ -70,7 +70,7 @@ pub struct Executor {
     pub first_seen_at_ms: i64,
     pub last_seen_at: At,
     pub last_seen_at_ms: i64,
-    /// Without a heartbeat until then, it counts as dead.
+    /// The executor counts as dead from this instant if it sends no heartbeat until then.
     pub alive_until: At,
     pub alive_until_ms: i64,
     /// The tasks that it runs, of those that its last heartbeat named. Only in answers about one executor.
@@ -113,7 +113,7 @@ pub struct HeldLease {
     pub kind: String,
     pub state: State,
     pub attempt: u32,
-    /// When the executor got this attempt. Engines before 0.2.0 do not report it.
+    /// The instant at which the executor received this attempt. Engines before 0.2.0 do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<At>,

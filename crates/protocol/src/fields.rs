@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::readable::unreadable;
 
-/// One fault: its place (a JSON pointer, RFC 6901; empty for the whole body) and a description.
+/// One fault: its place (a JSON pointer, RFC 6901; empty for the complete body) and a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FieldError {
     #[schema(example = "/execute_at")]
@@ -116,7 +116,7 @@ impl Checks {
         }
     }
 
-    /// As `range`, for a number of milliseconds, shown in readable units.
+    /// Checks like `range` a number of milliseconds, and reports it in readable units.
     pub(crate) fn span<T>(&mut self, pointer: &str, value: Option<T>, range: RangeInclusive<T>)
     where
         T: PartialOrd + Copy + TryInto<i64> + std::fmt::Display,
@@ -223,7 +223,7 @@ pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// A number of milliseconds in the largest units that it fills, at most two: `1 min 30 s`, `365 days`.
+/// Writes a number of milliseconds in at most two units, the largest that it fills: `1 min 30 s`, `365 days`.
 #[must_use]
 pub fn in_words(ms: i64) -> String {
     const UNITS: [(u64, &str); 5] =

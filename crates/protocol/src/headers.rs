@@ -4,5 +4,5 @@
 pub const NAMESPACE: &str = "punctual-namespace";
 /// Makes a POST safe to send again: the same key and body get the first answer.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// W3C trace context; stored with the task and handed to its executor.
+/// The W3C trace context. It is stored with the task and delivered to its executor.
 pub const TRACEPARENT: &str = "traceparent";

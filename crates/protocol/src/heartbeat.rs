@@ -15,7 +15,7 @@ use crate::{Json, NewLogLine, Wish, parse};
 pub struct HeartbeatRequest {
     /// The name of the executor.
     pub executor: String,
-    /// How many tasks it can run at one time.
+    /// The number of tasks that the executor can run at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// The version of its handlers, major.minor.patch.
@@ -36,7 +36,7 @@ pub struct HeartbeatRequest {
     pub kinds: Option<BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// True: the executor exits on purpose, and is removed from the list.
+    /// True if the executor exits on purpose, and is removed from the list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
     /// The leases to extend; may be empty.
@@ -116,9 +116,9 @@ pub struct LeaseNews {
     /// The task's database does not answer: the lease may or may not have been extended. Call again soon.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unavailable: bool,
-    /// Whether this heartbeat was the first of its attempt, so that the task is running since. An executor that runs a
-    /// task only after `true` never runs an attempt that was delivered twice. Absent: the lease is lost, nothing is
-    /// known, or the engine is older than 0.3.
+    /// True if this heartbeat was the first of its attempt, so that the task has been running since. An executor that
+    /// runs a task only after `true` never runs an attempt that was delivered twice. Absent if the lease is lost, if
+    /// nothing is known, or if the engine is older than 0.3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_begun: Option<bool>,
 }
@@ -144,7 +144,7 @@ impl LeaseNews {
         Self { r#ref: r#ref.into(), lost: true, ..Self::default() }
     }
 
-    /// Its state is unknown.
+    /// Reports that the state of the lease is unknown.
     pub fn unavailable(r#ref: impl Into<String>) -> Self {
         Self { r#ref: r#ref.into(), unavailable: true, ..Self::default() }
     }

@@ -1,15 +1,15 @@
-//! What an operator asks about inboxes.
+//! Requests and answers about inboxes.
 
 use crate::At;
 use serde::{Deserialize, Serialize};
 
-/// Whether an engine moves the rows of an inbox.
+/// The state of an inbox: tells an operator if an engine moves its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InboxState {
     /// This engine moves its rows.
     Moving,
-    /// Another engine does; this one takes over when that ends.
+    /// Another engine moves the rows; this one replaces it when it ends.
     Standby,
     /// The database does not answer, or has no such table.
     Away,
@@ -24,7 +24,8 @@ pub struct Inbox {
     #[schema(example = "db.example.org:3306/shop")]
     pub at: String,
     pub state: InboxState,
-    /// Rows that are not tasks yet, counted up to 100,000; at most a second old, as are the next two.
+    /// The number of rows that are not tasks yet, counted up to 100,000. This number and the next two are at most a
+    /// second old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u64>,
     /// Age of the first of them, from its INSERT.

@@ -14,16 +14,17 @@ use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Int64, Json, Problem, Retry, parse};
 
-/// What happens to an existing task with the same identity.
+/// The treatment of an existing task with the same identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
-    /// An existing task that has not begun, or is dead or cancelled, is replaced. One that runs or has succeeded is kept, and is the answer.
+    /// The new task replaces an existing task that has not begun, or is dead or cancelled. An existing task that runs
+    /// or has succeeded stays, and the answer contains it.
     #[default]
     Replace,
-    /// The existing task is kept, and is the answer.
+    /// The existing task stays, and the answer contains it.
     Keep,
-    /// The existing task is kept, and the insert is refused with `task.exists`.
+    /// The existing task stays, and the insert is refused with `task.exists`.
     Fail,
 }
 
@@ -46,7 +47,7 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "order-7", min_length = 1, max_length = 128)]
     pub key: Option<String>,
-    /// What happens to an existing task with the same id or key and the same version. Default: `replace`.
+    /// The treatment of an existing task with the same id or key and the same version. Default: `replace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
     /// Human-readable name, 1 to 256 characters.
@@ -60,7 +61,8 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
-    /// RFC 3339. At most one of `execute_at`, `execute_at_ms` and `delay_ms`; none of them means now.
+    /// The execution time, RFC 3339. At most one of `execute_at`, `execute_at_ms` and `delay_ms` can be set. Without
+    /// them, the task is due now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
@@ -72,7 +74,7 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub delay_ms: Option<i64>,
-    /// Any JSON value, passed to the executor byte for byte. At most 1 MiB, or 16 MiB if long payloads are stored
+    /// Any JSON value, passed to the executor byte for byte. Maximum: 1 MiB, or 16 MiB if long payloads are stored
     /// outside the database (settings `payloads.url`, `payloads.max_bytes`).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub payload: Option<Json>,
@@ -83,14 +85,14 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub max_attempts: Option<u32>,
-    /// When failed attempts are repeated. Default: the policy of the queue.
+    /// The retry policy. Default: the policy of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// How long one attempt may run. Then it counts as failed.
+    /// The time limit of one attempt in milliseconds. An attempt that runs longer counts as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub timeout_ms: Option<i64>,
-    /// How long after `execute_at` an attempt may still begin. Then the task is dead.
+    /// The time in milliseconds after `execute_at` within which an attempt can begin. Then the task is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
@@ -162,7 +164,7 @@ impl InsertTask {
         checks.done()
     }
 
-    /// When it should fire; `None`: now.
+    /// The requested execution time, or `None` for now.
     pub fn schedule(&self) -> Result<Option<When>, FieldError> {
         schedule(self.execute_at.as_deref(), self.execute_at_ms, self.delay_ms)
     }

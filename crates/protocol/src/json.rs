@@ -1,5 +1,5 @@
-//! Any JSON value, kept verbatim: an executor gets a payload as the caller sent it, with the same number
-//! digits and key order. Never parsed into a tree on the way.
+//! Any JSON value, stored verbatim: an executor gets a payload as the caller sent it, with the same number digits and
+//! key order. The server never parses it into a tree.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::Base64;
 use crate::readable::unreadable;
 
-/// Any JSON value, kept as it was written.
+/// Any JSON value, stored as it was written.
 #[derive(Clone, Debug, utoipa::ToSchema)]
 #[schema(value_type = serde_json::Value)]
 pub struct Json(Box<RawValue>);
@@ -39,14 +39,13 @@ impl Json {
         Box::<str>::from(self.0).into_string()
     }
 
-    /// Whether every parser accepts the value; otherwise it is refused in payloads and results. A valid JSON
-    /// text is unreadable if it is nested too deeply, has half of a surrogate pair, or a number beyond any
-    /// double.
+    /// True if every parser accepts the value. Other values are refused in payloads and results. A valid JSON text is
+    /// unreadable if it is nested too deeply, has half of a surrogate pair, or a number beyond any double.
     pub fn is_readable(&self) -> bool {
         unreadable(self.get()).is_none()
     }
 
-    /// For optional fields: `null` is a value like any other, not an absent field.
+    /// Deserializes an optional field in which `null` is a value, and not an absent field.
     pub(crate) fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         Self::deserialize(deserializer).map(Some)
     }
@@ -80,7 +79,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// The two wire fields, `x` and `x_base64`, of which at most one is set.
+    /// Splits the body into the two wire fields, `x` and `x_base64`. At most one of them is set.
     pub fn into_fields(self) -> (Option<Json>, Option<Base64>) {
         match self {
             Self::Json(json) => (Some(json), None),

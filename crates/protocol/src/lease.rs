@@ -18,16 +18,15 @@ use crate::{Base64, Body, Json, Wish, parse};
 pub struct LeaseQueue {
     #[schema(example = "mail")]
     pub name: String,
-    /// At most this many tasks of this queue, 1 to 10,000. Default: `max` of the whole request. A
-    /// worker that runs at most four tasks of a queue requests only the difference to four, and omits the
-    /// queue when it has four.
+    /// The maximum number of tasks of this queue, 1 to 10,000. Default: `max` of the request. A worker that runs at
+    /// most four tasks of a queue requests only the difference to four, and omits the queue when it has four.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000)]
     pub max: Option<u32>,
 }
 
 impl LeaseQueue {
-    /// Without a bound of its own.
+    /// Creates an entry without its own limit.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), max: None }
     }
@@ -37,18 +36,18 @@ impl LeaseQueue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LeaseRequest {
-    /// At most this many tasks, 1 to 10,000. Default: 1.
+    /// The maximum number of tasks, 1 to 10,000. Default: 1.
     #[schema(minimum = 1, maximum = 10000)]
     pub max: u32,
-    /// For `POST /v1/lease`, and required there: 1 to 16 queues. Any of them that has tasks is served; if
-    /// several have, each is first equally often.
+    /// The queues of `POST /v1/lease`, which requires 1 to 16 of them. Any of them that has tasks is served. If
+    /// several have tasks, each is first equally often.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub queues: Vec<LeaseQueue>,
-    /// How long to wait for the first task, up to 60,000. Default: 0.
+    /// The maximum time in milliseconds to wait for the first task, up to 60,000. Default: 0.
     #[schema(maximum = 60000)]
     pub wait_ms: u64,
-    /// How long the lease lasts without a heartbeat, 100 to 86,400,000. Default: 30,000.
+    /// The duration of the lease in milliseconds without a heartbeat, 100 to 86,400,000. Default: 30,000.
     #[schema(minimum = 100, maximum = 86_400_000)]
     pub lease_ms: u64,
     /// The name of the executor, shown in the history. Default: `anonymous`.
@@ -61,13 +60,14 @@ pub struct LeaseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "worker-7.example.org", max_length = 253)]
     pub host: Option<String>,
-    /// The most tasks that it holds at one time, 1 to 1,000,000: of all queues of the namespace, leased at
-    /// any engine. The cluster enforces it: beyond that, no task is leased until one of them has ended. Only
-    /// leases whose requests have this field count. Needs a unique `executor` name.
+    /// The maximum number of tasks that the executor holds at one time, 1 to 1,000,000, in all queues of the
+    /// namespace and at all engines. The cluster enforces it: at the limit, no task is leased until one of them has
+    /// ended. Only leases whose requests have this field count. Needs a unique `executor` name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
-    /// How many tasks it can run at one time. Only shown; the limits are `max` and, over all engines, `concurrency`.
+    /// The number of tasks that the executor can run at one time. It is only displayed. The limits are `max` and,
+    /// over all engines, `concurrency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// The kinds for which it has handlers. Only shown, unless `only_kinds` makes it a filter.
@@ -191,7 +191,7 @@ pub struct LeasedTask {
     pub execute_at_ms: i64,
     pub fired_at_ms: i64,
     pub lease_until_ms: i64,
-    /// How long the attempt may run, if limited.
+    /// The time limit of the attempt in milliseconds, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -26,14 +26,13 @@ pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 /// Labels that a queue may index: each costs an entry per task.
 pub const INDEXED_LABELS_MAX: usize = 8;
 
-/// Characters in a `concurrency_key`, and in `handler_versions`.
-/// Of a task's identity in words: bytes of UTF-8.
+/// The maximum length of a task's key, in bytes of UTF-8.
 pub const KEY_MAX_BYTES: usize = 128;
 pub const TASK_NAME_MAX_CHARS: usize = 256;
 pub const CONCURRENCY_KEY_MAX_CHARS: usize = 256;
 pub const HANDLER_VERSIONS_MAX_CHARS: usize = 128;
 
-/// Kinds and queues that an executor declares at most; characters in a version.
+/// The maximum number of kinds, and of queues, that an executor declares, and of characters in a version.
 pub const EXECUTOR_KINDS_MAX: usize = 1_000;
 pub const VERSION_MAX_CHARS: usize = 64;
 pub const HOST_MAX_CHARS: usize = 253;
@@ -98,7 +97,7 @@ pub const LEASE_MS_DEFAULT: u64 = 30_000;
 pub const LOG_FILTER_MAX_CHARS: usize = 1_024;
 pub const LOG_FILTER_FOR_MS_MAX: u64 = 86_400_000;
 
-/// Characters of an outcome's `status_msg` that clients send: at most 1 MiB, which is kept.
+/// The maximum number of characters of an outcome's `status_msg` that clients send. At most 1 MiB, which is stored.
 pub const STATUS_MSG_MAX_CHARS: usize = 262_144;
 
 /// Characters of a text that is searched in errors.
@@ -108,7 +107,7 @@ pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;
 pub const TOKEN_NAME_MAX_CHARS: usize = 128;
 pub const TOKEN_PATTERNS_MAX: usize = 100;
 pub const TOKEN_OVERLAP_MS_DEFAULT: i64 = 3_600_000;
-/// For how long after the first token requests without one can be accepted: 30 days.
+/// The maximum time in milliseconds for which requests without a token are accepted after the first token: 30 days.
 pub const TOKEN_GRACE_MAX_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
 /// Items of one page of a list.

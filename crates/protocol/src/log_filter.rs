@@ -13,7 +13,7 @@ pub struct LogFilter {
     pub filter: String,
     /// The filter with which the engine started.
     pub started_with: String,
-    /// When the engine returns to the filter of its start. Absent: it does not return by itself.
+    /// The instant at which the engine returns to the filter of its start. Absent if it does not return by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<At>,
@@ -25,11 +25,12 @@ pub struct LogFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutLogFilter {
-    /// In the form of the setting `log.filter`. Default: the filter of its start.
+    /// The filter in the form of the setting `log.filter`. Default: the filter of the engine's start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "info,punctual_engine=debug", max_length = 1024)]
     pub filter: Option<String>,
-    /// How long the filter holds, at most a day. Default: until it is set again or the engine restarts.
+    /// The time in milliseconds for which the filter is in effect, at most a day. Default: until the filter is set
+    /// again or the engine restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 86_400_000)]
     pub for_ms: Option<u64>,

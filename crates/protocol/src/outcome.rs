@@ -8,7 +8,7 @@ use crate::fields::{Checks, FieldError, Invalid};
 use crate::limits::{BATCH_MAX, DURATION_MAX_MS};
 use crate::{Base64, Body, Json, NewLogLine, Problem, parse};
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
@@ -16,7 +16,7 @@ pub enum OutcomeKind {
     Succeeded,
     /// The attempt failed. The retry policy, or `retry_after_ms`, decides when the next one runs.
     Failed,
-    /// Not now. The task runs again after `retry_after_ms`, and this attempt does not count.
+    /// The executor postpones the task. It runs again after `retry_after_ms`, and this attempt does not count.
     Snooze,
     /// The task is dead at once, even if attempts are left.
     Reject,
@@ -32,9 +32,9 @@ pub struct Outcome {
     pub outcome: OutcomeKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
-    /// The result as text, or the error with its stack. 64 KiB are kept, with the result and in the
-    /// history. A longer text is truncated, with a note; a longer error is kept as `result` (up to 1 MiB), if
-    /// the outcome has none. An outcome is never refused because of it.
+    /// The result as text, or the error with its stack. 64 KiB are stored, with the result and in the history. A
+    /// longer text is truncated, with a note. A longer error is also stored as `result` (up to 1 MiB) if the outcome
+    /// has none. An outcome is never refused because of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_msg: Option<String>,
     /// Any JSON value, stored with the task byte for byte.
@@ -43,7 +43,7 @@ pub struct Outcome {
     /// Bytes, instead of `result`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64>,
-    /// For `failed` and `snooze`: when to try again.
+    /// Only for `failed` and `snooze`: the time in milliseconds until the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub retry_after_ms: Option<i64>,

@@ -54,8 +54,8 @@ fn locate<T: DeserializeOwned>(json: &[u8]) -> Option<Invalid> {
     Some(wrong.unwrap_or_else(|| invalid(error.inner(), pointer(error.path()))))
 }
 
-/// For a value of another kind where a word is required, the parser's error does not list the words: it is
-/// asked about an unknown word instead.
+/// Describes a value of another kind in the place of a word. The parser's error does not list the words then, so the
+/// function parses an unknown word to get the list.
 fn not_a_word<T: DeserializeOwned>(json: &[u8], path: &Path) -> Option<String> {
     let whole: &RawValue = serde_json::from_slice(json).ok()?;
     let value = path.iter().try_fold(whole, inner)?.get();

@@ -17,7 +17,7 @@ pub struct Pause {
     pub reason: Option<String>,
 }
 
-/// Whether a `PUT` pauses or resumes the queue.
+/// The body of a `PUT` that pauses or resumes the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum PauseWish {

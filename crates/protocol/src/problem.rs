@@ -44,7 +44,7 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Task>)]
     pub existing: Option<Box<Task>>,
-    /// When to try again, like the header `Retry-After`, but in milliseconds.
+    /// The time until the next try, like the header `Retry-After`, but in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// Members beyond these.
@@ -84,7 +84,7 @@ impl Problem {
         self
     }
 
-    /// Whether it is of this code.
+    /// True if the problem has this code.
     pub fn is(&self, code: Code) -> bool {
         self.code == code.name()
     }

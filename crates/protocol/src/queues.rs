@@ -22,7 +22,7 @@ macro_rules! with_queue_settings {
         $(#[$about])*
         pub struct $name {
             $($(#[$more])* pub $field: $kind,)*
-            /// The most attempts in flight at one time.
+            /// The maximum number of attempts in flight at one time.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1_000_000)]
             pub concurrency: Option<u32>,
@@ -30,26 +30,26 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1_000_000)]
             pub key_concurrency: Option<u32>,
-            /// How fast attempts start.
+            /// The rate limit for the start of attempts.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub rate: Option<Rate>,
             /// The same for each `concurrency_key`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub key_rate: Option<Rate>,
-            /// Which waiting task is next. Default: 80 percent highest first.
+            /// The selection of the next waiting task. Default: 80 percent highest first.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub choice: Option<Choice>,
-            /// How retries are ordered relative to new tasks.
+            /// The order of retries relative to new tasks.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retries: Option<Retries>,
-            /// With this many waiting tasks, further inserts are refused with `queue.full`.
+            /// The maximum number of waiting tasks. Further inserts are refused with `queue.full`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub max_waiting: Option<u64>,
-            /// For tasks without a value of their own.
+            /// The retry policy of tasks without one.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retry: Option<Retry>,
-            /// For tasks without a value of their own.
+            /// The maximum number of attempts of tasks without their own value.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub max_attempts: Option<u32>,
@@ -61,14 +61,15 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1)]
             pub pending_timeout_ms: Option<i64>,
-            /// How long finished tasks are kept.
+            /// The retention of finished tasks.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub keep: Option<Keep>,
             /// Tasks that fire later than this are counted and raise an alert. Default: 1,000; 0: never.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 0)]
             pub lateness_budget_ms: Option<i64>,
-            /// Whether executors pull tasks or get them pushed. Default: the setting of the engines.
+            /// The delivery mode: executors pull tasks, or tasks are pushed to them. Default: the setting of the
+            /// engines.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub mode: Option<Mode>,
             /// The share of the queue among the queues of its namespace, when slots or starts are short. Default: 1.
@@ -79,23 +80,26 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(max_items = 8, example = json!(["customer"]))]
             pub indexed_labels: Option<Vec<String>>,
-            /// Where due tasks are found. Default: `hot`. With `store` they are scanned in the database, without Redis.
+            /// The source of due tasks. Default: `hot`. With `store`, engines scan the database for them, without
+            /// Redis.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub source: Option<Source>,
             /// The time between two scans. Default: 1,000. Only with `"source": "store"`, like the following fields.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 100, maximum = 86_400_000)]
             pub scan_interval_ms: Option<i64>,
-            /// The most attempts in flight at one time, over all engines. Default: 2.
+            /// The maximum number of attempts in flight at one time, over all engines. Default: 2.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_concurrency: Option<u32>,
-            /// How many due tasks a scan reads from one partition before it turns to the others. Default: 200.
+            /// The maximum number of due tasks that a scan reads from one partition before it reads the next
+            /// partition. Default: 200.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub scan_batch: Option<u32>,
-            /// What happens to fired tasks while their database does not answer. Default: `wait`. With `hand_over`, executors
-            /// get preloaded tasks with leases in the engine's journal. Tasks run at least once, and a cancel may be too late.
+            /// The treatment of fired tasks while their database is unavailable. Default: `wait`. With `hand_over`,
+            /// executors get preloaded tasks with leases in the engine's journal. Tasks run at least once, and a
+            /// cancel can be too late.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub while_store_is_away: Option<WhileStoreIsAway>,
         }
@@ -137,7 +141,7 @@ with_queue_settings! {
         /// Slots, if the queue counts for a limit. Only in answers about one queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub slots: Option<Slots>,
-        /// Parked tasks, by what they wait for; at most 100 entries. Only in answers about one queue.
+        /// Parked tasks, by what they wait for. At most 100 entries. Present only in answers about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub parked: Vec<Parked>,
         /// Labels of `indexed_labels` whose earlier tasks are still being indexed. Until then a search reads all tasks. Only in answers
@@ -182,7 +186,7 @@ pub struct Slots {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     pub held: u64,
-    /// At most 100 holders.
+    /// The holders of slots, at most 100 of them.
     pub holders: Vec<SlotHolder>,
 }
 
@@ -273,11 +277,11 @@ with_queue_settings! {
     }
 }
 
-/// How the next priority is chosen. Within a priority, the oldest task is first.
+/// The selection of the next priority. Within a priority, the oldest task is first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
-    /// With this probability, the most urgent waiting priority; otherwise one of the others at random.
+    /// Selects the most urgent waiting priority with this probability, and otherwise one of the others at random.
     #[schema(title = "ChoiceHighestFirst")]
     HighestFirst { percent: u8 },
     /// Weights of the priorities 1 to 5. A priority with weight 0 is served only if no other waits.
@@ -288,20 +292,20 @@ pub enum Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retries {
-    /// How many priorities lower a retry is, down to the lowest.
+    /// The number of priorities by which a retry is lowered, down to the lowest priority.
     #[schema(maximum = 4)]
     pub lower_by: u8,
     /// The share of the starts that retries get while new tasks wait too, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100)]
     pub share_percent: Option<u8>,
-    /// The most slots of the queue that retries may hold.
+    /// The maximum number of slots of the queue that retries can hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
 }
 
-/// How long finished tasks are kept. Default: the settings of the engines.
+/// The retention of finished tasks in milliseconds. Default: the settings of the engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {

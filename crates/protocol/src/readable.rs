@@ -1,14 +1,14 @@
-//! Whether the receiver of a JSON value that is kept as text can parse it. The parser of a request skips over
-//! such a text, and accepts what no receiver can parse: nesting that overflows a stack, halves of surrogate
-//! pairs, numbers beyond any double. An executor would lose the whole answer that contains it. Reads each
-//! byte once and never recurses; must only be given text that is one JSON value.
+//! Checks that the receiver of a JSON value that is stored as text can parse it. The parser of a request skips over
+//! such a text, and accepts what no receiver can parse: nesting that overflows a stack, halves of surrogate pairs,
+//! numbers beyond any double. An executor would lose the complete answer that contains it. The check reads each byte
+//! once and never recurses. Its input must be one JSON value.
 
 use std::ops::Range;
 
 use crate::fields::escape;
 use crate::limits::JSON_DEPTH_MAX;
 
-/// The most characters of a key in a pointer.
+/// The maximum number of characters of a key in a pointer.
 const KEY_MAX_CHARS: usize = 64;
 
 /// Longer than any number below the largest double is when it is written without an exponent.
@@ -78,7 +78,7 @@ fn after_string(text: &[u8], quote_at: usize) -> Result<usize, usize> {
     }
 }
 
-/// The position after an escape, or a pair of them; None: half of a pair.
+/// The position after an escape, or a pair of them, or `None` means half of a pair.
 fn after_unit(text: &[u8], at: usize) -> Option<usize> {
     match unit(text, at) {
         Some(0xD800..=0xDBFF) => matches!(unit(text, at + 6), Some(0xDC00..=0xDFFF)).then_some(at + 12),
@@ -104,10 +104,10 @@ fn is_too_large(number: &[u8]) -> bool {
     may_be && parsed().is_none_or(f64::is_infinite)
 }
 
-/// On the way to the fault.
+/// A frame on the path to the fault.
 enum Frame {
     Item(usize),
-    /// The present member; None: none yet, or it is the key itself.
+    /// The present member, or `None` if none yet, or it is the key itself.
     Member(Option<Range<usize>>),
 }
 

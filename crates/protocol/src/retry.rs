@@ -8,21 +8,22 @@ use crate::limits::{
     RETRY_MAX_DELAY_MS_DEFAULT,
 };
 
-/// When the next attempt follows a failed one.
+/// The delay of the next attempt after a failed one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "strategy", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Retry {
     /// Immediately.
     #[schema(title = "RetryImmediate")]
     Immediate {},
-    /// After the same delay every time.
+    /// The delay is the same every time.
     #[schema(title = "RetryFixed")]
     Fixed {
         #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
         delay_ms: i64,
     },
-    /// After `delay_ms`, then `factor` times longer each time, up to `max_delay_ms`. Its default is ten minutes, and it is
-    /// never less than `delay_ms`. `jitter`, 0 to 1, is the largest share of the delay that is added at random.
+    /// The delay is `delay_ms`, then `factor` times longer each time, up to `max_delay_ms`. The default of
+    /// `max_delay_ms` is ten minutes, and it is never less than `delay_ms`. `jitter`, 0 to 1, is the largest share of
+    /// the delay that is added at random.
     #[schema(title = "RetryExponential")]
     Exponential {
         #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
@@ -37,7 +38,7 @@ pub enum Retry {
         #[schema(minimum = 0, maximum = 1)]
         jitter: f64,
     },
-    /// After the first of these delays, then the second, and so on. The last one repeats.
+    /// The delay is the first of these, then the second, and so on. The last one repeats.
     #[schema(title = "RetryList")]
     List {
         #[schema(min_items = 1, max_items = 100)]

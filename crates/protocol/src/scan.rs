@@ -10,9 +10,9 @@ pub(crate) const DEFAULT: &str = "leave it out for the default";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// In the hot set, into which they are loaded before their instants.
+    /// Engines find due tasks in the hot set, into which they are loaded before their instants.
     Hot,
-    /// By scans of the database.
+    /// Engines find due tasks by scans of the database.
     Store,
 }
 
@@ -21,10 +21,10 @@ pub enum Source {
 pub struct ScanReport {
     /// Due tasks of the queue that no executor has.
     pub found: u64,
-    /// How many of these the scan has made ready. Executors lease at most `scan_concurrency` at
-    /// one time. The others were ready before, or failed, or another engine was first.
+    /// The number of these that the scan has made ready. Executors lease at most `scan_concurrency` at one time. The
+    /// others were ready before, or failed, or another engine was first.
     pub handed_over: u64,
-    /// How many of these could not be written. The next scan tries them again.
+    /// The number of these that could not be written. The next scan tries them again.
     pub failed: u64,
     pub took_ms: u64,
     /// False if a database could not be read, or if there was more than a manual scan reads. The next scan
@@ -36,7 +36,7 @@ pub struct ScanReport {
 /// The scan settings of a queue.
 pub(crate) struct Scan {
     pub(crate) source: Option<Source>,
-    /// Its tasks are published to the bus.
+    /// True if the queue's tasks are published to the bus.
     pub(crate) is_pushed: bool,
     pub(crate) interval_ms: Option<i64>,
     pub(crate) concurrency: Option<u32>,

@@ -7,13 +7,13 @@ use crate::limits::{INSTANT_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS};
 use crate::schedules::Instant;
 use crate::{At, parse};
 
-/// The most future runs that are shown.
+/// The maximum number of future runs in an answer.
 pub const NEXT_MAX: u32 = 1_000;
 
 /// A future run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UpcomingRun {
-    /// When it fires.
+    /// The instant at which the run fires.
     #[schema(value_type = String, format = DateTime)]
     pub at: At,
     pub at_ms: i64,
@@ -23,7 +23,7 @@ pub struct UpcomingRun {
     pub scheduled_at_ms: i64,
 }
 
-/// What became of an instant of the schedule.
+/// The result of an instant of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -157,7 +157,7 @@ pub struct BackfillSchedule {
     pub from: Instant,
     /// Exclusive.
     pub to: Instant,
-    /// How many of them fire in a second. Default: 100.
+    /// The number of runs that fire per second. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10_000)]
     pub rate: Option<u32>,

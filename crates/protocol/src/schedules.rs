@@ -58,12 +58,12 @@ pub enum Exclude {
     Date { date: String },
     /// Days or instants, including both ends.
     Range { from: String, to: String },
-    /// The instants of an expression. An expression without seconds excludes whole minutes.
+    /// The instants of an expression. An expression without seconds excludes complete minutes.
     Cron { cron: String },
 }
 
 impl Exclude {
-    /// As a text.
+    /// Converts the exclusion to its text form.
     pub fn into_text(self) -> String {
         match self {
             Self::Text(text) | Self::Date { date: text } | Self::Cron { cron: text } => text,
@@ -72,7 +72,7 @@ impl Exclude {
     }
 }
 
-/// What happens if the preceding run has not ended.
+/// The treatment of an instant at which the preceding run has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -89,8 +89,7 @@ pub enum Overlap {
     CancelOther,
 }
 
-/// What happens to runs that were not made in time, because no engine was available or the schedule was
-/// paused.
+/// The treatment of runs that were not created in time, because no engine was available or the schedule was paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -189,7 +188,7 @@ pub struct PutSchedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0 9 * * MON-FRI")]
     pub cron: Option<OneOrMany>,
-    /// At least 100.
+    /// The interval in milliseconds, at least 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 100)]
     pub every_ms: Option<i64>,

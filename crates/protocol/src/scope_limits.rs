@@ -31,30 +31,31 @@ impl Rate {
     }
 }
 
-/// Limits of a namespace, or of the whole installation.
+/// Limits of a namespace, or of the complete installation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Limits {
-    /// The namespace; absent for the whole installation.
+    /// The namespace. Absent for the complete installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     #[serde(default)]
     pub revision: i64,
-    /// The most attempts in flight at one time.
+    /// The maximum number of attempts in flight at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
-    /// With this many waiting tasks, further inserts are refused with `queue.full`.
+    /// The maximum number of waiting tasks. Further inserts are refused with `queue.full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
-    /// The most payload bytes of waiting tasks. Further inserts are refused with `quota.payload_bytes`.
+    /// The maximum number of payload bytes of waiting tasks. Further inserts are refused with `quota.payload_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_payload_bytes: Option<u64>,
-    /// How fast attempts start, over all queues.
+    /// The rate limit for the start of attempts, over all queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How fast tasks are accepted, over all queues. Faster inserts are refused with `quota.insert_rate`.
+    /// The rate limit for the insertion of tasks, over all queues. Faster inserts are refused with
+    /// `quota.insert_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
     /// The share of the namespace among all namespaces, when slots or starts are short. Default: 1.

@@ -43,7 +43,8 @@ pub struct Searched {
     #[serde(default)]
     #[schema(required = true)]
     pub examined: u64,
-    /// For a page that is neither full nor the last: how much was searched so far, including earlier pages.
+    /// The percentage that was searched so far, including earlier pages. Present only on a page that is neither full
+    /// nor the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 12.5)]
     pub through_percent: Option<f64>,

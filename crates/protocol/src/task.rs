@@ -25,7 +25,7 @@ pub enum State {
     DispatchFailed,
     /// The attempt failed, and the next one has a time.
     Retrying,
-    /// The task is done. It is kept until its retention ends.
+    /// The task succeeded. It is stored until its retention ends.
     Succeeded,
     /// The task is dead: its attempts are used up, it was rejected, or it has timed out.
     Dead,
@@ -68,7 +68,7 @@ pub struct Task {
     pub r#ref: String,
     pub namespace: String,
     pub task_id: i64,
-    /// The key that the caller gave instead of a `task_id`. The engine assigns the `task_id` then.
+    /// The key that the caller sent instead of a `task_id`. The engine then assigns the `task_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,8 +79,8 @@ pub struct Task {
     pub priority: u8,
     pub state: State,
     pub phase: Phase,
-    /// How a finished task ended: `succeeded`, `dead` or `cancelled`. Stays after retention, when `state` is
-    /// `stopped`.
+    /// The final state of a finished task: `succeeded`, `dead` or `cancelled`. It stays after retention, when `state`
+    /// is `stopped`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_as: Option<State>,
     /// The effect of the insert. Only in answers to an insert.
@@ -95,12 +95,12 @@ pub struct Task {
     /// `fired_at` − `execute_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ms: Option<i64>,
-    /// When the current or last attempt was handed over. Only in answers about one task.
+    /// The instant at which the current or last attempt was delivered. Present only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
-    /// When the task succeeded, died or was cancelled. Only in answers about one task.
+    /// The instant at which the task succeeded, died or was cancelled. Present only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,13 +139,13 @@ pub struct Task {
     /// The trace of its insert (W3C trace context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// For a task in flight: its executor, and the end of the lease.
+    /// The executor and the end of the lease. Present only for a task in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<TaskLease>,
     /// The last progress that its executor reported.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
-    /// Log lines of its handlers, the oldest first, at most 16 KiB. Only in answers about one task.
+    /// Log lines of the task's handlers, the oldest first, at most 16 KiB. Present only in answers about one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<LogLine>,
     /// All changes of state, the oldest first. Only in answers about one task.

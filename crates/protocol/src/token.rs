@@ -6,13 +6,13 @@
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// On every task of a workflow.
+/// The label that every task of a workflow has.
 pub const WORKFLOW_LABEL: &str = "workflow";
 /// The node of the workflow.
 pub const WORKFLOW_NODE_LABEL: &str = "workflow_node";
-/// At the end of a token.
+/// Separates the number of the workflow, at the end of a token.
 const WORKFLOW: &str = "-w";
-/// Behind the length of the lease.
+/// Marks a lease with a slot. It follows the length of the lease.
 const HELD: char = 'h';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Token {
     pub is_held: bool,
     /// The server that accepts its outcome notifies the workflow.
     pub is_of_workflow: bool,
-    /// Which it is, where it is known: the number of its reference.
+    /// The number in the workflow's reference, if it is known.
     pub workflow: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ pub struct Token {
 pub struct NotAToken;
 
 impl Token {
-    /// Of a task with these labels.
+    /// Creates the token of a task with these labels.
     #[must_use]
     pub fn of(fence: i64, lease_ms: i64, labels: &BTreeMap<String, String>) -> Self {
         let label = labels.get(WORKFLOW_LABEL);
@@ -42,7 +42,7 @@ impl Token {
     }
 }
 
-/// Of a reference such as `w12`.
+/// The number of a reference such as `w12`.
 fn number(reference: &str) -> Option<i64> {
     let number = reference.strip_prefix('w')?.parse().ok().filter(|number| *number > 0)?;
     // One spelling only.

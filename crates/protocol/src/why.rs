@@ -19,7 +19,7 @@ pub struct Why {
     /// The engine or executor that has the task now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What happens next.
+    /// The next step of the task.
     pub next_step: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_at: Option<At>,

@@ -4,10 +4,10 @@
 
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN};
 
-/// How many words beside the nearest one are listed.
+/// The maximum number of words in a list, in addition to the nearest one.
 const LISTED_MAX: usize = 40;
 
-/// Of one fault, without its place.
+/// Describes one fault, without its place.
 #[must_use]
 pub fn fault_in_words(said: &str) -> String {
     match said {
@@ -24,7 +24,7 @@ pub fn fault_in_words(said: &str) -> String {
     }
 }
 
-/// For one fault of this field: a whole number with general bounds is reported with them.
+/// Describes one fault of this field. For an integer with a general range, the message contains the range.
 #[must_use]
 pub(crate) fn fault_of_field(field: &str, said: &str) -> String {
     let words = fault_in_words(said);
@@ -54,7 +54,7 @@ pub(crate) fn malformed(said: &str) -> String {
     format!("not valid JSON: the body ends too early, at {place}: {open}")
 }
 
-/// For a value of another kind where a word is required: the parser's message about an unknown word, and the
+/// Describes a value of another kind in the place of a word: the parser's message about an unknown word, and the
 /// value.
 #[must_use]
 pub(crate) fn no_word(said: &str, value: &str) -> Option<String> {
@@ -70,7 +70,7 @@ pub(crate) fn no_word(said: &str, value: &str) -> Option<String> {
     Some(format!("must be {one}{}, not {found}", known.join(", ")))
 }
 
-/// Whether it is about a name that is not known here.
+/// True if the message is about an unknown name.
 #[must_use]
 pub(crate) fn is_unknown_field(said: &str) -> bool {
     said.starts_with("unknown field")
@@ -119,7 +119,7 @@ fn mistyped(said: &str) -> Option<String> {
     Some(format!("must be {}, not {}", expected(wanted), unexpected(found)))
 }
 
-/// For types with several forms.
+/// The description of a type with several forms.
 fn form(kind: &str) -> &'static str {
     match kind {
         "Instant" => "an instant: RFC 3339 (\"2026-12-24T08:00:00Z\"), or milliseconds since 1970",
@@ -199,7 +199,7 @@ pub fn nearest<'w>(given: &str, known: impl IntoIterator<Item = &'w str>) -> Opt
     (found.0 <= most).then_some(found.1)
 }
 
-/// How many letters are put in, left out, changed or have changed places with their neighbour.
+/// The edit distance: the number of inserted, deleted, changed, and transposed letters.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];

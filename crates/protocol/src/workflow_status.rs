@@ -60,11 +60,11 @@ pub struct NodeStatus {
     /// The reference of the workflow, if the node is a workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_ref: Option<String>,
-    /// For a fan-out: the result of each item, or null. Absent if it is too long to be passed
-    /// on; the task has it.
+    /// The result. For a fan-out, it has the result of each item, or null. Absent if it is too long to be passed on;
+    /// the task has it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub result: Option<Json>,
-    /// Why it failed, was skipped by hand, or has no result.
+    /// The reason of a failure, of a manual skip, or of a missing result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The number of the attempt, which grows with retries of the workflow; 0: the node has not begun.
@@ -128,10 +128,10 @@ pub struct Workflow {
     pub finished_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at_ms: Option<i64>,
-    /// Not in lists.
+    /// The input of the workflow. Absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub input: Option<Json>,
-    /// Not in lists.
+    /// The nodes by name. Absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<BTreeMap<String, NodeStatus>>,
     /// True if there are so many nodes and items that their results are omitted. Their tasks have them.

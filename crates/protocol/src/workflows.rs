@@ -11,8 +11,8 @@ use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_
 use crate::workflow_status::WorkflowState;
 use crate::{Json, ScheduledTask, parse};
 
-/// How many parents must hold before a node runs. A node holds if it succeeded, was skipped by hand, or failed with `on_failure`
-/// `continue`.
+/// The number of parents that must hold before a node runs. A node holds if it succeeded, was skipped manually, or
+/// failed with `on_failure` `continue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -22,7 +22,7 @@ pub enum Join {
     AtLeast(u32),
 }
 
-/// What happens to the workflow when the node has finally failed.
+/// The effect on the workflow when the node has finally failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
@@ -77,7 +77,7 @@ impl WorkflowNode {
         Self { task: Some(task), ..Self::default() }
     }
 
-    /// After these nodes.
+    /// Runs the node after these nodes.
     #[must_use]
     pub fn after<T: Into<String>>(mut self, nodes: impl IntoIterator<Item = T>) -> Self {
         self.after.extend(nodes.into_iter().map(Into::into));
@@ -189,21 +189,21 @@ impl CreateWorkflow {
         Self::default()
     }
 
-    /// With this name.
+    /// Sets the name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// With this node.
+    /// Adds a node.
     #[must_use]
     pub fn node(mut self, name: impl Into<String>, node: WorkflowNode) -> Self {
         self.nodes.insert(name.into(), node);
         self
     }
 
-    /// With this input.
+    /// Sets the input.
     #[must_use]
     pub fn input(mut self, input: Json) -> Self {
         self.input = Some(input);

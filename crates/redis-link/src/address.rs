@@ -21,14 +21,14 @@ use redis::{
 use std::time::Duration;
 
 const SENTINEL_PORT: u16 = 26_379;
-/// How often a Cluster's connection sends a call again that was turned away or not answered.
+/// The maximum number of times that a Cluster's connection sends a call again that was refused or not answered.
 const CLUSTER_RETRIES: u32 = 5;
 
 const FORMS: &str = "use redis://host:port, redis+cluster://host:port,... or redis+sentinel://host:port,.../master, and \
                      rediss instead of redis for TLS";
 const HOST: &str = "write host, host:port or [address]:port";
 
-/// None: without TLS.
+/// `None` if the connection has no TLS.
 type Tls = Option<TlsCertificates>;
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub type Node = (String, u16);
 
 pub struct BlockingConnection {
     place: Arc<RedisEndpoints>,
-    /// The node that another node named; None: the address itself.
+    /// The node that another node named, or `None` means the address itself.
     node: Option<Node>,
     open: Option<OpenReader>,
 }
@@ -43,7 +43,7 @@ impl BlockingConnection {
         Self { place: Arc::clone(place), node: None, open: None }
     }
 
-    /// False: the next read connects first.
+    /// False if the next read connects first.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open.is_some()
@@ -97,7 +97,7 @@ impl BlockingConnection {
         node_of(address, own.map(|(host, _)| host))
     }
 
-    /// The next read uses this node. None: the address itself.
+    /// The next read uses this node. `None` means the address itself.
     pub fn go_to(&mut self, node: Option<Node>) {
         if self.node != node {
             (self.node, self.open) = (node, None);
@@ -111,7 +111,7 @@ fn node_of(address: &str, own: Option<String>) -> Option<Node> {
     Some((host, port.parse().ok()?))
 }
 
-/// To one server; to a Cluster, to the node that was named, or to any.
+/// Connects to one server; in a Cluster, to the named node, or to any.
 async fn connect(place: &RedisEndpoints, node: Option<&Node>) -> Result<OpenReader, LinkError> {
     let mut opened = Err(LinkError::Unreachable("no server is named".to_owned()));
     if let (Some((host, port)), [server, ..]) = (node, place.servers()) {

@@ -43,7 +43,7 @@ impl RedisCluster {
         answers
     }
 
-    /// In one pipeline, to one node.
+    /// Runs commands in one pipeline, on one node.
     pub(crate) async fn run_together(&self, pipeline: &mut Pipeline) -> Vec<Answer> {
         pipeline.ignore_errors();
         match self.connection().await {

@@ -1,4 +1,5 @@
-//! Where Redis is: an address with its limits, and what all connections to it share. Opens no connection.
+//! The endpoints of Redis: an address with its limits, and the state that all connections to it share. Opens no
+//! connection.
 
 use crate::{
     address::Address,
@@ -15,7 +16,7 @@ use std::{
     },
 };
 
-/// How often a connection to one server has fallen silent, whichever it was.
+/// The number of times that a connection to one server has fallen silent, whichever it was.
 #[derive(Debug, Default)]
 pub(crate) struct Silences(AtomicU64);
 

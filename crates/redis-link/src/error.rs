@@ -1,4 +1,4 @@
-//! Errors of Redis, and whether the work took effect nevertheless. A timeout never means "not done": a
+//! Errors of Redis, with the information if the work took effect nevertheless. A timeout never means "not done": a
 //! command may have run. No error may show a password, so none carries a URL.
 
 use crate::way_out::way_out;
@@ -37,7 +37,7 @@ pub(crate) fn refused<T>(
 }
 
 impl LinkError {
-    /// No server answers now, and one may later, without a changed setting.
+    /// True if no server answers now, and one may later, without a changed setting.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
@@ -79,16 +79,16 @@ pub struct Failure<P: std::error::Error + 'static = LinkError> {
     pub problem: P,
 }
 
-/// To one command.
+/// The answer to one command.
 pub type Answer = Result<Value, Failure>;
 
 impl<P: std::error::Error + Send + Sync + 'static> Failure<P> {
-    /// Nothing was sent.
+    /// A failure before anything was sent.
     pub const fn before(problem: P) -> Self {
         Self { happened: Happened::No, problem }
     }
 
-    /// With the same problem in the words of another crate.
+    /// The failure with the same problem as an error of another crate.
     pub fn lift<Q: std::error::Error + 'static + From<P>>(self) -> Failure<Q> {
         Failure { happened: self.happened, problem: self.problem.into() }
     }
@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// The code of a refusal, such as "NOGROUP". None: there was no answer.
+    /// The code of a refusal, such as "NOGROUP". `None` if there was no answer.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.redis()?.code()

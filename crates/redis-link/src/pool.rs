@@ -47,7 +47,7 @@ impl<C: Send + 'static> ManageConnection for Manager<C> {
 /// Returned to the pool when it is dropped.
 pub type Lent<C> = PooledConnection<'static, Manager<C>>;
 
-/// Lends at most `most` at a time; no task runs before the first is lent.
+/// A pool of at most `most` lent connections; no task runs before the first is lent.
 #[derive(Debug)]
 pub struct ConnectionPool<C: Send + 'static> {
     manager: Manager<C>,

@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use redis::{Cmd, Pipeline, Value};
 use std::{fmt, sync::Arc};
 
-/// Calls in one pipeline: each is bounded, and so is the whole.
+/// The maximum number of calls in one pipeline: each is bounded, and so is the sum.
 const CALLS_MAX: usize = 64;
 
 /// Sends calls to the server that has their keys, over one connection to each, for many callers.
@@ -32,7 +32,7 @@ impl fmt::Debug for Router {
 }
 
 impl RedisEndpoints {
-    /// Not connected yet: the first call does that.
+    /// Creates a router, which is not connected yet: the first call connects.
     #[must_use]
     pub fn router(self: &Arc<Self>) -> Router {
         let place = Arc::clone(self);

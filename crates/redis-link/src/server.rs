@@ -21,8 +21,8 @@ pub struct TimeLimits {
     pub response: Duration,
     /// An answer takes a millisecond; after this a shared connection is doubted, and another one is tried.
     pub doubt: Duration,
-    /// After a failed connect, callers get its error immediately for this long: otherwise a caller that sends
-    /// commands in sequence would wait for each. Zero: each call tries.
+    /// The time after a failed connect for which callers get its error immediately: otherwise a caller that sends
+    /// commands in sequence would wait for each. With zero, each call tries.
     pub rest: Duration,
 }
 
@@ -66,7 +66,7 @@ impl RedisServer {
         }
     }
 
-    /// Host and port. None: it is no network address.
+    /// Host and port. `None` if it is no network address.
     ///
     /// # Errors
     /// The Sentinels do not answer.

@@ -36,7 +36,7 @@ pub(crate) struct SharedConnection {
 struct OpenConnection {
     /// Distinguishes connections, so that only the failed one is abandoned.
     number: u64,
-    /// Those of before.
+    /// The number of silences before this connection.
     silences: u64,
     connection: MultiplexedConnection,
 }

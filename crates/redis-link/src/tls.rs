@@ -7,8 +7,9 @@ use std::fs;
 
 const PARAMETERS: [&str; 3] = ["tls_ca", "tls_cert", "tls_key"];
 
-/// How connections are made, all of one address alike; None: without TLS. Without `tls_ca`, by the authorities that this machine
-/// trusts. `query`: `tls_ca=FILE&tls_cert=FILE&tls_key=FILE`, each of them at most once.
+/// The TLS parameters of all connections of one address. `None` if they have no TLS. Without `tls_ca`, the
+/// authorities that this machine trusts apply. `query` is `tls_ca=FILE&tls_cert=FILE&tls_key=FILE`, each of them at
+/// most once.
 pub(crate) fn read(query: &str, is_tls: bool) -> Result<Option<TlsCertificates>, LinkError> {
     let mut files = PARAMETERS.map(|parameter| (parameter, None));
     for part in query.split('&').filter(|part| !part.is_empty()) {

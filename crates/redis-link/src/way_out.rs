@@ -42,19 +42,19 @@ const WAYS_OUT: [(&[&str], &str); 9] = [
 const SPEAKS_PLAIN: &str =
     "; it seems to speak no TLS on this port: use its tls-port, or redis:// on a network that you trust";
 
-/// Or it waits for the end of a line that never ends, like a busy one.
+/// The server may also wait for the end of a line that never ends, like a busy one.
 pub(crate) const IS_SILENT: &str = "; it may be very busy, or it speaks no TLS on this port: use its tls-port, or redis:// on a network that you trust";
 
 const SPEAKS_TLS: &str = "; it hung up at the first word: if it speaks TLS on this port, use rediss://";
 
-/// For a refused command. Empty: no remedy is known.
+/// The remedy for a refused command. Empty if none is known.
 pub(crate) fn way_out(error: &RedisError) -> &'static str {
     let said = error.to_string();
     let found = WAYS_OUT.iter().find(|pair| pair.0.iter().any(|part| said.contains(part)));
     found.map_or("", |pair| pair.1)
 }
 
-/// Of a connection that could not be made.
+/// The remedy for a connection that could not be opened.
 pub(crate) fn way_in(error: &RedisError, is_tls: bool) -> &'static str {
     match way_out(error) {
         "" if is_tls && error.is_timeout() => IS_SILENT,

@@ -1,7 +1,6 @@
-//! How much of the planner's time the schedules of one namespace may take. Payloads and calendars have
-//! budgets of their own; this bounds their sum, over many schedules or many looks, so that the planner serves
-//! all namespaces. Each engine keeps its own. Must not decide the outcome of a run: a postponed one is
-//! planned a little later.
+//! The planner's time that the schedules of one namespace may use. Payloads and calendars have their own budgets;
+//! this bounds their sum, over many schedules or many runs, so that the planner serves all namespaces. Each engine
+//! has its own allowances. Must not decide the outcome of a run: a postponed one is planned a little later.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -32,13 +31,13 @@ impl Taken {
     }
 }
 
-/// The cost of one look.
+/// The cost of one planning step.
 pub(crate) fn cost(of_expressions: u64, of_calendar: u32) -> u64 {
     of_expressions.saturating_add(u64::from(of_calendar).saturating_mul(OF_CALENDAR))
 }
 
 impl Allowances {
-    /// How long the schedules of a namespace are postponed. None: they are planned now.
+    /// The time by which the schedules of a namespace are postponed. `None` if they are planned now.
     pub(crate) fn wait_ms(&self, namespace: &Name, now: Millis) -> Option<i64> {
         let taken = self.0.lock().get(namespace).map_or(0, |taken| taken.left_at(now));
         let over = taken.checked_sub(AT_ONCE)?;

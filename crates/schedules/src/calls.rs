@@ -25,13 +25,13 @@ pub(crate) const TRIES: usize = 16;
 /// Steps of the calendar for one request.
 const STEPS: u32 = 500_000;
 
-/// The longest payload of a schedule: each look at it reads it, and each run copies it.
+/// The maximum size of a schedule's payload: each planning step reads it, and each run copies it.
 const PAYLOAD_MAX_BYTES: usize = 64 << 10;
 
 /// A schedule after a change, and what happened to runs that had been made ahead.
 #[derive(Clone, Debug)]
 pub struct TakenBack {
-    /// The schedule before the change. None: it is new.
+    /// The schedule before the change. `None` if it is new.
     pub before: Option<StoredSchedule>,
     pub schedule: StoredSchedule,
     /// They will not fire.
@@ -45,7 +45,7 @@ pub struct TakenBack {
 pub struct Upcoming {
     /// The instant of the schedule.
     pub scheduled_at: Millis,
-    /// When it fires: later by the jitter.
+    /// The instant at which the run fires: later by the jitter.
     pub at: Millis,
 }
 
@@ -64,7 +64,7 @@ impl Planner {
         Self { inner: Arc::clone(&self.inner), eyes: Eyes::new(sees) }
     }
 
-    /// Those of a namespace by name, after a name.
+    /// The schedules of a namespace by name, after a name.
     ///
     /// # Errors
     /// A failing store.
@@ -157,7 +157,7 @@ impl Planner {
         Ok(taken)
     }
 
-    /// For changes of an existing schedule.
+    /// Returns the existing schedule, for a change.
     fn existing<'s>(&self, current: Option<&'s StoredSchedule>) -> Result<&'s StoredSchedule, Error> {
         current.filter(|schedule| self.eyes.see(schedule)).ok_or(Error::NotFound)
     }
@@ -165,7 +165,7 @@ impl Planner {
     /// Changes an existing schedule.
     ///
     /// # Errors
-    /// As [`Planner::put`]; [`Error::NotFound`].
+    /// Fails like [`Planner::put`], and with [`Error::NotFound`].
     pub async fn patch(
         &self,
         key: &ScheduleKey,
@@ -183,10 +183,10 @@ impl Planner {
         Ok(taken)
     }
 
-    /// After this returns, no further run fires.
+    /// Pauses a schedule. After this returns, no further run fires.
     ///
     /// # Errors
-    /// As [`Planner::patch`].
+    /// Fails like [`Planner::patch`].
     pub async fn pause(
         &self,
         key: &ScheduleKey,
@@ -212,7 +212,7 @@ impl Planner {
     /// The schedule continues; missed runs are treated by its policy.
     ///
     /// # Errors
-    /// As [`Planner::patch`].
+    /// Fails like [`Planner::patch`].
     pub async fn resume(&self, key: &ScheduleKey, by: &str) -> Result<TakenBack, Error> {
         let change = |current: Option<&StoredSchedule>| {
             let current = self.existing(current)?;
@@ -226,7 +226,7 @@ impl Planner {
     /// Deletes a schedule, once its runs that were made ahead are revoked.
     ///
     /// # Errors
-    /// As [`Planner::patch`].
+    /// Fails like [`Planner::patch`].
     pub async fn delete(
         &self,
         key: &ScheduleKey,
@@ -257,7 +257,7 @@ impl Planner {
         Ok(taken)
     }
 
-    /// False: it has another document by now.
+    /// False if it has another document by now.
     async fn remove(&self, disabled: &StoredSchedule) -> Result<bool, Error> {
         for _ in 0..TRIES {
             let current =
@@ -338,7 +338,8 @@ impl Planner {
         Ok(TakenBack { before: Some(current), schedule, cancelled, fired })
     }
 
-    /// After the commit of a change: revokes the runs made before it. Returns the resulting schedule.
+    /// Finishes a change after its commit: revokes the runs that were created before it. Returns the resulting
+    /// schedule.
     async fn finish(&self, saved: &StoredSchedule) -> Result<(StoredSchedule, RevokedSchedule), Error> {
         let (mut current, mut all) = (saved.clone(), RevokedSchedule::default());
         for _ in 0..TRIES {
@@ -364,8 +365,7 @@ impl Planner {
     }
 }
 
-/// Whether a changed document is checked. An existing one that is only paused or disabled may violate newer
-/// rules.
+/// States if a changed document is checked. An existing one that is only paused or disabled may violate newer rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checks {
     All,
@@ -392,7 +392,7 @@ fn checked(schedule: &Schedule, now: Millis, budget: &mut Budget) -> Result<Timi
     Ok(timing)
 }
 
-/// Where a changed schedule continues from.
+/// The progress from which a changed schedule continues.
 fn progress_after(current: Option<&StoredSchedule>, schedule: &Schedule, now: Millis) -> Progress {
     let Some(current) = current else { return Progress::beginning(now) };
     let mut progress = current.progress.clone();

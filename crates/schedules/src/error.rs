@@ -7,7 +7,7 @@ use punctual_domain::schedule::Invalid;
 pub enum Error {
     #[error("there is no such schedule")]
     NotFound,
-    /// Not as the caller expected: the current revision is this; 0: the schedule does not exist.
+    /// The caller expected another revision. The current revision is this; 0 if the schedule does not exist.
     #[error("the schedule is at revision {0}")]
     Otherwise(i64),
     #[error(transparent)]
@@ -15,7 +15,7 @@ pub enum Error {
     /// An expression costs more than it may.
     #[error("{}: {}", .0.field, .0.problem)]
     Budget(Invalid),
-    /// As many instants and expressions wait to be computed as may wait.
+    /// The maximum number of instants and expressions waits to be computed.
     #[error("more schedules and expressions wait to be computed than may wait; try again later")]
     Busy,
     /// Others changed it again and again.

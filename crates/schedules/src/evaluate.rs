@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DOING: &str = "compute the instants of schedules";
 
-/// As a tenant of the pool: whose schedules are planned is bounded by `allowance`.
+/// The planner's tenant name in the pool: `allowance` bounds the time of each namespace.
 const PLANNER: &str = "(planner)";
 
-/// For the planner. Work that is not computed now is computed at its next look.
+/// Runs work for the planner. Work that is not computed now is computed at its next run.
 pub(crate) async fn for_planner<T: Send + 'static>(
     pool: &Pool,
     work: impl FnOnce() -> T + Send + 'static,
@@ -20,14 +20,14 @@ pub(crate) async fn for_planner<T: Send + 'static>(
     computed.map_err(|problem| BackendError::did_not_happen(DOING, problem))
 }
 
-/// One of several pieces of work, on a thread of the pool. None: it panicked (which is counted and logged
-/// like every panic), and the others continue.
+/// One of several pieces of work, on a thread of the pool. `None` if it panicked (which is counted and logged like
+/// every panic), and the others continue.
 pub(crate) fn one_of_many<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// For a request of a namespace. The work's own budget ends with its turn: when the caller is gone, or at the
-/// pool's deadline.
+/// Runs work for a request of a namespace. The work's own budget ends with its turn: when the caller has
+/// disconnected, or at the pool's deadline.
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,

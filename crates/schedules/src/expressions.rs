@@ -15,12 +15,12 @@ pub(crate) struct Variables<'a> {
     pub(crate) run: u64,
 }
 
-/// Of the payload of one run.
+/// The budget of the payload of one run.
 pub(crate) const fn budget() -> Budget {
     Budget::new(REQUEST_STEPS, REQUEST_BYTES)
 }
 
-/// In steps: bytes are made eight at a time.
+/// The cost in steps: eight bytes of output count as one.
 pub(crate) const fn cost(budget: &Budget) -> u64 {
     budget.spent_steps() + budget.spent_bytes() / 8
 }
@@ -40,7 +40,7 @@ pub(crate) fn fill(text: &str, variables: &Variables<'_>, budget: &mut Budget) -
     template.fill(&named, &[], budget)
 }
 
-/// Whether every expression can be read and gives a value, with variables as they might be.
+/// Checks that every expression can be read and gives a value, with example variables.
 ///
 /// # Errors
 /// [`Error::Invalid`], [`Error::Budget`].

@@ -17,12 +17,11 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// The most lines of one instant.
+/// The maximum number of lines of one instant.
 const LINES_MAX: usize = 64;
 
-/// Whether the last runs have ended, as far as that matters, in order. The history is asked once for the
-/// places of their tasks, and all tasks are read together. An unavailable database does not affect tasks in
-/// the others.
+/// Returns if the last runs have ended, as far as that matters, in order. The history is read once for the places of
+/// their tasks, and all tasks are read together. An unavailable database does not affect tasks in the others.
 pub(crate) async fn last_are_over(
     inner: &PlannerState,
     all: &[StoredSchedule],
@@ -49,7 +48,7 @@ pub(crate) async fn last_are_over(
     answers.into_iter().map(|result| result.unwrap_or(Ok(true))).collect()
 }
 
-/// None: the last run must be read.
+/// Returns `None` if the last run must be read.
 fn without_a_look(stored: &StoredSchedule, now: Millis) -> Option<bool> {
     match stored.progress.last.filter(|_| stored.schedule.overlap != Overlap::Allow) {
         None => Some(true),
@@ -61,7 +60,7 @@ fn without_a_look(stored: &StoredSchedule, now: Millis) -> Option<bool> {
 enum TaskLookup {
     Task(Box<Task>),
     Gone,
-    /// Its task must still be made.
+    /// The task of the run must still be created.
     Owed,
 }
 

@@ -1,6 +1,6 @@
-//! Makes the tasks of created runs in the history. An id and a version are derived from the schedule and the
-//! instant, and an existing task is kept: made twice, it is one task, however late the second insert is. If
-//! the id belongs to a task that is not the run's, the run gets the next id, and its line says so.
+//! Creates the tasks of created runs in the history. An id and a version are derived from the schedule and the
+//! instant, and an existing task stays: created twice, it is one task, however late the second insert is. If the id
+//! belongs to a task that is not the run's, the run gets the next id, and its line states that.
 
 use crate::{evaluate, expressions, planner::PlannerState};
 use punctual_contract::{
@@ -22,13 +22,13 @@ use punctual_engine::Engine;
 use punctual_expressions::Budget;
 use std::{ops::RangeInclusive, sync::Arc};
 
-/// In the histories of tasks.
+/// The author in the histories of tasks.
 pub(crate) const BY: &str = "schedule";
 /// The same, for a task that is made to be cancelled: nothing else ever happens to it.
 const TAKING_BACK: &str = "schedule (taking back)";
 /// The same, of a run that is stopped for the next one (`cancel_other`). Not revoked: it is not made again.
 pub(crate) const STOPPED_BY: &str = "schedule (cancel_other)";
-/// On every task of a schedule, unless its template has a label of that name.
+/// The label on every task of a schedule, unless its template has a label of that name.
 const LABEL: &str = "schedule";
 /// The same: the instant, epoch milliseconds.
 const LABEL_AT: &str = "scheduled_at_ms";
@@ -45,9 +45,9 @@ pub(crate) type OwnedRun = (Arc<StoredSchedule>, NewRun);
 /// The purpose of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To fire.
+    /// The task must fire.
     Run,
-    /// To exist as cancelled: an engine that makes the same run later finds it so.
+    /// The task must exist as cancelled, so that an engine that creates the same run later finds it so.
     Revocation,
 }
 
@@ -79,7 +79,7 @@ fn task_id(stored: &StoredSchedule, run: &NewRun, secret: &IdentitySecret, salt:
     UnkeyedIdentity { namespace, schedule, kind, at }.task_id(salt)
 }
 
-/// Whether a task was made by a run of this schedule and instant.
+/// True if a task was created by a run of this schedule and instant.
 pub(crate) fn is_of(task: &Task, stored: &StoredSchedule, at: Millis) -> bool {
     let own = &stored.schedule.task.labels;
     let says = |label: &str, value: &str| {
@@ -102,7 +102,7 @@ fn is_taken_back(task: &Task) -> bool {
     is_cancelled || inserted_by(task) == Some(TAKING_BACK)
 }
 
-/// But for its id.
+/// The task of a run, without its id.
 fn task(engine: &Engine, (stored, run): &OwnedRun, purpose: Purpose) -> Result<NewTask, String> {
     let template = &stored.schedule.task;
     let namespace = &stored.key.namespace;
@@ -254,7 +254,7 @@ pub(crate) async fn make_some(
     Ok(answers.into_iter().map(|answer| answer.unwrap_or(Made::NotNow)).collect())
 }
 
-/// None: another task has its id, and the next is tried.
+/// Returns `None` if another task has the id, and the next one is tried.
 fn answer_of(
     inserted: Result<Inserted, BackendError>,
     stored: &StoredSchedule,

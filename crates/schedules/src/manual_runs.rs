@@ -37,7 +37,7 @@ pub struct Backfilled {
     pub found: usize,
     pub first_at: Option<Millis>,
     pub last_at: Option<Millis>,
-    /// When the last of them fires.
+    /// The instant at which the last run fires.
     pub until: Option<Millis>,
 }
 
@@ -57,7 +57,7 @@ impl Planner {
     /// while the schedule is unchanged, it makes no run twice.
     ///
     /// # Errors
-    /// As [`Planner::run_now`]; [`Error::Invalid`] where the range has too many instants.
+    /// Fails like [`Planner::run_now`], and with [`Error::Invalid`] if the range has too many instants.
     pub async fn backfill(
         &self,
         key: &ScheduleKey,
@@ -174,7 +174,8 @@ impl Planner {
     }
 }
 
-/// Their lines of history. One whose payload has no value refuses all of them. The payloads of all have one budget.
+/// The lines of history of the requested runs. One whose payload has no value refuses all of them. The payloads of
+/// all have one budget.
 fn asked_for(
     stored: &StoredSchedule,
     kind: RunKind,

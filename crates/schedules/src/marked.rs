@@ -1,5 +1,5 @@
-//! Makes runs while their schedules are marked as being evaluated, so that no third engine dies of one; and
-//! the calls for schedules that are set aside.
+//! Creates runs while their schedules are marked as being evaluated, so that no third engine dies of one; and the
+//! calls for schedules that are set aside.
 
 use crate::{
     Error, Planner,
@@ -83,7 +83,7 @@ impl Planner {
         Ok(self.inner.engine.leave_evaluations(&*self.inner.store).await?)
     }
 
-    /// After a human has changed it: it is evaluated again, soon.
+    /// Releases a schedule after a person has changed it: it is evaluated again, soon.
     pub(crate) async fn release(&self, stored: &StoredSchedule) -> Result<(), Error> {
         let inner = &self.inner;
         let released = inner.engine.release_evaluation(&*inner.store, EvaluationKind::Schedule, stored.id);

@@ -1,21 +1,21 @@
-//! How the planner works; the defaults are the documented ones.
+//! The options of the planner; the defaults are the documented ones.
 
 use punctual_expressions::Pool;
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long before its instant a run is made.
+    /// The time by which a run is created before its instant.
     pub lead_ms: i64,
-    /// Schedules of one transaction, and runs of one recovery look.
+    /// The number of schedules of one transaction, and of runs of one recovery step.
     pub batch: usize,
     /// A run without a task for this long is made by any engine that finds it.
     pub recover_after_ms: i64,
-    /// How long the history of runs is kept.
+    /// The retention of the history of runs.
     pub keep_runs_ms: i64,
-    /// Between two recovery looks.
+    /// The pause between two recovery steps.
     pub recover_interval_ms: i64,
-    /// Where instants and payloads are computed.
+    /// The pool where instants and payloads are computed.
     pub pool: &'static Pool,
 }
 

@@ -38,24 +38,24 @@ use std::{
 
 /// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 1_000;
-/// Pause before the next look at a schedule with an unreadable document (a newer program wrote it), or in a
+/// The pause before the next planning of a schedule with an unreadable document (a newer program wrote it), or in a
 /// namespace that is being deleted.
 const AGAIN_AFTER_MS: i64 = 60_000;
 
-/// Pause before the next look if the last run cannot be read, or runs cannot be revoked.
+/// The pause before the next planning if the last run cannot be read, or runs cannot be revoked.
 const AFTER_FAILURE_MS: i64 = 1_000;
 
-/// Between two reads of the schedules that are set aside.
+/// The pause between two reads of the schedules that are set aside.
 const SET_ASIDE_INTERVAL_MS: i64 = 10_000;
 
-/// Between two removals of marks of ended subjects.
+/// The pause between two removals of marks of ended subjects.
 const FORGET_MARKS_INTERVAL_MS: i64 = 600_000;
 
-/// Calendar steps for one look at one schedule.
+/// The number of calendar steps for one planning of one schedule.
 const LOOK_STEPS: u32 = 250_000;
 
-/// The most that the payloads of one look at one schedule may cost, in expression steps: one run's payload
-/// may cost as much. The look ends after the run that exceeds it, and other schedules have their turn.
+/// The maximum cost of the payloads of one planning of one schedule, in expression steps: one run's payload may cost
+/// as much. The planning ends after the run that exceeds it, and other schedules have their turn.
 const LOOK_COST: u64 = REQUEST_STEPS;
 
 /// However far its next run is: by then an engine may know other rules of its zone.
@@ -68,7 +68,7 @@ pub struct Planner {
     pub(crate) eyes: Eyes,
 }
 
-/// Which schedules a caller sees: the others are not there for him.
+/// The schedules that a caller may see: the others do not exist for the caller.
 #[derive(Clone)]
 pub(crate) struct Eyes(Arc<dyn Fn(&StoredSchedule) -> bool + Send + Sync>);
 
@@ -99,11 +99,11 @@ pub(crate) struct PlannerState {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn ScheduleStore>,
     pub(crate) options: Options,
-    /// When recovery last ran.
+    /// The instant of the last recovery.
     pub(crate) recovered_at: Mutex<Option<Millis>>,
-    /// When the schedules that are set aside were last read.
+    /// The time of the last read of the schedules that are set aside.
     set_aside_at: Mutex<Option<Millis>>,
-    /// When marks of ended subjects were last removed.
+    /// The instant of the last removal of marks of ended subjects.
     marks_forgotten_at: Mutex<Option<Millis>>,
     allowances: Allowances,
     /// Lines of history that this planner has committed, by outcome.
@@ -189,7 +189,7 @@ impl Planner {
         Outcome::ALL.into_iter().zip(lines).map(|(outcome, count)| (outcome, count.load(Relaxed)))
     }
 
-    /// When work is or was due: a past instant waits for an engine.
+    /// The instant at which work is or was due: a past instant waits for an engine.
     ///
     /// # Errors
     /// A failing store.
@@ -199,7 +199,7 @@ impl Planner {
 }
 
 impl PlannerState {
-    /// Those of the partitions that this engine works on: bit n for slot n.
+    /// The slots of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);
         let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
@@ -213,7 +213,7 @@ impl PlannerState {
         }
     }
 
-    /// For the alert: of schedules, workflows and bulk operations.
+    /// Reads the schedules, workflows and bulk operations that are set aside, for the alert.
     async fn look_at_set_aside(&self, now: Millis) -> Result<(), BackendError> {
         if has_passed(&self.marks_forgotten_at, FORGET_MARKS_INTERVAL_MS, now) {
             self.engine.forget_ended_evaluations(&*self.store).await?;
@@ -316,7 +316,7 @@ impl PlannerState {
         done.map(Ok)
     }
 
-    /// As if an engine had died of them, so that they are not evaluated a third time.
+    /// Marks subjects as if an engine had died of them, so that they are not evaluated a third time.
     async fn mark_panicked(&self, panicked: &[Subject]) -> Result<(), BackendError> {
         for subject in panicked {
             self.engine.evaluation_panicked(&*self.store, EvaluationKind::Schedule, subject).await?;
@@ -415,7 +415,7 @@ impl PlannerState {
     }
 }
 
-/// Whether the interval since the last time has passed. If so, this counts as the new last time.
+/// True if the interval since the last time has passed. If so, this counts as the new last time.
 pub(crate) fn has_passed(last_at: &Mutex<Option<Millis>>, interval_ms: i64, now: Millis) -> bool {
     let mut last_at = last_at.lock();
     let has_passed = last_at.is_none_or(|at| !(0..interval_ms).contains(&now.since(at)));
@@ -425,7 +425,7 @@ pub(crate) fn has_passed(last_at: &Mutex<Option<Millis>>, interval_ms: i64, now:
     has_passed
 }
 
-/// When it is looked at again.
+/// The pause before the next evaluation.
 fn after(not: &NotEvaluated) -> i64 {
     match not {
         NotEvaluated::SetAside => SET_ASIDE_LOOK_MS,
@@ -473,8 +473,8 @@ fn later(stored: Arc<StoredSchedule>, now: Millis, after_ms: i64) -> Decided {
     Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
 }
 
-/// As stored. A manual run belongs to the document for which it was requested: if it is requested again after
-/// a change, it is made again.
+/// The run as stored. A manual run belongs to the document for which it was requested: if it is requested again after
+/// a change, it is created again.
 pub(crate) fn new_run(revision: i64, run: PlannedRun) -> NewRun {
     NewRun {
         kind: run.kind,

@@ -20,9 +20,9 @@ use std::{collections::HashMap, sync::Arc};
 
 const MISSED: &str = "its task could not be made in time";
 const AT_REST: &str = "the schedule was paused or disabled before its task could be made";
-/// The revoking engine has died before the line gave the reason.
+/// The reason for a run whose revoking engine has died before the line gave the reason.
 const TAKEN_BACK: &str = "it was revoked before its task was created";
-/// How many lines after a late run are searched for a later one.
+/// The number of lines after a late run that are searched for a later one.
 const LATER_MAX: usize = 100;
 
 const FORGET_BATCH: usize = 1_000;
@@ -32,7 +32,7 @@ const BATCHES_MAX: usize = 50;
 /// A run without a task that fires, and its outcome.
 type Withdrawn = (Arc<StoredSchedule>, Run, Outcome);
 
-/// How many were made.
+/// Creates missing tasks of runs. Returns their number.
 pub(crate) async fn run_once(inner: &PlannerState, now: Millis) -> Result<usize, BackendError> {
     if !has_passed(&inner.recovered_at, inner.options.recover_interval_ms, now) {
         return Ok(0);
@@ -114,7 +114,7 @@ async fn judged(
     Ok((left, withdrawn))
 }
 
-/// By the rule for runs that no engine made in time.
+/// True if the run is skipped by the rule for runs that no engine created in time.
 async fn is_missed(
     inner: &PlannerState,
     stored: &StoredSchedule,
@@ -136,8 +136,8 @@ async fn is_missed(
         })
 }
 
-/// Its task is cancelled, so that an engine that still wants to make it finds it so; then the line gives the
-/// outcome. A task that has fired nevertheless stays.
+/// Withdraws a run. Its task is cancelled, so that an engine that still wants to create it finds it so; then the line
+/// gives the outcome. A task that has fired nevertheless stays.
 async fn withdraw(
     inner: &PlannerState,
     stored: &Arc<StoredSchedule>,
@@ -163,7 +163,7 @@ async fn forget(inner: &PlannerState, now: Millis) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// As it was committed.
+/// The run as it was committed.
 pub(crate) fn again(run: &Run) -> NewRun {
     NewRun {
         kind: run.key.kind,

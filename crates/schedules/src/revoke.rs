@@ -31,7 +31,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Runs of one read, and of one call of the engine.
 const BATCH: usize = 1_000;
-/// The most lines without a task that are handled together.
+/// The maximum number of lines without a task that are handled together.
 const OWED_MAX: usize = 10_000;
 
 /// The result of a revocation.

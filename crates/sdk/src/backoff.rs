@@ -1,5 +1,5 @@
-//! How long to wait before the next try: exponential, with jitter, so that the clients of a restarted server
-//! do not return in step. Knows no clock; the caller sleeps.
+//! The delay before the next try: exponential, with jitter, so that the clients of a restarted server do not return
+//! in step. The module reads no clock; the caller sleeps.
 
 use std::time::Duration;
 

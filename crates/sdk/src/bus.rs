@@ -40,7 +40,7 @@ pub struct BusSource {
 }
 
 impl BusSource {
-    /// Without a guard.
+    /// Creates a source without a guard.
     pub fn new(bus: Arc<dyn Bus>) -> Self {
         Self { bus, guard: None, reclaim_after: Duration::from_secs(30), clock: Arc::new(Wall) }
     }
@@ -53,8 +53,8 @@ impl BusSource {
         self
     }
 
-    /// How long after its delivery a message that no worker has taken over is given to another one: its
-    /// worker has died. 30 s unless set.
+    /// Sets the time after its delivery at which a message that no worker has started is delivered to another worker:
+    /// its worker has died. Default: 30 s.
     #[must_use]
     pub fn reclaim_after(mut self, after: Duration) -> Self {
         self.reclaim_after = after;

@@ -49,7 +49,7 @@ struct ClientState {
     tries: u32,
 }
 
-/// Whether a call with an unknown result may be sent again.
+/// States if a call with an unknown result may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeat {
     /// The server recognizes it, or the call changes nothing.
@@ -61,7 +61,7 @@ enum Repeat {
 }
 
 impl Client {
-    /// With the settings of the environment (`PUNCTUAL_URL`, `PUNCTUAL_TOKEN`).
+    /// Creates a client with the settings of the environment (`PUNCTUAL_URL`, `PUNCTUAL_TOKEN`).
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }
@@ -244,21 +244,21 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a connection may take; 2 s unless set.
+    /// Sets the time limit for a connection. Default: 2 s.
     #[must_use]
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = connect_timeout;
         self
     }
 
-    /// How long an answer may take, beyond the time of a long poll; 10 s unless set.
+    /// Sets the time limit for an answer, beyond the time of a long poll. Default: 10 s.
     #[must_use]
     pub fn request_timeout(mut self, request_timeout: Duration) -> Self {
         self.request_timeout = request_timeout;
         self
     }
 
-    /// How often a call that may be repeated is sent, the first time included; 5 unless set.
+    /// Sets the maximum number of times that a repeatable call is sent, the first time included. Default: 5.
     #[must_use]
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;

@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the call may have had its effect in spite of the error.
+    /// True if the call may have had its effect in spite of the error.
     pub fn may_have_happened(&self) -> bool {
         matches!(self, Self::Indeterminate { .. })
     }
@@ -46,12 +46,12 @@ impl Error {
         }
     }
 
-    /// Whether the server answered with this code.
+    /// True if the server answered with this code.
     pub fn is(&self, code: Code) -> bool {
         self.problem().is_some_and(|problem| problem.is(code))
     }
 
-    /// Whether the very same call can succeed later.
+    /// True if the very same call can succeed later.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Indeterminate { .. } => true,
@@ -60,7 +60,7 @@ impl Error {
         }
     }
 
-    /// From an answer that is not 2xx.
+    /// Converts an answer that is not 2xx.
     pub(crate) fn from_problem(problem: Problem) -> Self {
         let boxed = Box::new(problem);
         if boxed.status < 500 || boxed.is(Code::Stopping) || boxed.is(Code::ConnectionsFull) {

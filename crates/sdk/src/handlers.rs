@@ -28,7 +28,7 @@ pub enum HandlerError {
     Retry { after: Duration, message: String },
     /// Will never succeed; dead immediately, whatever attempts are left.
     Reject { message: String },
-    /// Not now; again after this long, and this attempt does not count.
+    /// The handler postpones the task: it runs again after this time, and this attempt does not count.
     Snooze { after: Duration },
 }
 
@@ -114,7 +114,7 @@ impl fmt::Debug for Handlers {
 }
 
 impl Handlers {
-    /// Runs tasks of this kind. `Ok` is kept as the task's result, `()` as none.
+    /// Runs tasks of this kind. `Ok` is stored as the task's result, `()` as none.
     pub fn handle<F, Fut, T>(&mut self, kind: impl Into<String>, handler: F) -> &mut Self
     where
         F: Fn(Task) -> Fut + Send + Sync + 'static,
@@ -147,13 +147,13 @@ impl Handlers {
         self
     }
 
-    /// Those that have a handler of their own; empty if there is one for any.
+    /// The kinds that have a handler of their own; empty if there is one for any.
     pub fn kinds(&self) -> BTreeSet<String> {
         let own = self.by_kind.keys().filter(|_| self.any.is_none());
         own.cloned().collect()
     }
 
-    /// Whether there is none.
+    /// True if there is no handler.
     pub fn is_empty(&self) -> bool {
         self.by_kind.is_empty() && self.any.is_none()
     }

@@ -29,7 +29,7 @@ use crate::new_task::NewTask;
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The queue of its tasks.
     const QUEUE: &'static str;
-    /// Their kind.
+    /// The kind of the tasks.
     const KIND: &'static str;
 
     /// Sets the common settings of all its tasks: attempts, timeout, a key derived from the payload.

@@ -28,7 +28,7 @@ use serde::Serialize;
 pub struct NewTask(InsertTask);
 
 impl NewTask {
-    /// For this queue, due now.
+    /// Creates a task for this queue that is due now.
     pub fn to(queue: impl Into<String>) -> Self {
         Self(InsertTask::new(queue))
     }
@@ -67,14 +67,14 @@ impl NewTask {
         self
     }
 
-    /// What happens to an existing task with the same identity.
+    /// Sets the treatment of an existing task with the same identity.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.0.on_conflict = Some(on_conflict);
         self
     }
 
-    /// For people.
+    /// Sets a name for people.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.0.name = Some(name.into());
@@ -95,7 +95,7 @@ impl NewTask {
         self
     }
 
-    /// At this instant, in place of a delay; one before 1970 is 1970.
+    /// Sets the execution time, in place of a delay. An instant before 1970 is set to 1970.
     #[must_use]
     pub fn at(mut self, instant: SystemTime) -> Self {
         let since_epoch = instant.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -110,21 +110,21 @@ impl NewTask {
         self
     }
 
-    /// When the next attempt follows a failed one; see [`crate::retry`].
+    /// Sets the delay of the next attempt after a failed one; see [`crate::retry`].
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.0.retry = Some(retry);
         self
     }
 
-    /// How long one attempt may run.
+    /// Sets the time limit of one attempt.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.0.timeout_ms = Some(ms_up(timeout));
         self
     }
 
-    /// How long after its time an attempt may still begin.
+    /// Sets the time after the execution time within which an attempt can begin.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.0.deadline_ms = Some(ms_up(deadline));
@@ -175,7 +175,7 @@ impl From<NewTask> for InsertTask {
     }
 }
 
-/// Whole milliseconds for the wire, rounded up.
+/// Converts a duration to milliseconds for the wire, rounded up.
 pub(crate) fn ms_up(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! When the next attempt follows a failed one, by `Duration`. The arithmetic is the server's.
+//! Retry policies: the delay of the next attempt after a failed one, by `Duration`. The arithmetic is the server's.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub fn immediate() -> Retry {
     Retry::Immediate {}
 }
 
-/// After the same delay each time.
+/// Retries after the same delay each time.
 pub fn fixed(delay: Duration) -> Retry {
     Retry::Fixed { delay_ms: ms_up(delay) }
 }
@@ -29,7 +29,7 @@ pub fn exponential(delay: Duration) -> Retry {
     }
 }
 
-/// After the first of these, then the second; the last one repeats.
+/// Retries after the first of these delays, then the second; the last one repeats.
 pub fn list(delays: impl IntoIterator<Item = Duration>) -> Retry {
     Retry::List { delays_ms: delays.into_iter().map(ms_up).collect() }
 }

@@ -56,12 +56,12 @@ impl Task {
         self.leased.max_attempts
     }
 
-    /// When it should fire, epoch milliseconds.
+    /// The requested execution time, epoch milliseconds.
     pub fn execute_at_ms(&self) -> i64 {
         self.leased.execute_at_ms
     }
 
-    /// When it fired, epoch milliseconds.
+    /// The instant at which the attempt fired, epoch milliseconds.
     pub fn fired_at_ms(&self) -> i64 {
         self.leased.fired_at_ms
     }
@@ -107,7 +107,7 @@ impl Task {
         self.control.cancel.cancelled().await;
     }
 
-    /// Whether the task is asked to stop.
+    /// True if the task is requested to stop.
     pub fn is_cancelled(&self) -> bool {
         self.control.cancel.is_cancelled()
     }

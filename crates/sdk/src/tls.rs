@@ -95,7 +95,7 @@ fn cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     error.downcast_ref().or(wrapped).or_else(|| cause(error.source()?))
 }
 
-/// None: it is unknown whether the request was executed.
+/// Returns `None` if it is unknown whether the request was executed.
 fn meaning(error: &rustls::Error, host: &str) -> Option<String> {
     match error {
         rustls::Error::InvalidCertificate(fault) => Some(of_certificate(fault, host)),

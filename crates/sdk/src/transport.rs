@@ -1,5 +1,5 @@
-//! How a call reaches a server: over HTTP, or straight into one that runs in the same process (tests). A failure
-//! must say whether the request can have been sent, because retries rest on it; when in doubt, it was.
+//! The transport of a call: over HTTP, or straight into a server that runs in the same process (tests). A failure
+//! must state whether the request can have been sent, because retries depend on it; when in doubt, it was.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -25,7 +25,7 @@ pub struct HttpRequest {
     pub headers: Vec<(&'static str, String)>,
     /// JSON; empty for none.
     pub body: Bytes,
-    /// After this long without an answer it counts as unanswered.
+    /// The time after which a request without an answer counts as unanswered.
     pub timeout: Duration,
 }
 
@@ -38,7 +38,7 @@ pub struct Reply {
     pub retry_after: Option<Duration>,
 }
 
-/// No answer.
+/// The reasons why there is no answer.
 #[derive(Debug)]
 pub enum Failure {
     /// The request has certainly not been sent.
@@ -53,11 +53,11 @@ pub trait Transport: Debug + Send + Sync + 'static {
     fn send(&self, call: HttpRequest) -> BoxFuture<'_, Result<Reply, Failure>>;
 }
 
-/// HTTP with a pool of connections that are kept open, to one server or to several of one cluster.
+/// HTTP with a pool of open connections, to one server or to several of one cluster.
 #[derive(Debug)]
 pub(crate) struct Http {
     bases: Vec<String>,
-    /// Which of them is asked first: the one that answered last.
+    /// The index of the server that is requested first: the one that answered last.
     current: AtomicUsize,
     http: reqwest::Client,
 }

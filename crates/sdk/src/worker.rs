@@ -37,7 +37,7 @@ use held::HeldLeases;
 use report::{OutcomeTally, PendingOutcome};
 use slots::WorkerQueue;
 
-/// How long handlers may take to end after the grace period, and the last outcomes to be reported.
+/// The time limit, after the grace period, for handlers to end and for the last outcomes to be reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A worker's counts, from `run` to its end.
@@ -47,7 +47,7 @@ pub struct Worked {
     pub failed: u64,
     pub snoozed: u64,
     pub rejected: u64,
-    /// Handed back unfinished at shutdown.
+    /// The number of tasks that were returned unfinished at shutdown.
     pub handed_back: u64,
     /// Leases that ended while a handler ran; the handler was dropped.
     pub lost: u64,
@@ -61,7 +61,7 @@ pub struct Worked {
 #[derive(Debug)]
 pub struct Worker {
     client: Client,
-    /// With how many of its tasks may run at the same time.
+    /// The queues, with the maximum number of tasks of each that run at the same time.
     queues: Vec<(String, Option<usize>)>,
     handlers: Handlers,
     options: Options,
@@ -79,11 +79,11 @@ struct Options {
     lease_ms: u64,
     wait_ms: u64,
     grace: Duration,
-    /// How long the first outcome of a report waits for others.
+    /// The time that the first outcome of a report waits for others.
     gather: Duration,
     version: Option<String>,
     host: Option<String>,
-    /// How many tasks all workers of this name have at most.
+    /// The maximum number of tasks of all workers with this name.
     held: Option<u32>,
     labels: BTreeMap<String, String>,
     /// It is given no tasks of other kinds than it has handlers for.
@@ -119,17 +119,17 @@ struct WorkerContext {
     held: HeldLeases,
     running: TaskTracker,
     tally: OutcomeTally,
-    /// No new leases: a shutdown, or a drain.
+    /// Ends new leases: a shutdown, or a drain.
     stop: CancellationToken,
     shutdown: CancellationToken,
     /// The desired state; none: to serve.
     wish: watch::Sender<Option<Wish>>,
-    /// Handlers that still run are dropped and their tasks handed back.
+    /// Drops handlers that still run, and returns their tasks.
     abandon: CancellationToken,
-    /// None: tasks come from the server.
+    /// `None` if tasks come from the server.
     #[cfg(feature = "redis")]
     source: Option<Arc<crate::bus::BusSource>>,
-    /// For tasks from the server; the bus has its own.
+    /// The guard of tasks from the server; the bus has its own.
     guard: ExecutionGuard,
 }
 
@@ -172,8 +172,9 @@ impl Worker {
     }
 
     /// Sends a heartbeat before each execution of a task from the server, and executes only the attempts that this
-    /// heartbeat began: an attempt that was delivered twice runs once, without Redis. One call more for each batch of
-    /// leases. Until the server answers, for a third of the lease at most, the tasks wait; without an answer they run.
+    /// heartbeat began: an attempt that was delivered twice runs once, without Redis. This costs one more call for
+    /// each batch of leases. The tasks wait for the answer for at most a third of the lease; without an answer they
+    /// run.
     #[must_use]
     pub fn guard_by_server(mut self) -> Self {
         self.guard = ExecutionGuard::Server;
@@ -197,8 +198,8 @@ impl Worker {
         self
     }
 
-    /// The same, with at most this many running here at the same time, so that slow tasks of one queue leave
-    /// room for the others.
+    /// Subscribes to a queue like `queue`, and runs at most this many of its tasks here at the same time, so that
+    /// slow tasks of one queue leave slots for the others.
     #[must_use]
     pub fn queue_up_to(mut self, queue: impl Into<String>, concurrency: usize) -> Self {
         self.take(queue.into(), Some(concurrency));
@@ -218,7 +219,7 @@ impl Worker {
         self
     }
 
-    /// Runs tasks of this kind. `Ok` is kept as the task's result, an error is a failed attempt.
+    /// Runs tasks of this kind. `Ok` is stored as the task's result, an error is a failed attempt.
     #[must_use]
     pub fn handle<F, Fut, T>(mut self, kind: impl Into<String>, handler: F) -> Self
     where
@@ -287,8 +288,8 @@ impl Worker {
         self
     }
 
-    /// The most tasks that all workers with this executor name hold at one time, over all queues, processes
-    /// and engines: the cluster enforces it, independently of their `concurrency`. Needs a common name, by
+    /// Sets the maximum number of tasks that all workers with this executor name hold at one time, over all queues,
+    /// processes and engines: the cluster enforces it, independently of their `concurrency`. Needs a common name, by
     /// [`Worker::executor`]. After a crash, tasks count until their leases end.
     #[must_use]
     pub fn executor_concurrency(mut self, concurrency: u32) -> Self {
@@ -303,9 +304,8 @@ impl Worker {
         self
     }
 
-    /// How long a task stays this worker's without a heartbeat, in whole milliseconds; 30 s unless set.
-    /// Heartbeats are sent three times as often. After a crash of the worker its tasks run elsewhere after
-    /// this time.
+    /// Sets the duration of a lease without a heartbeat, in full milliseconds. Default: 30 s. Heartbeats are sent
+    /// three times as often. After a crash of the worker its tasks run elsewhere after this time.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
@@ -319,7 +319,7 @@ impl Worker {
         self
     }
 
-    /// Its name in the history of tasks.
+    /// The worker's name in the history of tasks.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.options.executor
@@ -339,14 +339,14 @@ impl Worker {
         self
     }
 
-    /// Longest long poll, in whole milliseconds; 20 s unless set.
+    /// Sets the maximum duration of a long poll, in full milliseconds. Default: 20 s.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// How long running handlers may take to finish after a shutdown; 30 s unless set.
+    /// Sets the time limit for running handlers to finish after a shutdown. Default: 30 s.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = grace;

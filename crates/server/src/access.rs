@@ -1,6 +1,6 @@
-//! Authentication and authorization. Every request passes here before its body is read: the token is looked up in memory, and
-//! the permission of the route is compared with those of the token. Handlers hide queues and namespaces that the token may
-//! not see; they ask `Who`.
+//! Authentication and authorization. Every request passes here before its body is read: the token is looked up in
+//! memory, and the permission of the route is compared with those of the token. Handlers hide queues and namespaces
+//! that the token does not reach; they ask `Who`.
 
 mod address;
 mod attempts;
@@ -67,8 +67,8 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     with_challenge(response)
 }
 
-/// No such address, or no such method there: reported to callers that are known. A route that the router has and this table
-/// does not have is never run.
+/// Answers a request for an unknown address or method, if its caller is known. A route that the router has and this
+/// table does not have is never run.
 async fn unregistered(app: &App, who: Who, mut request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         request.extensions_mut().insert(who);
@@ -105,9 +105,9 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
     }
 }
 
-/// Of a call that needs no token, and that answers more with one. An invalid token is refused as everywhere, so that tokens cannot
-/// be guessed here faster than elsewhere. Without a token, and with a valid one, the store is not called: the answer is needed
-/// while the store is unavailable.
+/// Checks the token of a call that needs none, and that answers more with one. An invalid token is refused as
+/// everywhere, so that tokens cannot be guessed here faster than elsewhere. Without a token, and with a valid one,
+/// the store is not called: the answer is needed while the store is unavailable.
 pub(crate) async fn may_read_metrics(
     app: &App,
     headers: &HeaderMap,
@@ -120,7 +120,7 @@ pub(crate) async fn may_read_metrics(
     Ok(who.permits(Permission::ReadMetrics) && who.reaches_everything())
 }
 
-/// What is behind `Bearer`, whose case does not matter.
+/// The token after `Bearer`, whose case does not matter.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

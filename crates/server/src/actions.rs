@@ -81,7 +81,7 @@ pub(crate) async fn patch_task(
     }
 }
 
-/// Of a task that waits, or is to: another queue, or a payload of more bytes.
+/// Checks the caps for a task that waits, or will wait: another queue, or a longer payload.
 async fn has_room(app: &App, before: &Task, change: &Change) -> Result<(), Refusal> {
     if let Some(queue) = change.queue()
         && let Some(refused) = app.engine.queue_refused(before, queue).await
@@ -244,7 +244,7 @@ pub(crate) async fn redrive_task(
 
 /// Move a task that no executor has to the dead tasks.
 ///
-/// There it can be inspected and redriven. It is kept as long as other dead tasks.
+/// A dead task can be inspected and redriven. It has the retention of other dead tasks.
 #[utoipa::path(
     post, path = "/v1/tasks/{ref}/bury", operation_id = "bury_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
@@ -270,7 +270,7 @@ pub(crate) async fn bury_task(
 
 /// Delete a finished task.
 ///
-/// Its history, payload and result are deleted too. Its id can be used again.
+/// The history, payload and result of the task are deleted too. Its id can be used again.
 #[utoipa::path(
     delete, path = "/v1/tasks/{ref}", operation_id = "delete_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),

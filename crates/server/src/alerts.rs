@@ -11,6 +11,7 @@ use crate::{
     app::{App, Shared},
     cluster, cursor,
     extract::{Caller, MaxAge, Query},
+    ledger,
     listener::ENDS_SOON_MS,
     refusal::Refusal,
 };
@@ -51,6 +52,7 @@ pub(crate) async fn list_alerts(
     let mut items = folded::fold(folded::merge(own.chain(elsewhere).collect()));
     if caller.who.reaches_everything() {
         items.extend(cluster::alerts(&app));
+        items.extend(ledger::alerts(&app));
         items.extend(of_certificates(&app));
     }
     items.sort_by_key(|alert| alert.severity != Severity::Critical);
@@ -67,7 +69,7 @@ pub(crate) async fn list_alerts(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// What this engine saw at its last look, the gravest first. Waits for nothing.
+/// The alerts of this engine's last check, the gravest first. Waits for nothing.
 pub(crate) fn remembered(app: &App, who: &Who) -> Vec<Alert> {
     let own = app.engine.alerts_within(Duration::MAX).now_or_never();
     let own = own.and_then(Result::ok).unwrap_or_default().into_iter();
@@ -93,7 +95,7 @@ fn report(app: &App, alert: EngineAlert) -> AlertReport {
     }
 }
 
-/// Of the server's own certificate.
+/// The alerts about the server's own certificate.
 fn of_certificates(app: &App) -> Vec<Alert> {
     let Some(certificates) = &app.certificates else { return Vec::new() };
     let (now, expires_at) = (app.engine.now(), certificates.expires_at());

@@ -1,4 +1,4 @@
-//! From what the engine answers to what callers read. Shows; decides nothing.
+//! Converts the engine's answers to those that callers read. Decides nothing.
 
 use axum::{
     body::Body as HttpBody,
@@ -40,7 +40,7 @@ pub(crate) fn json_bytes(status: StatusCode, bytes: bytes::Bytes) -> Response {
     response
 }
 
-/// The whole task, history included.
+/// The complete task, history included.
 pub(crate) fn task(mut task: task::Task) -> Task {
     let mut history = std::mem::take(&mut task.history);
     history::name_executors(&mut history, task.lease.as_ref());
@@ -117,7 +117,7 @@ fn of(mut task: task::Task, history: &[history::Entry]) -> Task {
     }
 }
 
-/// No executor has a preleased task yet: callers see it as scheduled.
+/// The displayed state. No executor has a preleased task yet: callers see it as scheduled.
 pub(crate) fn shown(task: &task::Task) -> DomainState {
     let is_ahead = task.lease.as_ref().is_some_and(task::Lease::is_ahead) && task.due_at > task.updated_at;
     if task.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { task.state }
@@ -133,7 +133,7 @@ fn lease(lease: &task::Lease) -> TaskLease {
     }
 }
 
-/// When the present or last attempt was handed over: what was leased ahead of its instant, at that.
+/// The instant at which the present or last attempt was delivered. A preleased task was delivered when it fired.
 fn started_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     if shown(task) != task.state || task.attempt == 0 {
         return None;
@@ -143,7 +143,7 @@ fn started_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     Some(task.fired_at.map_or(at, |fired_at| at.max(fired_at)))
 }
 
-/// When it ended for good; the end of its retention, which comes later, is no end of its own.
+/// The instant at which the task ended for good; the later end of its retention does not count.
 fn finished_at(task: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     let ends = |entry: &&history::Entry| entry.to.is_finished() && entry.to != DomainState::Stopped;
     history.iter().rev().find(ends).map(|entry| entry.at).filter(|_| task.state.is_finished())
@@ -188,13 +188,13 @@ fn result(task_result: task::TaskResult) -> TaskResult {
     }
 }
 
-/// Stored bytes in the field that they came in. Text that is JSON no more (it cannot be) is shown as bytes.
-/// What is kept outside of the store is shown where one task is asked for, which has fetched it before.
+/// The wire fields of stored bytes, as they were sent. Text that is not valid JSON (which cannot happen) is shown as
+/// bytes. Content outside of the store is shown only in answers about one task, whose handler has fetched it before.
 fn fields(content: Option<Content>) -> (Option<Json>, Option<Base64>) {
     content.filter(|content| !content.is_outside).map_or((None, None), |content| body(content).into_fields())
 }
 
-/// How long it is, where it is not shown.
+/// The length of content that is not shown.
 fn outside_bytes(content: &Content) -> Option<u64> {
     content.reference().and_then(|reference| u64::try_from(reference.len).ok())
 }
@@ -209,7 +209,8 @@ fn body(content: Content) -> Body {
     }
 }
 
-/// What an executor is handed. `is_held`: it said how many it holds at most.
+/// The task as its executor gets it. `is_held` states that the executor declared the maximum number of tasks that it
+/// holds.
 pub(crate) fn leased(lease: Assignment, lease_ms: i64, is_held: bool) -> LeasedTask {
     let token = punctual_protocol::Token::of(lease.fence, lease_ms, &lease.labels);
     let token = punctual_protocol::Token { is_held, ..token }.to_string();

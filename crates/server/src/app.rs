@@ -6,6 +6,7 @@ use crate::{
     listener::{Certificates, ConnectionLimits, Connections, TlsMeters},
     metrics::http::HttpMeters,
     options::ServerOptions,
+    waiting::list::WaitingRequests,
 };
 use punctual_domain::time::Millis;
 use punctual_engine::Engine;
@@ -22,12 +23,12 @@ pub(crate) type Shared = Arc<App>;
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) options: ServerOptions,
-    /// What each route needs.
+    /// The permissions that each route needs.
     pub(crate) needs: &'static Needs,
     /// Tokens that were not good.
     pub(crate) attempts: Attempts,
     pub(crate) http: HttpMeters,
-    /// Requests that came with an idempotency key.
+    /// The number of requests with an idempotency key.
     pub(crate) keyed: AtomicU64,
     /// Requests that run to their end although their client may have gone.
     pub(crate) detached: TaskTracker,
@@ -36,10 +37,12 @@ pub(crate) struct App {
     pub(crate) slots: Semaphore,
     /// Calls that may wait for tasks.
     pub(crate) long_polls: Semaphore,
-    /// Of requests that are read or worked on.
+    /// Requests that wait for the end of a task.
+    pub(crate) waiting: WaitingRequests,
+    /// The bytes of the bodies of requests that are read or processed.
     pub(crate) bodies_bytes: Arc<AtomicUsize>,
     pub(crate) connections: Arc<Connections>,
-    /// None: plain HTTP.
+    /// `None` for plain HTTP.
     pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) tls: TlsMeters,
     pub(crate) started_at: Millis,
@@ -59,6 +62,7 @@ impl App {
             started_at: engine.now(),
             slots: Semaphore::new(options.in_flight_max.min(Semaphore::MAX_PERMITS)),
             long_polls: Semaphore::new(connections.limits.long_polls_max.min(Semaphore::MAX_PERMITS)),
+            waiting: WaitingRequests::default(),
             bodies_bytes: Arc::default(),
             connections,
             certificates,

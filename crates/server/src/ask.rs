@@ -1,4 +1,4 @@
-//! From what a caller sends to what the domain takes. Rules of the wire were checked by `protocol`; here are those
+//! Converts requests to the domain's types. `protocol` has checked the rules of the wire; this module checks those
 //! that need the clock, the server's limits, or the domain's own judgement.
 
 use crate::{
@@ -23,13 +23,13 @@ use punctual_protocol::{
     PatchTask, Problem, Retry, When, limits::DEFAULT_KIND,
 };
 
-/// What a conversion rests on besides the request.
+/// The context of a conversion, in addition to the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) now: Millis,
     pub(crate) options: &'a ServerOptions,
-    /// What its queue is set to, a task has that does not say.
+    /// The engine, whose queue settings apply to tasks without their own values.
     pub(crate) engine: &'a Engine,
 }
 
@@ -67,6 +67,7 @@ pub(crate) fn new_task(mut task: InsertTask, context: Context<'_>) -> Result<New
         demands: Demands { concurrency_key: task.concurrency_key, handler_versions: task.handler_versions },
         name: task.name,
         on_conflict: on_conflict(task.on_conflict),
+        insert_by: None,
     })
 }
 
@@ -97,7 +98,7 @@ fn versions_can_be_met(
     Err(FieldError::new("/handler_versions", detail))
 }
 
-/// Of a dead task, which stays dead.
+/// The change of a dead task, which stays dead.
 pub(crate) fn amend(mut patch: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
     Ok(Change::Amend {
         max_attempts: patch.max_attempts,
@@ -108,7 +109,7 @@ pub(crate) fn amend(mut patch: PatchTask, context: Context<'_>) -> Result<Change
     })
 }
 
-/// With a redrive: first what only the dead let be changed, then what a task that waits does.
+/// The changes of a redrive: first those that only dead tasks allow, then those of waiting tasks.
 pub(crate) fn redrive(mut patch: PatchTask, context: Context<'_>) -> Result<Vec<Change>, Refusal> {
     let (max_attempts, timeout_ms, retry) =
         (patch.max_attempts.take(), patch.timeout_ms.take(), patch.retry.take());
@@ -140,7 +141,7 @@ fn other_queue(text: &str, context: Context<'_>) -> Result<Name, Refusal> {
     Ok(queue)
 }
 
-/// What an executor reports, and the result that comes with it.
+/// An executor's report, and its result.
 pub(crate) fn report(mut outcome: Outcome, context: Context<'_>) -> Result<(Report, TaskResult), Refusal> {
     let result = TaskResult {
         status_code: outcome.status_code.unwrap_or(0),
@@ -213,7 +214,7 @@ mod tests {
         limits::{RETRY_DELAY_MAX_MS, RETRY_DELAYS_MAX, RETRY_FACTOR_MAX},
     };
 
-    /// What the wire lets in the domain takes, and the document says it.
+    /// Compares the bounds of the wire, of the domain and of the document.
     #[test]
     fn bounds_of_retries_are_the_same_everywhere() {
         assert_eq!((DELAY_MAX_MS, LIST_LEN_MAX), (RETRY_DELAY_MAX_MS, RETRY_DELAYS_MAX));

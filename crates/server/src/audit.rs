@@ -102,7 +102,7 @@ async fn page(app: &App, who: &Who, query: AuditQuery) -> Result<Numbered<Entry>
     pages::filled(limit, before_id, page, |entry| is_seen(who, entry)).await
 }
 
-/// What is of no namespace is for those who reach all of them.
+/// True if the caller may see the entry. Entries without a namespace are only for callers that reach all of them.
 fn is_seen(who: &Who, entry: &Entry) -> bool {
     let namespace = entry.namespace.as_deref().and_then(|namespace| Name::new(namespace).ok());
     who.reaches_everything() || namespace.is_some_and(|namespace| who.reaches_namespace(&namespace))

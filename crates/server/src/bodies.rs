@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// What is kept of one body.
+/// The reserved bytes of one body.
 #[derive(Debug)]
 pub(crate) struct BodyBytes {
     all: Arc<AtomicUsize>,
@@ -19,7 +19,7 @@ impl BodyBytes {
         Self { all: Arc::clone(all), bytes: 0 }
     }
 
-    /// False: all bodies together would be longer than `max`.
+    /// False if all bodies together would be longer than `max`.
     pub(crate) fn grow(&mut self, bytes: usize, max: usize) -> bool {
         let before = self.all.fetch_add(bytes, Relaxed);
         self.bytes += bytes;

@@ -111,7 +111,7 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
     ([(header::ETAG, tag)], answer::json(status, shown)).into_response()
 }
 
-/// For the audit: who, why, which tasks, how many.
+/// The answer with the audit's data: the author, the reason, the selection and the number of tasks.
 fn reported(
     before: Option<&StoredBulk>,
     after: &StoredBulk,
@@ -350,7 +350,7 @@ pub(crate) async fn list_bulk_tasks(
 
 /// List the failures of a bulk operation.
 ///
-/// The first 10,000 are kept. All are counted.
+/// The first 10,000 failures are stored. All are counted.
 #[utoipa::path(
     get, path = "/v1/bulk/{bulk}/failures", operation_id = "list_bulk_failures", tag = "bulk operations",
     params(("bulk" = i64, Path, description = "The id."), ListBulk),

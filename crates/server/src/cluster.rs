@@ -11,7 +11,7 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_cluster::{
-    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, PartitionView, QueueRates,
+    DatabaseView, EngineCounts, EngineView, HotStatus, HourView, LedgerPass, PartitionView, QueueRates,
     Rates as CountedRates, ReportedAlert, Stats as Counted, Watcher,
 };
 use punctual_contract::cluster::{Event as Noticed, EventQuery, Slice};
@@ -27,7 +27,7 @@ use punctual_protocol::{
 };
 use std::sync::Arc;
 
-fn watcher(app: &App) -> Result<&Watcher, Refusal> {
+pub(crate) fn watcher(app: &App) -> Result<&Watcher, Refusal> {
     let none = || {
         Refusal::new(Code::RequestUnknownRoute, "this server was started without a watcher of the cluster")
     };
@@ -38,14 +38,15 @@ fn page_of(limit: Option<u32>) -> usize {
     usize::try_from(limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX)
 }
 
-fn as_u64(number: usize) -> u64 {
+pub(crate) fn as_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// List events of the cluster.
 ///
-/// The newest first: engines that start, stop, crash and come back; partitions that are taken over or moved; Redis and
-/// databases that become unavailable and come back. Events are kept for `retention.events_ms`, and at most 10,000 of them.
+/// The newest first: engines that start, stop, crash and come back; partitions that are acquired or moved; Redis and
+/// databases that become unavailable and come back. Events are stored for `retention.events_ms`, and at most 10,000
+/// of them.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "list_events", tag = "operation", params(SearchEvents),
     responses((status = 200, description = "A page of events.", body = Page<Event>)),
@@ -90,8 +91,8 @@ fn event(id: i64, event: Noticed) -> Event {
 
 /// List the engines of the cluster.
 ///
-/// By name: live engines, and those that fell silent within the last ten minutes. Engines that were stopped regularly are
-/// not listed.
+/// By name: live engines, and those that fell silent within the last ten minutes. Engines that were stopped regularly
+/// are not listed.
 #[utoipa::path(
     get, path = "/v1/engines", operation_id = "list_engines", tag = "operation",
     responses((status = 200, description = "The whole list.", body = Page<Engine>)),
@@ -133,7 +134,7 @@ fn shown(rates: &CountedRates) -> Rates {
 
 /// List the partitions of the store and their owners.
 ///
-/// By number.
+/// The partitions are in the order of their numbers.
 #[utoipa::path(
     get, path = "/v1/partitions", operation_id = "list_partitions", tag = "operation", params(ListPartitions),
     responses((status = 200, description = "A page of partitions.", body = Page<Partition>)),
@@ -170,17 +171,20 @@ fn partition(view: PartitionView) -> Partition {
 
 /// List the databases of the store.
 ///
-/// By number. An unavailable database is listed without its sizes.
+/// The databases are in the order of their numbers. An unavailable database is listed without its sizes.
 #[utoipa::path(
     get, path = "/v1/shards", operation_id = "list_shards", tag = "operation",
     responses((status = 200, description = "The whole list.", body = Page<Shard>)),
 )]
 pub(crate) async fn list_shards(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let items = watcher(&app)?.databases().await.into_iter().map(shard).collect();
+    let watcher = watcher(&app)?;
+    let ledgers = watcher.ledgers();
+    let pass = |number| ledgers.iter().find(|view| view.database == number)?.pass.as_ref();
+    let items = watcher.databases().await.into_iter().map(|view| shard(pass(view.number), view)).collect();
     Ok(answer::json(StatusCode::OK, &Page::<Shard> { items, next_cursor: None }))
 }
 
-fn shard(view: DatabaseView) -> Shard {
+fn shard(pass: Option<&LedgerPass>, view: DatabaseView) -> Shard {
     let answers = view.database.is_some();
     let database = view.database.unwrap_or_default();
     Shard {
@@ -194,6 +198,9 @@ fn shard(view: DatabaseView) -> Shard {
         archives_published: database.archives,
         time_axis: database.axis.into_iter().map(bucket).collect(),
         away_from: view.away_from,
+        checked_at: pass.map(|pass| At::from_ms(pass.ended_ms())),
+        checked_at_ms: pass.map(LedgerPass::ended_ms),
+        unaccounted: pass.map(|pass| pass.unaccounted),
     }
 }
 
@@ -205,7 +212,7 @@ fn bucket(slice: Slice) -> Bucket {
     }
 }
 
-/// Get the numbers of the whole cluster.
+/// Get the statistics of the cluster.
 ///
 /// Rates, lateness, the contents of the store, and the last hour in steps of one minute. Engines report their counts every
 /// ten seconds.
@@ -214,7 +221,8 @@ fn bucket(slice: Slice) -> Bucket {
     responses((status = 200, description = "The numbers of all engines together.", body = Stats)),
 )]
 pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
-    let this_stats: Counted = watcher(&app)?.stats(max_age.0).await?;
+    let watcher = watcher(&app)?;
+    let (this_stats, counted): (Counted, i64) = (watcher.stats(max_age.0).await?, watcher.unaccounted());
     let QueueStats { at, at_ms, rates, lateness, lateness_hour, step_ms, steps } = hour(this_stats.hour);
     let stats = Stats {
         at,
@@ -223,7 +231,7 @@ pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Res
         rates,
         lateness,
         lateness_hour,
-        backlog: this_stats.account.map(|account| backlog(&account)),
+        backlog: this_stats.account.map(|account| backlog(&account, counted)),
         hot_set: this_stats.hot.as_ref().map(hot_set),
         step_ms,
         steps,
@@ -236,7 +244,7 @@ pub(crate) async fn queue_hour(app: &App, queue: &QueueKey) -> Result<QueueStats
     Ok(hour(watcher(app)?.queue_hour(queue).await?))
 }
 
-/// None: the engines' reports cannot be read; the rest of the answer is complete.
+/// Returns `None` if the engines' reports cannot be read; the rest of the answer is complete.
 pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
     app.options.cluster.as_ref()?.queue_rates().await
 }
@@ -290,21 +298,21 @@ fn hot_set(hot_status: &HotStatus) -> HotSet {
     }
 }
 
-fn backlog(account: &Account) -> Backlog {
+fn backlog(account: &Account, counted: i64) -> Backlog {
     let books = account.books();
     Backlog {
         states: account.states().iter().map(|(state, tasks)| (state.word().to_owned(), *tasks)).collect(),
         accepted: books.accepted,
         deleted: books.deleted,
-        unaccounted: books.unaccounted(),
+        unaccounted: books.unaccounted().abs().max(counted),
         pending_bytes: books.pending_bytes.iter().map(|pending_bytes| pending_bytes.bytes).sum(),
     }
 }
 
 /// Get the number of tasks that fall due in each minute of the next hour.
 ///
-/// Counted at most every 15 seconds, regardless of the number of callers. If too many tasks fall due, only some partitions are counted, and the
-/// result is an estimate.
+/// The tasks are counted at most every 15 seconds, regardless of the number of callers. If too many tasks become due,
+/// only some partitions are counted, and the result is an estimate.
 #[utoipa::path(
     get, path = "/v1/stats/due", operation_id = "get_due", tag = "operation",
     responses((status = 200, description = "The numbers of all queues together.", body = Due)),
@@ -327,7 +335,8 @@ pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refus
     Ok(answer::json(StatusCode::OK, &due))
 }
 
-/// What the other engines reported. What cannot be read is left out: this engine says by itself that a database is unavailable.
+/// The alerts of the other engines. Unreadable reports are omitted: this engine itself reports that a database is
+/// unavailable.
 pub(crate) async fn alerts_elsewhere(app: &App, max_age: MaxAge) -> Vec<AlertReport> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
     let reported = watcher.alerts_elsewhere(max_age.0).await;

@@ -1,5 +1,5 @@
-//! The console in the server: it gets the whole interface as a router, layers and all, and is mounted beside it. It gets no
-//! engine.
+//! The console in the server: it gets the complete interface as a router, layers and all, and is mounted beside it.
+//! It gets no engine.
 
 use crate::{
     access::{ClientAddress, Who},
@@ -13,7 +13,7 @@ use punctual_domain::access::Permission;
 use punctual_engine::access::Identified;
 use std::sync::Arc;
 
-/// Over this interface.
+/// The console over this interface.
 pub(crate) fn over(api: Router, app: &Shared) -> Router {
     let (clock, access) = (Arc::clone(app), Arc::clone(app));
     let options = Options {
@@ -37,7 +37,7 @@ pub(crate) fn over(api: Router, app: &Shared) -> Router {
     punctual_console::router(api, options)
 }
 
-/// By memory alone. None: refused, or the tokens were not read yet.
+/// Identifies a caller by memory alone. `None` if it is refused, or the tokens were not read yet.
 fn who(app: &App, token: Option<&str>) -> Option<Who> {
     let known = app.engine.access_is_known().now_or_never();
     if !matches!(known, Some(Ok(()))) {

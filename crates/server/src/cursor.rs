@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use punctual_contract::store::DuePosition;
 use punctual_domain::time::Millis;
 
-/// Where a search for tasks continues.
+/// The position where a search for tasks continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     BelowId(i64),
@@ -54,7 +54,7 @@ pub(crate) fn before_id(cursor: Option<&str>) -> Result<Option<i64>, Refusal> {
     cursor.map(|cursor| read(cursor).ok_or_else(refused)).transpose()
 }
 
-/// Where a search continues that a caller's cursor is of.
+/// The position in a caller's cursor.
 pub(crate) fn position(cursor: Option<&str>) -> Result<Option<Position>, Refusal> {
     cursor.map(|cursor| Position::read(cursor).ok_or_else(refused)).transpose()
 }
@@ -63,7 +63,7 @@ pub(crate) fn refused() -> Refusal {
     Refusal::field("/cursor", "is not a `next_cursor` that this server has answered")
 }
 
-/// None: not a cursor of ours.
+/// Returns `None` for text that is no cursor of this server.
 fn read(text: &str) -> Option<i64> {
     number(text.strip_prefix('c')?)
 }

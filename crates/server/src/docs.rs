@@ -26,7 +26,7 @@ const API_BROWSER: [(&str, &str, &[u8]); 4] = [
     ("swagger-ui.css", "text/css; charset=utf-8", include_bytes!("../assets/swagger-ui.css")),
 ];
 
-/// Not for good: one day something else may stand there.
+/// Redirects temporarily: the target may change.
 pub(crate) async fn to_start(headers: HeaderMap) -> Redirect {
     // People come with a browser; whatever else asks is led to the document of the interface.
     let accepted = headers.get(header::ACCEPT).and_then(|header| header.to_str().ok()).unwrap_or_default();

@@ -20,7 +20,7 @@ pub(crate) fn is_known(headers: &HeaderMap, task: &Task) -> bool {
     })
 }
 
-/// `If-Match` as the client sent it; None: no condition.
+/// `If-Match` as the client sent it, or `None` means no condition.
 pub(crate) fn condition(headers: &HeaderMap) -> Option<String> {
     named(headers, header::IF_MATCH)
 }

@@ -1,6 +1,5 @@
-//! Executors that pull: lease, outcomes, heartbeats. A `ref` with its token is proof enough of a lease, so these calls
-//! look at no namespace but that of the queue; only of callers that reach not everything it is looked up what their
-//! leases are of.
+//! Executors that pull: lease, outcomes, heartbeats. A `ref` with its token is sufficient proof of a lease, so these
+//! calls check no namespace but that of the queue. Restricted callers also need access to the tasks of their leases.
 
 use crate::{
     access::Who,
@@ -41,7 +40,7 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Who reports, in histories, if the request does not say: the executor's name is in the line of its lease.
+/// The author in histories, if the request names none: the executor's name is in the line of its lease.
 const BY: &str = "executor";
 const DRAIN_WAIT_MS: u64 = 1_000;
 const READ_WITHIN: Duration = Duration::from_secs(2);
@@ -71,9 +70,9 @@ pub(crate) async fn lease_tasks(
 
 /// Lease ready tasks from several queues, and wait for the first one.
 ///
-/// Answers as soon as one of the queues has a task, and after `wait_ms` at the latest; then `tasks` is empty. Each task
-/// names its queue. If several queues have tasks, each is served first equally often. If the caller hangs up, the leased
-/// tasks of all queues are given back. If one of the queues is refused, the whole call is refused.
+/// Answers as soon as one of the queues has a task, and after `wait_ms` at the latest; then `tasks` is empty. Each
+/// task names its queue. If several queues have tasks, each is served first equally often. If the caller disconnects,
+/// the leased tasks of all queues are returned. If one of the queues is refused, the complete call is refused.
 #[utoipa::path(
     post, path = "/v1/lease", operation_id = "lease_tasks_from_several", tag = "executors",
     request_body(content = LeaseRequest, example = json!({
@@ -99,7 +98,7 @@ pub(crate) async fn lease_tasks_from_several(
     lease(&app, &caller.who, queues, request).await
 }
 
-/// Of one queue, or of those that the request names, in its order.
+/// Leases from one queue, or from those that the request names, in its order.
 async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -> Result<Response, Refusal> {
     let lease_ms = i64::try_from(ask.lease_ms).unwrap_or(i64::MAX);
     let executor = roster::asks(&queues, &ask);
@@ -160,7 +159,7 @@ async fn lease_at(
     }
 }
 
-/// Where traces are exported, the executor's spans go below the one of its attempt.
+/// Sets the parent of the executor's spans to the span of its attempt, if traces are exported.
 fn traced(app: &App, mut assignment: Assignment) -> Assignment {
     if let Some(traces) = &app.options.traces {
         let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
@@ -191,12 +190,13 @@ async fn nothing_for(
 
 /// Report the outcomes of up to 10,000 attempts.
 ///
-/// Each outcome is decided by itself. `stale`: the executor does not hold the lease, or the attempt already has an outcome.
-/// `invalid`: the outcome is not valid; `error` says why, and the lease continues. `accepted_for_later`: the database of
-/// the task does not answer; the outcome is durable in the journal of this engine, and counts when the database is back, if
-/// the attempt still holds the task. `unavailable`: the database does not answer, and it is unknown whether the outcome
-/// counts; report it again. If no outcome can be answered, the whole call is refused. An executor that does not know a
-/// status reports the outcome again until it is `accepted` or `stale`.
+/// Each outcome is decided by itself. `stale`: the executor does not hold the lease, or the attempt already has an
+/// outcome. `invalid`: the outcome is not valid; `error` has the reason, and the lease continues.
+/// `accepted_for_later`: the database of the task does not answer; the outcome is durable in the journal of this
+/// engine, and counts when the database is back, if the attempt still holds the task. `unavailable`: the database
+/// does not answer, and it is unknown whether the outcome counts; report it again. If no outcome can be answered, the
+/// complete call is refused. An executor that does not know a status reports the outcome again until it is `accepted`
+/// or `stale`.
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
     request_body(content = OutcomeBatch, example = json!({"executor": "mailer-1", "outcomes": [
@@ -283,9 +283,10 @@ pub(crate) async fn report_outcomes(
     Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
 }
 
-/// What executors say together with outcomes. Before these: after them the leases are gone. A crash between the two keeps the
-/// lines, and the executor reports again. Whose were asked for; of the unknown ones nothing was kept, or may have been. Where
-/// outcomes are taken for later, lines that the store did not hear are, too.
+/// Records the log lines that executors send together with outcomes, before the outcomes, which end the leases. A
+/// crash between the two keeps the lines, and the executor reports again. `unknown` gets the reports for which
+/// nothing was stored, or may have been. If outcomes are accepted for later, lines that the store did not accept are,
+/// too.
 async fn record_heartbeats(
     app: &App,
     mut said: Vec<(usize, Beat)>,
@@ -311,7 +312,7 @@ async fn record_heartbeats(
     Ok(places.into_iter().collect())
 }
 
-/// What became of each, by its place in the request.
+/// Returns the result of each outcome, by its index in the request.
 async fn record_outcomes(
     app: &App,
     reports: Vec<(usize, Submission)>,
@@ -326,13 +327,13 @@ async fn record_outcomes(
     Ok(places.into_iter().zip(tasks).zip(recorded).map(|((nth, task), result)| (nth, task, result)).collect())
 }
 
-/// None: nothing is of a workflow. What is of none has nothing to wait for.
+/// Returns `None` if no outcome belongs to a workflow. Other outcomes have nothing to wait for.
 async fn expect(app: &App, of_workflows: &HashMap<usize, Option<WorkflowId>>) -> Option<Expected> {
     let runner = app.options.workflows.as_ref().filter(|_| !of_workflows.is_empty())?;
     Some(runner.expect(of_workflows.values().copied().flatten()).await)
 }
 
-/// What a handler said since its last heartbeat, as one more of them.
+/// The log lines of a handler since its last heartbeat, as one more heartbeat.
 fn last_words(app: &App, executor: Option<&str>, outcome: &mut Outcome) -> Option<Beat> {
     let log = roster::log(std::mem::take(&mut outcome.log), app.engine.now())?;
     let lease =
@@ -363,7 +364,7 @@ fn take_report(
     receipt
 }
 
-/// None: what is no reference has no lease.
+/// Returns `None` for text that is no reference, because it has no lease.
 fn outcome_report(app: &App, caller: &Caller, outcome: Outcome) -> Result<Option<OutcomeReport>, Refusal> {
     let Ok(token) = outcome.token.parse::<Token>() else {
         let error = FieldError::new("/token", "is not a token that a lease has answered");
@@ -376,8 +377,7 @@ fn outcome_report(app: &App, caller: &Caller, outcome: Outcome) -> Result<Option
     Ok(Some(OutcomeReport { place, fence: token.fence, report, result }))
 }
 
-/// Of these tasks, those of which the token may not say anything. Costs a read of the tasks, of tokens that reach not
-/// everything.
+/// The tasks that the token does not reach. Costs a read of them if its grant is restricted.
 async fn barred(
     app: &App,
     who: &Who,
@@ -401,7 +401,7 @@ async fn barred(
         .collect())
 }
 
-/// Who waits for outcomes that may be taken for later does not wait for a database that does not answer.
+/// Reads tasks, with a time limit if outcomes can be accepted for later.
 async fn read_in_time(
     app: &App,
     places: Vec<TaskRef>,
@@ -423,8 +423,8 @@ async fn read_in_time(
 
 /// Send a heartbeat: extend leases, and learn which were lost or should stop.
 ///
-/// Each lease is extended by its requested length. `unavailable`: the database of the task does not answer, and the state
-/// of the lease is unknown. If the state of all leases is unknown, the whole call is refused.
+/// Each lease is extended by its requested length. `unavailable`: the database of the task does not answer, and the
+/// state of the lease is unknown. If the state of all leases is unknown, the complete call is refused.
 #[utoipa::path(
     post, path = "/v1/heartbeats", operation_id = "send_heartbeats", tag = "executors",
     request_body(content = HeartbeatRequest, example = json!({
@@ -485,7 +485,7 @@ pub(crate) async fn send_heartbeats(
     Ok(answer::json(StatusCode::OK, &HeartbeatAnswer { leases: news, wish }))
 }
 
-/// None: what is no reference, or no token, holds no lease.
+/// Returns `None` for text that is no reference, or no token, because it holds no lease.
 fn beat(app: &App, executor: &str, lease: LeaseBeat) -> Option<Beat> {
     let token = lease.token.parse::<Token>().ok()?;
     Some(Beat {

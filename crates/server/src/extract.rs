@@ -1,5 +1,5 @@
-//! What handlers take from a request: caller, task reference, query, body. Every refusal is a problem document; axum's
-//! own extractors answer plain text and are therefore not used bare.
+//! Extractors for handlers: caller, task reference, query, body. Every refusal is a problem document; axum's own
+//! extractors answer plain text and are therefore not used bare.
 
 use crate::{access::Who, app::Shared, bodies::BodyBytes, refusal::Refusal};
 use axum::{
@@ -20,7 +20,7 @@ use punctual_protocol::{Code, FieldError, Invalid, headers, limits::IDEMPOTENCY_
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Who calls, as far as headers and the guard say it.
+/// The caller, by headers and the guard.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) who: Who,
@@ -48,8 +48,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// How old what is counted may be: `Cache-Control: max-age` of the request, as HTTP has it. A request without it never gets what
-/// is older than the request.
+/// The maximum age of counts: `Cache-Control: max-age` of the request, as in HTTP. A request without it never gets
+/// counts that are older than the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MaxAge(pub(crate) Duration);
 
@@ -107,12 +107,12 @@ pub(crate) fn well_formed(text: &str) -> Option<String> {
     (dashes && (55..=128).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// The task that the path names, by its reference or, behind `key:`, by its key: that is the highest version of it. What is
-/// neither names no task. Whose it is, is looked at by who takes it.
+/// The task in the path, by its reference or, after `key:`, by its key, which selects the highest version. Other text
+/// names no task. The handler checks that the token reaches the task.
 #[derive(Debug)]
 pub(crate) struct TaskPath(pub(crate) TaskRef);
 
-/// No reference begins with it.
+/// The prefix of keys. No reference begins with it.
 const KEY_PREFIX: &str = "key:";
 
 impl FromRequestParts<Shared> for TaskPath {
@@ -209,6 +209,18 @@ impl<S: Send + Sync> FromRequestParts<S> for BulkId {
     }
 }
 
+/// The database that the path names by its number.
+#[derive(Debug)]
+pub(crate) struct ShardNo(pub(crate) usize);
+
+impl<S: Send + Sync> FromRequestParts<S> for ShardNo {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let text = segment(parts, state).await?;
+        text.parse().map(Self).map_err(|_| Refusal::field("/shard", "is no number of a database, from 0"))
+    }
+}
+
 /// The executor that the path names.
 #[derive(Debug)]
 pub(crate) struct ExecutorName(pub(crate) Name);
@@ -221,7 +233,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ExecutorName {
     }
 }
 
-/// What the path names, as it was written.
+/// A segment of the path, as it was written.
 #[derive(Debug)]
 pub(crate) struct Segment(pub(crate) String);
 
@@ -316,7 +328,7 @@ pub(crate) fn no_query(text: &str) -> Result<(), Refusal> {
     Err(Invalid { code: Code::RequestUnknownField, errors }.into())
 }
 
-/// The whole body, which is JSON or empty.
+/// The complete body, which is JSON or empty.
 #[derive(Debug)]
 pub(crate) struct Body(pub(crate) Bytes);
 
@@ -345,7 +357,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// What was done to a body on its way, if anything was. A packed one could be as long as it likes: none is read.
+/// The encodings of a body, if it has any. A compressed body could be of any length: none is read.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     let named = headers.get_all(header::CONTENT_ENCODING).iter();
     let named = named.map(|header| String::from_utf8_lossy(header.as_bytes()).trim().to_ascii_lowercase());

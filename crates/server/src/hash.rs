@@ -23,8 +23,8 @@ fn finish(seed: u64) -> u64 {
 /// Deeper documents are refused anyway.
 const DEPTH_MAX: usize = 256;
 
-/// Of a JSON document, whatever the order of its members and the blanks in it: numbers and strings count as they are written.
-/// None: it is no JSON, or nested too deep. Reads each byte once.
+/// The hash of a JSON document, independent of the order of its members and of blanks: numbers and strings count as
+/// they are written. `None` if it is no JSON, or nested too deeply. Reads each byte once.
 pub(crate) fn json(text: &[u8]) -> Option<u64> {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).ok()?;
     let (mut open, mut at) = (Vec::<Container<'_>>::new(), 0);
@@ -71,7 +71,7 @@ pub(crate) fn json(text: &[u8]) -> Option<u64> {
     None
 }
 
-/// Of the string that a text begins with, its quotes included.
+/// The length of the string at the beginning of a text, including its quotes.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     loop {
@@ -84,7 +84,7 @@ fn string_length(text: &[u8]) -> usize {
     }
 }
 
-/// What is read of an object or an array.
+/// The part of an object or an array that was read.
 enum Container<'t> {
     Array(Vec<u64>),
     Object { key: Option<&'t [u8]>, members: Vec<(&'t [u8], u64)> },

@@ -28,11 +28,11 @@ pub(crate) struct Liveness {
     status: &'static str,
 }
 
-/// Whether requests can be served, and each part that this rests on.
+/// States if requests can be served, and lists each part that this depends on.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Readiness {
-    /// `ready`; or `degraded`, while the hot set is unavailable (tasks are accepted and kept, and fire from the store), or one
-    /// database of several (what it has waits, everything else continues).
+    /// `ready`; or `degraded`, while the hot set is unavailable (tasks are accepted and stored, and fire from the
+    /// store), or one database of several (its tasks wait, everything else continues).
     #[schema(example = "ready")]
     status: &'static str,
     parts: Vec<Part>,
@@ -139,7 +139,7 @@ fn engine(app: &App) -> Part {
     Part { name: "engine", ok, detail: if ok { "runs" } else { "is stopping" }.to_owned() }
 }
 
-/// Of what is looked at all along.
+/// A part that is checked all the time.
 fn known(name: &'static str, found: Result<(), String>, well: &str) -> Part {
     let ok = found.is_ok();
     Part { name, ok, detail: found.err().unwrap_or_else(|| well.to_owned()) }

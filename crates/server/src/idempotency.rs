@@ -28,10 +28,10 @@ use std::{
     time::Duration,
 };
 
-/// On an answer that was given before.
+/// The header of an answer that was given before.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Answers with secrets, which are kept nowhere.
+/// The path of answers with secrets, which are stored nowhere.
 const SECRETS: &str = "/v1/tokens";
 /// Answers of which parts may be for now only.
 const BATCH: &str = "/v1/tasks/batch";
@@ -56,7 +56,8 @@ impl KeyReservation {
         Self { app: Arc::clone(app), key, owner }
     }
 
-    /// For the rest of a batch whose answer is kept already. No key of a caller has the character at its end.
+    /// The reservation for the rest of a batch whose answer is stored already. No key of a caller has the character
+    /// at its end.
     fn of_rest(&self) -> Self {
         let mut rest = self.clone();
         rest.key.key.push('\u{2}');
@@ -70,7 +71,7 @@ impl KeyReservation {
         self.app.engine.store().reserve_reply(&self.key, &reservation, now).await
     }
 
-    /// No answer came that is worth keeping: the next try begins at once.
+    /// Releases the reservation if there is no answer to store: the next try begins at once.
     async fn release(&self) {
         if let Err(error) = self.app.engine.store().release_reply(&self.key, &self.owner).await {
             tracing::warn!(%error, "an idempotency key stays reserved for a while");
@@ -161,12 +162,12 @@ fn in_progress(key_reservation: &KeyReservation) -> Refusal {
     Refusal::new(Code::IdempotencyInProgress, format!("key {key:?}"))
 }
 
-/// What became of the items of this batch at its earlier tries. Goes along with its request.
+/// The results of this batch's items at its earlier tries, attached to its request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Earlier(pub(crate) Arc<Vec<BatchItem>>);
 
 impl Earlier {
-    /// What stays of the item of this number. None: it is to be worked on.
+    /// The earlier result of an item, by its index. `None` if it must be processed.
     pub(crate) fn settled(&self, nth: usize) -> Option<BatchItem> {
         self.0.get(nth).filter(|item| !is_for_now(item)).cloned()
     }
@@ -218,9 +219,9 @@ async fn go_on(
 
 /// Tells a repetition from another request under the same key.
 struct Hashes {
-    /// Of a body that is JSON, the order of its members does not count.
+    /// The hash of a JSON body, independent of the order of its members.
     canonical: u64,
-    /// Letter for letter, as answers were kept up to 0.2.
+    /// The hash of the exact bytes, as in releases up to 0.2.
     literal: u64,
     is_batch: bool,
 }
@@ -275,7 +276,7 @@ async fn keep(key_reservation: &KeyReservation, request_hash: u64, response: Res
     Response::from_parts(parts, Body::from(body))
 }
 
-/// What the state of a task decided, and no fault of the server's or of the request's form.
+/// True if the state of a task decided the answer, and no fault of the server or of the request's form.
 fn is_worth_keeping(status: StatusCode) -> bool {
     status.is_success()
         || matches!(status, StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED)

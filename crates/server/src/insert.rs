@@ -2,14 +2,15 @@
 
 use crate::{
     answer,
-    app::Shared,
+    app::{App, Shared},
     ask::{self, Context},
     etag,
-    extract::{Body, Caller},
+    extract::{Body, Caller, Query},
     hash,
     idempotency::Earlier,
-    namespaces,
+    lookup, namespaces,
     refusal::Refusal,
+    waiting,
 };
 use axum::{
     Extension,
@@ -28,11 +29,12 @@ use punctual_domain::{
 use punctual_engine::{Full, Refused, TooFast, TooManyBytes};
 use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
+    WaitForEnd,
 };
 
 /// Versions of one id: more than a caller keeps.
 const VERSIONS_LOOKED_AT: usize = 1_000;
-/// As often as waiting tasks are counted.
+/// The interval in which waiting tasks are counted.
 const FULL_RETRY_AFTER_MS: u64 = 1_000;
 
 /// Insert a task.
@@ -41,8 +43,9 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
 /// one that has not begun, or is dead or cancelled, is replaced; one that runs or has succeeded is the answer.
 /// `on_conflict` changes this. With an `Idempotency-Key` and no id, a repeated request finds its task even after a crash of
 /// the server. A payload above `payloads.inline_max_bytes` is stored outside the database, and is not in the answer.
+/// With `wait_ms` the answer comes when the task has ended, at the latest after `wait_ms`.
 #[utoipa::path(
-    post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
+    post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks", params(WaitForEnd),
     request_body(content = InsertTask, example = json!({
         "queue": "mail", "kind": "welcome", "delay_ms": 1500, "payload": {"to": "ada@example.org"}
     })),
@@ -56,28 +59,42 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
 pub(crate) async fn insert_task(
     State(app): State<Shared>,
     caller: Caller,
+    Query(parameters): Query<WaitForEnd>,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let context = Context::of(&app, &caller);
+    let limit = waiting::limit_of(parameters)?;
+    let (status, task, outcome) = insert_one(&app, &caller, &body).await?;
+    if limit.is_zero() || task.state.is_finished() {
+        return Ok(answer_one(status, task, outcome));
+    }
+    let place = task.place;
+    waiting::until_ended(&app, &caller.who, place, limit).await?;
+    let task = app.engine.whole(lookup::task_of(&app, &caller, place).await?).await?;
+    Ok(answer_one(status, app.engine.as_fired(task), outcome))
+}
+
+/// Returns the status of the answer, the task and what the insert did.
+async fn insert_one(app: &App, caller: &Caller, body: &[u8]) -> Result<(u16, Task, InsertOutcome), Refusal> {
+    let context = Context::of(app, caller);
     not_too_many(context)?;
-    let task = ask::new_task(InsertTask::from_json(&body)?, context)?;
+    let task = ask::new_task(InsertTask::from_json(body)?, context)?;
     let mut one = Numbered { nth: 0, task };
     let known = give_ids_of_key(context, std::slice::from_mut(&mut one)).await?.pop().flatten();
     let new = one.task;
     if let Some(existing) = known {
-        return Ok(answer_one(200, existing, InsertOutcome::Existing));
+        return Ok((200, existing, InsertOutcome::Existing));
     }
     if let Some(Some(refused)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
-        return Err(not_now(refused, &caller).into());
+        return Err(not_now(refused, caller).into());
     }
     if let Some(refusal) = of_others(context, std::slice::from_ref(&new)).await?.pop().flatten() {
         return Err(refusal);
     }
     let inserted = app.engine.insert(vec![new], caller.who.by()).await?.pop();
     let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
-    seen(&caller, &inserted.task)?;
+    seen(caller, &inserted.task)?;
     let (status, outcome) = verdict(&inserted)?;
-    Ok(answer_one(status, inserted.task, outcome))
+    Ok((status, inserted.task, outcome))
 }
 
 /// Insert up to 10,000 tasks.
@@ -178,10 +195,10 @@ pub(crate) async fn insert_all(
     Ok(known.into_iter().filter_map(|task| task.map(existing).or_else(|| new.next())).collect())
 }
 
-/// Which of the tasks have an id that is in a queue beyond the token, and may be neither shown nor replaced. Ids are
-/// of the whole namespace: a caller that reaches all of its queues is not checked. Costs a look-up for each id that a caller
-/// has chosen. Of two who give one id to two queues in the same instant, the store decides; what it answers is looked at
-/// again, so that nothing is shown.
+/// Returns the tasks whose id belongs to a task in a queue that the token does not reach, which may be neither shown
+/// nor replaced. Ids are of the complete namespace: a caller that reaches all of its queues is not checked. Costs a
+/// look-up for each id that a caller has chosen. If two callers use one id for two queues in the same instant, the
+/// store decides; its answer is checked again, so that nothing is shown.
 async fn of_others(context: Context<'_>, tasks: &[NewTask]) -> Result<Vec<Option<Refusal>>, Refusal> {
     let Context { caller, engine, .. } = context;
     let mut refused: Vec<Option<Refusal>> = tasks.iter().map(|_| None).collect();
@@ -195,7 +212,7 @@ async fn of_others(context: Context<'_>, tasks: &[NewTask]) -> Result<Vec<Option
     Ok(refused)
 }
 
-/// Whether a task that is stored under an id is within the token's queues.
+/// Checks that a task that is stored under an id is within the token's queues.
 fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
     if caller.who.sees(task) {
         return Ok(());
@@ -203,7 +220,7 @@ fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
     Err(Refusal::new(Code::AuthDenied, "a task of this id is in a queue that the token does not reach"))
 }
 
-/// No room for it, too fast, or nothing new of its namespace is taken.
+/// The refusal for a full cap, for a rate that is too high, or for a namespace that accepts no new tasks.
 pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
     match refused {
         Refused::Closed(closed) => namespaces::closed(closed, &caller.namespace).into_problem(),
@@ -275,7 +292,7 @@ fn exists(stored_task: &Task) -> Problem {
     Problem::new(Code::TaskExists, detail).with_existing(answer::brief(stored_task.clone()))
 }
 
-/// As its caller calls it.
+/// The task's key or id, as its caller chose it.
 fn called(task: &Task) -> String {
     let key = task.ask.key.as_ref().and_then(Key::shown);
     key.map_or_else(|| format!("task {}", task.task_id()), |key| format!("task {key:?}"))
@@ -303,10 +320,10 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
     response
 }
 
-/// Gives tasks without an identity the one that belongs to the idempotency key, and answers, in order, which of them an
-/// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
-/// when the first is there are the others looked for: without an earlier try this costs one read. What is stored all the
-/// same, by a try that stood still or a part of a batch, stays as it is.
+/// Gives tasks without an identity the one that belongs to the idempotency key, and returns, in order, the tasks that
+/// an earlier try has stored. Survives a crash between the insert and the storage of its answer. For a batch, the
+/// others are read only if the first exists: without an earlier try this costs one read. Tasks that are stored
+/// nevertheless, by a slow try or a part of a batch, stay as they are.
 async fn give_ids_of_key(context: Context<'_>, tasks: &mut [Numbered]) -> Result<Vec<Option<Task>>, Refusal> {
     let Context { caller, engine, .. } = context;
     let mut known = vec![None; tasks.len()];
@@ -335,15 +352,15 @@ async fn give_ids_of_key(context: Context<'_>, tasks: &mut [Numbered]) -> Result
     Ok(known)
 }
 
-/// Of the request and the number in it: no other task has it.
+/// The key of an item by the request and its index: no other task has it.
 fn key_of_request(caller: &Caller, key: &str, nth: usize) -> Key {
     let (nth, owner) = (nth.to_string(), caller.who.owner().unwrap_or_default());
     let half = |which: &[u8]| hash::of(&[which, key.as_bytes(), nth.as_bytes(), owner.as_bytes()]);
     Key::Request(format!("{:016x}{:016x}", half(b"1"), half(b"2")))
 }
 
-/// What engines of 0.1 made of a request, whose task may stand while a cluster is upgraded: positive, and beyond what is
-/// exact in JavaScript.
+/// The id that engines of 0.1 derived from a request, whose task may exist while a cluster is upgraded: positive, and
+/// beyond what is exact in JavaScript.
 fn id_of_older_engines(caller: &Caller, key: &str, nth: usize) -> i64 {
     let (namespace, nth) = (caller.namespace.as_str().as_bytes(), nth.to_string());
     let hash = match caller.who.owner() {

@@ -35,6 +35,7 @@ mod dead;
 mod executors;
 mod inboxes;
 mod insert;
+mod ledger;
 mod lookup;
 mod me;
 mod namespaces;
@@ -46,6 +47,7 @@ mod schedules;
 mod set_aside;
 mod settings;
 mod tokens;
+mod waiting;
 mod workflows;
 
 // What operators look at.

@@ -50,7 +50,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 /// hundred callers who come at one instant are more: the system drops what is beyond, and those callers begin again
 /// after a second.
 const BACKLOG: i32 = 4_096;
-/// For connections that are cut to be gone.
+/// The time limit for connections that are cut to close.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
 const HTTP1_BUFFER_MAX_BYTES: usize = 64 << 10;
 

@@ -6,6 +6,7 @@ mod databases;
 mod exposition;
 pub(crate) mod http;
 mod inboxes;
+mod ledger;
 mod process;
 mod queues;
 
@@ -21,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the exposition format has it.
+    /// The word of the exposition format.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -57,7 +58,11 @@ metrics! {
     TASKS_DELETED Counter "punctual_tasks_deleted_total" []
         "Tasks forgotten at the end of their retention, since the store was made."
     TASKS_UNACCOUNTED Gauge "punctual_tasks_unaccounted" []
-        "By the account: accepted, not deleted, and in no state. Not 0: a move lost or doubled a task; alert on it. It does not see a row that was deleted by hand or restored: `punctual shard check` counts rows."
+        "Tasks that are not as they are accounted for: by the account at this moment (accepted, not deleted, in no state), or by the last count of the rows, whichever is more. Anything but 0 is a task that is lost, doubled or elsewhere: alert on it. GET /v1/shards/{shard}/ledger names it."
+    LEDGER_COUNTED_AT Gauge "punctual_ledger_count_time_seconds" ["database"]
+        "When the last count of all rows ended, in seconds since the epoch; absent before the first."
+    LEDGER_TASKS Gauge "punctual_ledger_tasks" ["database", "partition", "status"]
+        "Tasks of each partition by the last count; status: accepted, waiting, in_flight, finished, deleted, unaccounted."
     TASKS_INSERTED Counter "punctual_tasks_inserted_total" ["namespace", "queue"]
         "Tasks inserted or replaced, since the process began."
     TASKS_FIRED Counter "punctual_tasks_fired_total" ["namespace", "queue"]

@@ -50,7 +50,7 @@ fn not_found(namespace: &Name, why: &str) -> Refusal {
 
 /// List the namespaces.
 ///
-/// By name: namespaces with settings or tasks that the token reaches.
+/// The namespaces with settings or tasks that the token reaches, by name.
 #[utoipa::path(
     get, path = "/v1/namespaces", operation_id = "list_namespaces", tag = "namespaces", params(ListNamespaces),
     responses((status = 200, description = "A page of namespaces.", body = Page<Namespace>)),
@@ -221,13 +221,13 @@ fn named(name: &str) -> Result<Name, Refusal> {
     Name::chosen(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
 }
 
-/// None: a database is unavailable.
+/// Returns `None` if a database is unavailable.
 async fn account(app: &App, MaxAge(max_age): MaxAge) -> Option<Arc<Account>> {
     let account = app.engine.account(max_age).await;
     account.inspect_err(|error| tracing::warn!(%error, "what namespaces hold cannot be counted")).ok()
 }
 
-/// What is known of one.
+/// The known facts of a namespace.
 struct NamespaceFacts<'a> {
     current: Option<&'a StoredSetting>,
     is_there: bool,
@@ -265,7 +265,7 @@ fn shown(who: &Who, name: &Name, known: NamespaceFacts<'_>) -> Result<Namespace,
     })
 }
 
-/// Of the queues that the token reaches.
+/// The usage of the queues that the token reaches.
 fn usage(who: &Who, name: &Name, account: &Account) -> Usage {
     let mut usage = Usage::default();
     for tally in account.of_namespace(name).iter().filter(|tally| who.reaches(&tally.queue)) {
@@ -281,7 +281,7 @@ fn usage(who: &Who, name: &Name, account: &Account) -> Usage {
     usage
 }
 
-/// Of all of its queues.
+/// The deletion of a namespace, with all of its queues.
 fn deletion(name: &Name, deletion: &Deletion, account: Option<&Account>) -> NamespaceDeletion {
     let left = account.map(|account| {
         let stored = account.of_namespace(name).iter();

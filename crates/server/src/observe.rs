@@ -1,5 +1,5 @@
-//! What every request passes: its id, its line in the log, its count; too many at once are refused, a panic becomes an
-//! answer. Looks at no body.
+//! The layers that every request passes: its id, its line in the log, its count; too many concurrent requests are
+//! refused, a panic becomes an answer. Reads no body.
 
 use crate::{
     app::{App, Shared},
@@ -40,15 +40,16 @@ pub(crate) async fn observe(State(app): State<Shared>, mut request: Request, nex
     response
 }
 
-/// Of an answer that no browser shows as a page.
+/// The policy of an answer that no browser shows as a page.
 const NO_PAGE: &str = "default-src 'none'; frame-ancestors 'none'";
-/// Of the API browser and the pages of errors: their own files, and the styles that they write into the page.
+/// The policy of the API browser and the pages of errors: their own files, and the styles that they write into the
+/// page.
 const DOCS: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// A year, of this host name alone.
 const TLS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// What every answer says to browsers. The console's own pages have said it already.
+/// Adds the security headers to every answer. The console's own pages have added theirs already.
 pub(crate) async fn protect(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let policy = if is_of_docs(request.uri().path()) { DOCS } else { NO_PAGE };
     let mut response = next.run(request).await;
@@ -59,7 +60,7 @@ pub(crate) async fn protect(State(app): State<Shared>, request: Request, next: N
     response
 }
 
-/// What an answer says that passes no layer: it is none of a page.
+/// Adds the security headers to an answer that passes no layer: it is no page.
 pub(crate) fn protect_no_page(headers: &mut HeaderMap) {
     punctual_console::protect(headers, NO_PAGE);
 }
@@ -112,7 +113,7 @@ pub(crate) async fn unknown_route(request: Request) -> Refusal {
     Refusal::new(Code::RequestUnknownRoute, format!("{} is not part of the interface", request.uri().path()))
 }
 
-/// Goes along with a request whose head is against HTTP: why.
+/// The reason why the head of a request violates HTTP, attached to the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -129,8 +130,9 @@ pub(crate) async fn refuse_malformed(request: Request, next: Next) -> Response {
 /// Refuses what comes beyond `in_flight_max`. A long poll waits, it does not work, and is counted with its like.
 pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let (slots, what) = match route.ends_with("/lease") {
-        true => (&app.long_polls, "as many calls wait for tasks as may (http.long_polls_max)"),
+    let waits = request.uri().query().is_some_and(|query| query.contains("wait_ms="));
+    let (slots, what) = match route.ends_with("/lease") || waits {
+        true => (&app.long_polls, "too many calls wait (http.long_polls_max)"),
         false => (&app.slots, "too many requests are under way"),
     };
     match slots.try_acquire() {
@@ -139,7 +141,8 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
     }
 }
 
-/// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
+/// Refuses query parameters of calls that have none, so that no misspelt parameter is ignored. Lists have them, a deletion
+/// that is to be confirmed, and the calls that can wait for the end of a task.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     const LISTS: [&str; 19] = [
         "/v1/queues",
@@ -166,8 +169,13 @@ pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let searches = (LISTS.contains(&route) && is_read) || route == "/v1/schedules/preview";
     let confirms = route == "/v1/namespaces/{namespace}" && *request.method() == Method::DELETE;
-    let checked =
-        if searches || confirms { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
+    let waits = (route == "/v1/tasks/{ref}" && is_read)
+        || (route == "/v1/tasks" && *request.method() == Method::POST);
+    let checked = if searches || confirms || waits {
+        Ok(())
+    } else {
+        no_query(request.uri().query().unwrap_or_default())
+    };
     match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

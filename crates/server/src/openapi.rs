@@ -1,5 +1,5 @@
-//! The OpenAPI document: what the handlers say of themselves, plus what is the same for many of them and would be
-//! forgotten if each had to say it: headers, and the problems that a call may answer.
+//! The OpenAPI document: the handlers' own documentation, and the parts that many of them share and would otherwise
+//! be forgotten: headers, and the problems that a call may answer.
 
 use crate::access;
 use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE, Problem, headers};

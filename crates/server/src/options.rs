@@ -1,4 +1,4 @@
-//! What an operator may set of the server, with its defaults. Sizes are bytes.
+//! The operator's options of the server, with their defaults. Sizes are bytes.
 
 use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::state::LogFilters};
 use punctual_bulk::Runner;
@@ -18,66 +18,68 @@ pub struct ServerOptions {
     pub payload_max_bytes: usize,
     /// Follows that number where a payload is refused: what would let it pass.
     pub payload_advice: &'static str,
-    /// How long the body of a request may take to arrive.
+    /// The time limit for the receipt of a request's body.
     pub body_timeout: Duration,
-    /// Bodies that are held at once, whole or in part; a request that would go beyond is answered with 429.
+    /// The maximum size of all bodies in memory, complete or partial; a request that would exceed it is answered with
+    /// 429.
     pub bodies_max_bytes: usize,
     /// Requests worked on at once, long polls not counted; more are answered with 429.
     pub in_flight_max: usize,
-    /// How long an answer is kept under its idempotency key.
+    /// The time for which an answer is stored under its idempotency key.
     pub keep_replies_ms: i64,
-    /// How long a stopping server waits for requests that are under way.
+    /// The time for which a stopping server waits for running requests.
     pub drain_timeout: Duration,
-    /// None: calls about schedules are answered as if there were no such address.
+    /// `None` answers calls about schedules as if there were no such address.
     pub schedules: Option<Planner>,
     /// The same of workflows.
     pub workflows: Option<Workflows>,
     /// The same for bulk operations.
     pub bulk: Option<Runner>,
-    /// The same for what is asked of the whole cluster.
+    /// The same for calls about the cluster.
     pub cluster: Option<Watcher>,
     /// Tables of users whose rows become tasks.
     pub inboxes: Vec<Relay>,
-    /// None: no collector is informed of traces.
+    /// `None` sends traces to no collector.
     pub traces: Option<Traces>,
-    /// None: what is logged cannot be changed.
+    /// `None` if the log filter cannot be changed.
     pub log: Option<LogFilters>,
     pub listener: ListenerOptions,
     /// A page of the console that takes longer is answered with its last rendering.
     pub console_patience: Duration,
 }
 
-/// Of connections. None of a number: what follows from the descriptors that the process may have (`ulimit -n`).
+/// The options of connections. `None` for a number derives it from the descriptors of the process (`ulimit -n`).
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
-    /// None: plain HTTP.
+    /// `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Who may say for whom it speaks (`X-Forwarded-For`, `Forwarded`).
+    /// The proxies that may name the address of their caller (`X-Forwarded-For`, `Forwarded`).
     pub trusted_proxies: TrustedProxies,
     /// Only connections of these proxies, and of this machine, are accepted.
     pub only_proxies: bool,
     /// Connections at once. More are answered with 503, unless idle ones can make room.
     pub connections_max: Option<usize>,
-    /// Of one IPv4 address or one IPv6 network of 64 bits; half of all unless set.
+    /// The maximum number of connections of one IPv4 address or one IPv6 network of 64 bits. Default: half of all.
     pub connections_per_address_max: Option<usize>,
     /// Calls that wait for tasks at once; three quarters of the connections unless set. More are answered with 429.
     pub long_polls_max: Option<usize>,
     pub handshake_timeout: Duration,
-    /// For the head of a request, from its first byte; and from the opening of a connection to its first request.
+    /// The time limit for the head of a request, from its first byte; and from the opening of a connection to its
+    /// first request.
     pub header_timeout: Duration,
-    /// How long a connection may ask nothing. Longer than clients and proxies commonly keep one (60 s), so that it is they
-    /// who end it, and no request meets a closing connection.
+    /// The time for which a connection may be idle. Longer than clients and proxies commonly keep one (60 s), so that
+    /// they end it, and no request meets a closing connection.
     pub idle_timeout: Duration,
     /// Within this an answer must have been taken, or 64 KiB more of it.
     pub write_timeout: Duration,
-    /// For a connection that is to finish and has no request under way.
+    /// The time limit for a connection that must finish and has no running request.
     pub close_timeout: Duration,
     /// Requests at once on one connection of HTTP/2.
     pub http2_streams_max: u32,
     /// A connection of HTTP/2 is asked this often whether its peer is there.
     pub http2_ping_interval: Duration,
     pub http2_ping_timeout: Duration,
-    /// How often it is looked whether the files of `tls` have changed.
+    /// The interval of the checks for changed files of `tls`.
     pub tls_look_every: Duration,
 }
 

@@ -1,6 +1,6 @@
-//! Without tokens, every caller may do everything, and the server listens on loopback only. A browser on the same
-//! machine reaches loopback for any page that it shows: requests that come from a page of elsewhere, or to a name of
-//! elsewhere that points here, are refused before anything is done.
+//! Checks the origin of requests. Without tokens, every caller may do everything, and the server listens on loopback
+//! only. A browser on the same machine reaches loopback for any page that it shows: requests that come from a page of
+//! another site, or to a foreign name that points here, are refused before anything is done.
 
 use crate::{app::Shared, refusal::Refusal};
 use axum::{
@@ -31,13 +31,14 @@ pub(crate) async fn refuse_foreign(State(app): State<Shared>, request: Request, 
     }
 }
 
-/// What of the request is not of this machine; None: nothing is.
+/// The part of the request that is not of this machine. `None` if there is none.
 fn foreign(request: &Request) -> Option<String> {
     let headers = request.headers();
     host(request).or_else(|| origin(headers)).or_else(|| site(headers))
 }
 
-/// HTTP/2 names the host in `:authority`, HTTP/1.1 in `Host`, or in a target that is a whole URL; each that is there counts.
+/// Checks the host: HTTP/2 names it in `:authority`, HTTP/1.1 in `Host`, or in a target that is a complete URL; each
+/// that is present counts.
 fn host(request: &Request) -> Option<String> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (first, more) = (hosts.next(), hosts.next().is_some());
@@ -82,7 +83,7 @@ fn is_loopback(host: &[u8]) -> bool {
     bare.parse().is_ok_and(|bare: IpAddr| bare.is_loopback())
 }
 
-/// Of a caller that may be anybody: short.
+/// A short form of text from an unknown caller.
 fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).chars().take(100).collect()
 }

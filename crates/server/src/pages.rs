@@ -1,18 +1,18 @@
-//! Pages of what a token reaches. A store knows nothing of tokens: what it answers is sifted here, and asked for again until
-//! the page is full, so that a limited token does not go through empty pages.
+//! Pages of the items that a token reaches. A store knows no tokens: its answers are filtered here, and read on until
+//! the page is full, so that a limited token does not get empty pages.
 
 use crate::{access::Who, refusal::Refusal};
 use std::future::Future;
 
 /// Pages of the store that one answer may cost.
 const ROUNDS_MAX: usize = 20;
-/// What a page that is sifted here asks the store for at a time, at least.
+/// The minimum number of items that a page that is filtered here requests from the store at a time.
 pub(crate) const SIFTED_MIN: usize = 1_000;
 
 /// A page, in its order, with the positions of its items: ids, mostly.
 pub(crate) struct Numbered<T, P = i64> {
     pub(crate) items: Vec<(P, T)>,
-    /// The next page is behind this position; None: this was the last.
+    /// The next page is behind this position, or `None` if this was the last.
     pub(crate) next: Option<P>,
 }
 
@@ -22,7 +22,7 @@ impl<T, P> Numbered<T, P> {
     }
 }
 
-/// What to ask the store for, where so many items are wanted.
+/// The number of items to request from the store for a page of this length.
 pub(crate) fn asked(who: &Who, limit: usize) -> usize {
     if who.reaches_everything() { limit } else { limit.max(SIFTED_MIN) }
 }

@@ -78,7 +78,7 @@ pub(crate) async fn list_queues(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// From the cursor on: it is the name of the first queue of its page.
+/// True if the queue belongs to the page, from the cursor on: the cursor is the name of the first queue of its page.
 fn is_asked_for(asked: &ListQueues, queue: &QueueKey, current: Option<&StoredSetting>) -> bool {
     let name = queue.queue.as_str();
     let is_paused = current.is_some_and(|stored| stored.setting.is_paused());
@@ -105,7 +105,7 @@ pub(crate) async fn get_queue(
 
 /// Get rates and lateness of a queue for the last hour.
 ///
-/// In steps of one minute, over all engines.
+/// The statistics are in steps of one minute, over all engines.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/stats", operation_id = "get_queue_stats", tag = "queues",
     params(("queue" = String, Path, description = "The name.")),
@@ -202,8 +202,8 @@ pub(crate) async fn put_queue(
 
 /// Change some settings of a queue.
 ///
-/// Omitted settings stay as they are; a setting that is `null` gets its default. A setting with several fields (`rate`,
-/// `retry`, ...) is replaced as a whole.
+/// Omitted settings stay as they are; a setting that is `null` gets its default. A setting with several fields
+/// (`rate`, `retry`, ...) is replaced entirely.
 #[utoipa::path(
     patch, path = "/v1/queues/{queue}", operation_id = "patch_queue", tag = "queues",
     params(
@@ -245,7 +245,7 @@ pub(crate) async fn patch_queue(
     Err(punctual_engine::Error::Contended.into())
 }
 
-/// What is wished of the pause, if anything is.
+/// The requested change of the pause, if any.
 type PauseChange = Option<Option<Pause>>;
 
 fn pause_of(app: &App, who: &Who, asked: &PutQueue) -> PauseChange {
@@ -263,7 +263,7 @@ fn reason_of(pause: &PauseChange) -> Option<String> {
 
 /// Reset the settings of a queue to their defaults.
 ///
-/// Its tasks stay. A pause stays until the queue is resumed.
+/// The queue's tasks stay. A pause stays until the queue is resumed.
 #[utoipa::path(
     delete, path = "/v1/queues/{queue}", operation_id = "reset_queue", tag = "queues",
     params(
@@ -381,9 +381,10 @@ pub(crate) async fn resume_queue(
 
 /// Scan a queue now.
 ///
-/// Only for queues whose `source` is `store`. Finds due tasks of the queue in all databases, in time order, and makes each
-/// ready in a transaction of its own. Executors then lease them, at most `scan_concurrency` at one time. Answers within 20
-/// s: with `is_complete: false` if a database has not answered by then, and with an error if none has. There is no body.
+/// Only for queues whose `source` is `store`. Finds due tasks of the queue in all databases, in time order, and makes
+/// each ready in a transaction of its own. Executors then lease them, at most `scan_concurrency` at one time. Answers
+/// within 20 s: with `is_complete: false` if a database has not answered by then, and with an error if none has.
+/// There is no body.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/scan", operation_id = "scan_queue", tag = "queues",
     params(("queue" = String, Path, description = "The name.")),
@@ -415,8 +416,8 @@ pub(crate) async fn scan_queue(
     Ok(answer::json(StatusCode::OK, &report))
 }
 
-/// After a change. What is in the queue belongs to the answer; where it cannot be read, the answer does not say that nothing
-/// was done.
+/// The answer after a change. It includes the content of the queue; if that cannot be read, the answer does not state
+/// that nothing was done.
 async fn changed(
     app: &App,
     queue: &QueueKey,
@@ -452,7 +453,7 @@ async fn one(
     Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }
 
-/// By this engine.
+/// The counts of this engine.
 fn counted(app: &App, queue: &QueueKey) -> Option<QueueCounts> {
     let counts = EngineCounts::of_queue(&app.engine.meters().queue_numbers(queue)?);
     Some(QueueCounts {
@@ -465,7 +466,7 @@ fn counted(app: &App, queue: &QueueKey) -> Option<QueueCounts> {
     })
 }
 
-/// What is in all queues.
+/// The numbers of tasks in all queues.
 struct Numbers(Arc<Account>);
 
 impl Numbers {

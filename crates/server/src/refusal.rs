@@ -9,10 +9,10 @@ use punctual_contract::{Error as BackendError, Happened};
 use punctual_engine::Error;
 use punctual_protocol::{Code, FieldError, Invalid, PROBLEM_CONTENT_TYPE, Problem};
 
-/// When to come back after a failure that is expected to pass.
+/// The pause before the next try after a failure that is expected to pass.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// Goes along with the answer, for those who count.
+/// The code of a refusal, attached to the answer for the counters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RefusedWith(pub(crate) Code);
 
@@ -47,7 +47,7 @@ impl Refusal {
         Self::new(code, error.to_string())
     }
 
-    /// Of what came after the change that was asked for: it must not be said that nothing was done.
+    /// Converts an error after the requested change: the answer must not state that nothing was done.
     pub(crate) fn after_a_change(self) -> Self {
         if self.0.code != Code::StoreUnavailable.name() {
             return self;

@@ -1,5 +1,5 @@
-//! What the audit holds of the change of one task: as the change found it, and as it was read right after it. Never contents:
-//! payloads, results and what handlers said stay where the task is.
+//! The audit's data about the change of one task: as the change found it, and as it was read right after it. Never
+//! contents: payloads, results and log lines of handlers stay with the task.
 
 use crate::{access::Changed, answer};
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Lines of the history of a task that is gone, the newest ones.
 const LINES_MAX: usize = 50;
-/// Of each error in it, in bytes.
+/// The maximum length of each error in it, in bytes.
 const ERROR_MAX: usize = 512;
 
 #[derive(Serialize)]
@@ -52,13 +52,13 @@ impl TaskBefore {
         *self.0.lock() = brief(task, false);
     }
 
-    /// For who tells it.
+    /// Returns a function that notes the task before its change.
     pub(crate) fn noting(&self) -> impl Fn(&Task) + Send + Sync + 'static {
         let found = self.clone();
         move |task| found.note(task)
     }
 
-    /// After the change.
+    /// The change, with the task after it.
     pub(crate) fn became(&self, after: &Task) -> Changed {
         self.became_with(after, false)
     }
@@ -68,7 +68,7 @@ impl TaskBefore {
     }
 }
 
-/// Of a task that is gone, with its history, which is nowhere else.
+/// The change of a deleted task, with its history, which is stored nowhere else.
 pub(crate) fn gone(task: &Task) -> Changed {
     let mut shown = answer::task(task.clone());
     (shown.payload, shown.payload_base64, shown.result) = (None, None, None);

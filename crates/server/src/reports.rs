@@ -1,5 +1,5 @@
-//! What can be said of reports of executors without asking anybody: whose they are, what is not known of them, and what is answered
-//! then. Knows no engine.
+//! Decisions about reports of executors without other data: their workflow, the unknown results, and the answer then.
+//! Independent of the engine.
 
 use crate::refusal::Refusal;
 use punctual_contract::{
@@ -19,19 +19,19 @@ pub(crate) fn say_unavailable(receipts: &mut [OutcomeReceipt], unknown: Vec<(usi
     }
 }
 
-/// Its lease said so: that it is of one, and of which.
+/// The workflow by the report's lease. The outer `None` is a task of no workflow, the inner one an unknown workflow.
 pub(crate) fn workflow_of(outcome: &Outcome) -> Option<Option<WorkflowId>> {
     let token = outcome.token.parse::<Token>().ok().filter(|token| token.is_of_workflow)?;
     Some(token.workflow.map(WorkflowId))
 }
 
-/// What it holds of what its executor holds at most, if its lease was made for one that says so.
+/// The member of the executor's concurrency, if the lease was made for an executor that declares one.
 pub(crate) fn held_by(outcome: &Outcome) -> Option<Member> {
     let token = outcome.token.parse::<Token>().ok().filter(|token| token.is_held)?;
     Some(Member { id: outcome.r#ref.parse::<TaskRef>().ok()?.id, fence: token.fence })
 }
 
-/// None of those that were asked for has an answer: the call is refused as a whole.
+/// Refuses the complete call if no report has an answer.
 pub(crate) fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) -> Option<Refusal> {
     let (_, first) = unknown.first()?;
     if unknown.len() < asked {
@@ -46,7 +46,7 @@ pub(crate) fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) 
 pub(crate) enum Barred {
     /// The token does not reach it: the lease counts as unknown.
     Beyond,
-    /// Its database does not answer whether the token does.
+    /// The task's database did not answer if the token reaches the task.
     Unknown(BackendError),
 }
 
@@ -59,8 +59,8 @@ impl Barred {
     }
 }
 
-/// Puts what became of a report into its receipt. Answers the error where that is not known. `is_heard`: the lines that came with
-/// the report are kept already.
+/// Sets the receipt of a report to its result. Returns the error if the result is unknown. `is_heard` states that the
+/// lines that came with the report are stored already.
 pub(crate) fn set_receipt(
     receipt: Option<&mut OutcomeReceipt>,
     recorded: Result<Reported, BackendError>,
@@ -75,7 +75,7 @@ pub(crate) fn set_receipt(
     None
 }
 
-/// Where it is not known yet whether a token reaches its task, what is said waits with the report.
+/// Attaches log lines to the reports of tasks for which it is not known yet that the token reaches them.
 pub(crate) fn wait_with_reports(said: &mut Vec<(usize, Beat)>, reports: &mut [(usize, Submission)]) {
     let waits = |nth: usize| reports.iter().any(|(report, its)| *report == nth && its.within.is_some());
     let (waiting, others) = std::mem::take(said).into_iter().partition(|(nth, _)| waits(*nth));
@@ -83,7 +83,7 @@ pub(crate) fn wait_with_reports(said: &mut Vec<(usize, Beat)>, reports: &mut [(u
     go_with_reports(waiting, reports);
 }
 
-/// What the store did not hear goes with the reports.
+/// Attaches log lines that the store did not accept to the reports.
 pub(crate) fn go_with_reports(said: Vec<(usize, Beat)>, reports: &mut [(usize, Submission)]) {
     let mut said: HashMap<usize, Beat> = said.into_iter().collect();
     for (nth, submission) in reports {

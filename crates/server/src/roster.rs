@@ -1,5 +1,5 @@
-//! Who the executors are: what their calls say of them, and the calls by which operators look at them and send them
-//! home. Gives and takes no task.
+//! The calls about executors: their own registration, and the calls by which operators list and drain them. Delivers
+//! no task.
 
 use crate::{
     access::Changed,
@@ -29,7 +29,7 @@ const ALIVE_MS: i64 = 30_000;
 /// Leases can be long; how soon a death is noticed should not.
 const ALIVE_MAX_MS: i64 = 300_000;
 
-/// An executor that asks for work; None: it has no name of its own.
+/// An executor that asks for work, or `None` if it has no name of its own.
 pub(crate) fn asks(queues: &[QueueKey], request: &LeaseRequest) -> Option<Heartbeat> {
     let namespace = &queues.first()?.namespace;
     let profile = Profile {
@@ -99,7 +99,7 @@ pub(crate) const fn wish(wish: DesiredState) -> Option<WireWish> {
     }
 }
 
-/// Lines as they are kept; None: there are none.
+/// The stored form of log lines. `None` if there are none.
 pub(crate) fn log(lines: Vec<NewLogLine>, now: Millis) -> Option<String> {
     let line =
         |line: NewLogLine| LogLine { at: line.at_ms.map_or(now, Millis), level: line.level, text: line.text };
@@ -108,8 +108,8 @@ pub(crate) fn log(lines: Vec<NewLogLine>, now: Millis) -> Option<String> {
 
 /// List the executors of the namespace.
 ///
-/// By name. A silent executor is listed as `dead` for a day; one that ended regularly is not listed. Executors without a
-/// name of their own (`anonymous`) are not listed either.
+/// The executors are in the order of names. A silent executor is listed as `dead` for a day; one that ended regularly
+/// is not listed. Executors without a name of their own (`anonymous`) are not listed either.
 #[utoipa::path(
     get, path = "/v1/executors", operation_id = "list_executors", tag = "executors", params(ListExecutors),
     responses((status = 200, description = "A page of executors.", body = Page<Executor>)),
@@ -171,7 +171,7 @@ pub(crate) async fn get_executor(
     one(&app.engine, &caller, &name).await
 }
 
-/// Whether it works for a queue that the token reaches.
+/// True if the executor works for a queue that the token reaches.
 fn is_seen(caller: &Caller, executor: &executor::Executor) -> bool {
     let is_reached = |queue: &String| {
         let queue = Name::chosen(queue).map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
@@ -315,7 +315,7 @@ fn shown(executor: executor::Executor, now: Millis) -> Executor {
     }
 }
 
-/// None: it is in other hands, or in none.
+/// Returns `None` if another executor holds the task, or none.
 fn held(task: Task, executor: &Name) -> Option<HeldLease> {
     let lease = task.lease.as_ref().filter(|lease| lease.executor == executor.as_str())?;
     Some(HeldLease {

@@ -5,8 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Recorded, ScopeCheck},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, log_filter,
-    lookup, me, metrics, namespaces, observe, openapi,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, inboxes, insert, ledger,
+    log_filter, lookup, me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::routes;
 
-/// The whole interface as a router, for tests and for embedding; [`crate::serve`] is the way to run it.
+/// The complete interface as a router, for tests and for embedding; [`crate::serve`] is the way to run it.
 pub fn router(engine: Engine, options: ServerOptions) -> Router {
     routes(&App::new(engine, options, needs(), None, CancellationToken::new()))
 }
@@ -68,8 +68,8 @@ fn layered(beside: Router, app: &Shared) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// What is registered, without its documentation: that takes longer than everything else of a start, and is the same for
-/// every server of a process.
+/// The registered routes, without their documentation, which takes longer than everything else of a start, and is the
+/// same for every server of a process.
 struct Registered {
     interface: Router<Shared>,
     operation: Router<Shared>,
@@ -89,7 +89,7 @@ static REGISTERED: LazyLock<Registered> = LazyLock::new(|| {
     Registered { interface: interface.into(), operation: operation.into(), needs }
 });
 
-/// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
+/// Every route of the interface, with the permission that it needs and the place that checks the scope of the token.
 fn interface() -> Guarded {
     of_tasks().merge(of_queues()).merge(of_workflows()).merge(of_the_cluster())
 }
@@ -194,6 +194,7 @@ fn of_workflows() -> Guarded {
 /// The part of what all engines are together.
 fn of_the_cluster() -> Guarded {
     use Permission::{Operate, Read};
+    use Recorded::Nowhere;
     use ScopeCheck::{Everything, Own};
     Guarded::new()
         .needing(Read, Own, routes!(queues::get_queue_stats))
@@ -202,6 +203,8 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(inboxes::list_inboxes))
         .needing(Read, Everything, routes!(cluster::list_partitions))
         .needing(Read, Everything, routes!(cluster::list_shards))
+        .needing(Read, Everything, routes!(ledger::get_ledger))
+        .recording(Nowhere, Operate, Everything, routes!(ledger::check_ledger))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
         .needing(Read, Everything, routes!(log_filter::get_log_filter))
@@ -216,7 +219,7 @@ fn operation() -> Guarded {
         .open(routes!(get_openapi))
 }
 
-/// What each route needs.
+/// The permissions that each route needs.
 pub(crate) fn needs() -> &'static Needs {
     &REGISTERED.needs
 }

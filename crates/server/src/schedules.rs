@@ -74,7 +74,7 @@ fn no_schedule() -> Refusal {
     Refusal::new(Code::ScheduleNotFound, "the namespace has no schedule of this name")
 }
 
-/// For which there are only schedules whose queues the token reaches, also where another caller replaces one meanwhile.
+/// A planner that only has schedules whose queues the token reaches, also while another caller replaces one.
 fn planner_of(app: &App, who: &Who) -> Result<Planner, Refusal> {
     let who = who.clone();
     Ok(planner(app)?.seen_by(move |schedule| who.reaches(&queue_of(&schedule.key, &schedule.schedule))))
@@ -91,7 +91,7 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
     (tag, answer::json(status, shown)).into_response()
 }
 
-/// After a change: with what was revoked, and for the audit.
+/// The answer after a change, with the revoked runs, and with the data for the audit.
 async fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result<Response, Refusal> {
     let before = taken.before.as_ref();
     let mut after = shown(app, &taken.schedule).await?;
@@ -206,7 +206,7 @@ pub(crate) async fn put_schedule(
     Err(Error::Contended.into())
 }
 
-/// What is stored under a name, if it may be replaced by this token.
+/// The schedule that is stored under a name, if this token may replace it.
 async fn stored_schedule(app: &App, who: &Who, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Refusal> {
     match planner(app)?.get(key).await {
         Ok(stored) => {
@@ -220,7 +220,7 @@ async fn stored_schedule(app: &App, who: &Who, key: &ScheduleKey) -> Result<Opti
 
 /// Change some fields of a schedule.
 ///
-/// A JSON merge patch (RFC 7396); `payload` is replaced as a whole. As with `PUT`, runs that were made in advance are
+/// A JSON merge patch (RFC 7396); `payload` is replaced entirely. As with `PUT`, runs that were made in advance are
 /// cancelled.
 #[utoipa::path(
     patch, path = "/v1/schedules/{schedule}", operation_id = "patch_schedule", tag = "schedules",
@@ -305,8 +305,8 @@ fn merge(into: &mut Map<String, Value>, patch: Map<String, Value>) {
 
 /// Delete a schedule.
 ///
-/// Runs that were made in advance and have not fired are cancelled first. Its history is kept for some time, but is not
-/// shown any more.
+/// Runs that were made in advance and have not fired are cancelled first. The schedule's history is stored for some
+/// time, but is not shown any more.
 #[utoipa::path(
     delete, path = "/v1/schedules/{schedule}", operation_id = "delete_schedule", tag = "schedules",
     params(
@@ -471,7 +471,7 @@ pub(crate) async fn backfill_schedule(
     Ok(self::made(reported, answer::json(StatusCode::OK, &answer)))
 }
 
-/// For the audit: what is there now, and was not before.
+/// Adds the created object to the answer, for the audit.
 fn made(what: serde_json::Result<Value>, response: Response) -> Response {
     Changed { after: what.ok().map(|value| value.to_string()), ..Changed::default() }.reported_with(response)
 }

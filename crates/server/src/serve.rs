@@ -46,7 +46,7 @@ pub fn serve(
     })
 }
 
-/// Looks at the files of the certificates again and again, also after a look that panicked.
+/// Checks the files of the certificates at an interval, also after a check that panicked.
 async fn keep_current(app: Shared, certificates: Arc<Certificates>) {
     let mut warned_at = None;
     loop {

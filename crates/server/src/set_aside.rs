@@ -1,9 +1,9 @@
-//! What is set aside, on the wire. Must not decide what is.
+//! Subjects that are set aside, on the wire. Must not decide which are.
 
 use punctual_contract::evaluations::{EvaluationKind, SetAside};
 use punctual_protocol::{self as wire, At};
 
-/// Of one of them. None: it is evaluated.
+/// The entry of a subject. `None` if it is evaluated.
 pub(crate) fn of(all: &[SetAside], id: i64) -> Option<wire::SetAside> {
     all.iter().find(|set_aside| set_aside.id == id).map(shown)
 }

@@ -25,7 +25,7 @@ pub(crate) fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Re
     value.map_err(|error| Refusal::new(Code::Internal, format!("settings cannot be encoded: {error}")))
 }
 
-/// Without the pause.
+/// The settings without the pause.
 pub(crate) fn of_wire(asked: &PutQueue) -> Result<QueueSettings, Refusal> {
     turned(asked)
 }
@@ -98,7 +98,7 @@ pub(crate) fn change(change: Change) -> Result<SettingChange, Refusal> {
     })
 }
 
-/// What was set, without what was not.
+/// The fields that are set, without the others.
 fn all_of(setting: &Setting) -> Result<Value, Refusal> {
     let mut value: Value = match setting {
         Setting::Scope(settings) => turned(settings)?,
@@ -117,7 +117,7 @@ pub(crate) fn has_changed(revision: i64) -> Refusal {
     )
 }
 
-/// Get the limits of the whole installation.
+/// Get the limits of the complete installation.
 #[utoipa::path(
     get, path = "/v1/limits", operation_id = "get_limits", tag = "queues",
     responses((status = 200, description = "The limits of all namespaces together.", body = Limits,
@@ -128,7 +128,7 @@ pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Re
     reported(current.map(|stored| (stored.setting, stored.revision)))
 }
 
-/// Set the limits of the whole installation.
+/// Set the limits of the complete installation.
 #[utoipa::path(
     put, path = "/v1/limits", operation_id = "put_limits", tag = "queues",
     params(("If-Match" = Option<String>, Header, description = "Set them only if this is the current ETag.")),
@@ -169,8 +169,8 @@ pub(crate) async fn put_limits(
     }
 }
 
-/// What the change of a scope that was just made left in its history, for the audit: that line, and the one before it, whatever
-/// others have changed since. `written`: its revision. None of it, where nothing was written, or it cannot be read.
+/// The last change of a scope in its history, for the audit: that line, and the one before it, whatever others have
+/// changed since. `written` is its revision. Empty if nothing was written, or it cannot be read.
 pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> Changed {
     let Some(written) = written.filter(|revision| *revision > 0) else { return Changed::default() };
     let changes = app.engine.setting_changes(scope, Some(written + 1), 2).await.unwrap_or_else(|error| {
@@ -186,7 +186,7 @@ pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> 
     }
 }
 
-/// With its revision; None: nothing is set.
+/// The answer with its revision. `None` if nothing is set.
 fn reported(current: Option<(Setting, i64)>) -> Result<Response, Refusal> {
     let revision = current.as_ref().map_or(0, |pair| pair.1);
     let mut limits = match current {

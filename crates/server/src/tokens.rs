@@ -1,5 +1,5 @@
-//! Tokens: made, listed, rotated, revoked. A secret is in the answer that made it and nowhere else. No token gives away, sees
-//! or changes more than they have.
+//! Tokens: create, list, rotate, revoke. A secret is in the answer that made it and nowhere else. No token grants,
+//! sees or changes more than it has.
 
 use crate::{
     access::{Changed, Who},
@@ -63,8 +63,8 @@ pub(crate) async fn create_token(
 
 /// List the tokens.
 ///
-/// Tokens that reach no further than that of the caller, the newest first. Revoked and expired tokens are listed as long as
-/// the audit log is kept.
+/// Tokens that reach no further than that of the caller, the newest first. Revoked and expired tokens are listed for
+/// the retention time of the audit log.
 #[utoipa::path(
     get, path = "/v1/tokens", operation_id = "list_tokens", tag = "access", params(ListTokens),
     responses((status = 200, description = "A page of the list.", body = Page<AccessToken>)),
@@ -95,7 +95,7 @@ pub(crate) async fn list_tokens(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-/// In the list.
+/// The token's position in the list.
 fn place(token: &Token) -> (i64, String) {
     (token.created_at.0, token.id.as_str().to_owned())
 }
@@ -107,8 +107,8 @@ fn place_of(cursor: &str) -> Result<(i64, String), Refusal> {
 
 /// Revoke a token for good.
 ///
-/// At this server it is refused from the answer on, at the others within a second. Waiting calls end too. The token stays
-/// in the list as long as the audit log is kept.
+/// This server refuses the token from the answer on, the others within a second. Waiting calls end too. The token
+/// stays in the list for the retention time of the audit log.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", operation_id = "revoke_token", tag = "access",
     params(("id" = String, Path, description = "Its id: the part between the first two underscores.")),
@@ -182,7 +182,7 @@ pub mod access_tokens {
     pub use super::{grant, revealed, shown};
 }
 
-/// What is asked for, in the domain's words.
+/// Converts the requested grant.
 ///
 /// # Errors
 /// The first pattern that is none.
@@ -224,7 +224,7 @@ pub(crate) const fn wire_role(role: Role) -> WireRole {
     }
 }
 
-/// With its secret: for the one answer that shows it.
+/// The token with its secret, for the one answer that shows it.
 #[must_use]
 pub fn revealed(Issued { token, secret }: Issued, now: Millis) -> AccessToken {
     AccessToken { token: Some(Revealed(secret.reveal().to_owned())), ..shown(&token, now) }
@@ -238,7 +238,7 @@ fn state_of(token: &Token, now: Millis) -> TokenState {
     }
 }
 
-/// Without its secret.
+/// The token without its secret.
 #[must_use]
 pub fn shown(token: &Token, now: Millis) -> AccessToken {
     let at = |instant: Option<Millis>| instant.map(|instant| At::from_ms(instant.0));

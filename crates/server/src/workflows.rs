@@ -90,12 +90,12 @@ async fn shown(app: &App, namespace: &Name, id: WorkflowId) -> Result<Shown, Ref
     Ok(Shown { set_aside, ..shown })
 }
 
-/// For the audit.
+/// The state of a workflow for the audit.
 fn state_of(id: WorkflowId, word: &str) -> String {
     format!("{{\"ref\":\"{id}\",\"state\":\"{word}\"}}")
 }
 
-/// After a change: in its current state then, and for the audit.
+/// The answer after a change, with the current state, and with the data for the audit.
 async fn changed(
     app: &App,
     namespace: &Name,
@@ -111,8 +111,8 @@ async fn changed(
 
 /// Start a workflow.
 ///
-/// The whole document is checked first. A mistake is reported with its path. With an `Idempotency-Key` the workflow is
-/// started once, even if this engine crashes meanwhile.
+/// The complete document is checked first. A mistake is reported with its path. With an `Idempotency-Key` the
+/// workflow is started once, even if this engine crashes meanwhile.
 #[utoipa::path(
     post, path = "/v1/workflows", operation_id = "create_workflow", tag = "workflows",
     request_body(content = CreateWorkflow, example = json!({
@@ -241,8 +241,8 @@ pub(crate) async fn get_workflow(
 
 /// Cancel a workflow.
 ///
-/// No further node begins. Tasks that have not begun are cancelled, executors are asked to stop, and then completed work is
-/// compensated, the last first. The body is optional.
+/// No further node begins. Tasks that have not begun are cancelled, executors are requested to stop, and then
+/// completed work is compensated, the last first. The body is optional.
 #[utoipa::path(
     post, path = "/v1/workflows/{workflow}/cancel", operation_id = "cancel_workflow", tag = "workflows",
     params(("workflow" = String, Path, description = "The `ref` of the workflow.")),

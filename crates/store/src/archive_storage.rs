@@ -1,7 +1,7 @@
-//! Archives of tasks that are over, outside the database: a directory or an object store. What was archived can be
-//! read by its reference or by its caller's id, whole, for as long as the archives are kept; docs/archive.md says how
-//! people read them without this program. Must never answer "no such task" for an archive that it cannot read, and
-//! never change or remove one.
+//! Archives of finished tasks, outside the database: a directory or an object store. Archived tasks can be read by
+//! reference or by the caller's id, completely, as long as the archives exist; docs/archive.md describes how people
+//! read them without this program. Must never answer "no such task" for an archive that it cannot read, and never
+//! change or remove one.
 //!
 //! An archive is two objects: `….tasks.zst`, lines of JSON in compressed blocks, and `….index`, made of pages, of which
 //! a search reads a few. Which archives there are is read once, and again by `refresh`.
@@ -79,7 +79,7 @@ pub struct ArchiveStorage {
 #[derive(Debug, Default)]
 struct Known {
     archives: Vec<Arc<Archived>>,
-    /// Those that this program cannot read: what they have is not known to be missing.
+    /// Archives that this program cannot read: their tasks cannot be reported as missing.
     unreadable: Vec<Path>,
 }
 
@@ -111,7 +111,7 @@ impl ArchiveStorage {
     /// The same; `variables`, such as `AWS_ENDPOINT`, stand in place of the environment's.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails like `open`.
     pub async fn open_with(
         url: &str,
         variables: &[(&str, &str)],
@@ -134,7 +134,7 @@ impl ArchiveStorage {
         Ok(storage)
     }
 
-    /// Looks which archives there are now. Everything that was published before the call is found after it.
+    /// Lists the archives that exist now. Everything that was published before the call is found after it.
     ///
     /// # Errors
     /// When the storage cannot be listed.
@@ -197,7 +197,7 @@ impl ArchiveStorage {
         Ok(known.archives.iter().map(|archive| ArchiveInfo::of(archive)).collect())
     }
 
-    /// The task that was handed out under a reference.
+    /// Reads the task that was issued under a reference.
     ///
     /// # Errors
     /// When an archive that may have it cannot be read.
@@ -208,8 +208,9 @@ impl ArchiveStorage {
         Ok(latest(self.search(&wanted).await?.into_iter().filter(is_it)).into_values().next())
     }
 
-    /// All tasks of a caller's id, the highest version first, and the newest of one version before the others; at most
-    /// `limit`. `partition`: the one that the id belongs to, if that is known: others need not be looked at.
+    /// Reads all tasks of a caller's id, the highest version first, and the newest copy of one version before the
+    /// others; at most `limit`. `partition` is the one that the id belongs to, if that is known: the others need not
+    /// be searched.
     ///
     /// # Errors
     /// When an archive that may have one cannot be read.
@@ -230,7 +231,7 @@ impl ArchiveStorage {
     /// Reads an archive from beginning to end and compares it with its checksums: how many tasks it has.
     ///
     /// # Errors
-    /// When it is not whole.
+    /// Fails if the archive is incomplete.
     pub async fn verify(&self, index: &str) -> Result<u64, Error> {
         let index = Path::from(index);
         let number = self.next_number.fetch_add(1, Relaxed);
@@ -307,8 +308,8 @@ enum Opened {
     Gone,
 }
 
-/// By id. A task that was archived more than once (a crash, two writers, a life after the first archive) is the one
-/// with the highest fence, changed last.
+/// The newest copy of each task, by id. If a task was archived more than once (a crash, two writers, a life after the
+/// first archive), the copy with the highest fence and the latest change counts.
 fn latest(copies: impl Iterator<Item = Task>) -> BTreeMap<i64, Task> {
     let mut latest = BTreeMap::<i64, Task>::new();
     for copy in copies {

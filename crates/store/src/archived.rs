@@ -10,7 +10,7 @@ use punctual_domain::{
 };
 use std::cmp::Reverse;
 
-/// References that are looked for at the same time.
+/// The number of references that are looked up at the same time.
 const AT_ONCE: usize = 8;
 
 pub(crate) fn missing(places: &[TaskRef], found: &[Option<Task>]) -> Vec<TaskRef> {

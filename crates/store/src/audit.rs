@@ -1,14 +1,14 @@
-//! Which numbers a page of the audit looks at: the same for every dialect. A page passes over a bounded range of them.
+//! The range of ids that a page of the audit reads: the same for every dialect. A page reads a bounded range of them.
 
 use punctual_contract::audit::{AuditPage, AuditQuery};
 use punctual_domain::time::Millis;
 
-/// Entries that one page looks at, at most, however few of them match.
+/// The maximum number of entries that one page reads, however few of them match.
 const LOOKED_AT_MAX: i64 = 20_000;
 /// Engines' clocks differ a little, so that entries are not quite in the order of their times.
 const SLACK_MS: i64 = 60_000;
 
-/// What to look for with `since`: the first entry from then on is a bound for all of them.
+/// The instant to search for with `since`: the id of the first entry from then on is the lower bound.
 pub(crate) fn first_at(query: &AuditQuery) -> Option<Millis> {
     query.since.map(|at| at.plus(-SLACK_MS))
 }
@@ -18,11 +18,11 @@ pub(crate) fn first_at(query: &AuditQuery) -> Option<Millis> {
 pub(crate) struct Range {
     pub(crate) from: i64,
     pub(crate) below: i64,
-    /// The lowest that there is to look at.
+    /// The lowest id to read.
     lowest: i64,
 }
 
-/// None: there is nothing to look at. `first`: the first entry of the time that is asked for, where one is.
+/// Returns `None` if there is nothing to read. `first` is the first entry of the requested time, if there is one.
 pub(crate) fn range(query: &AuditQuery, (min, max): (i64, i64), first: Option<Option<i64>>) -> Option<Range> {
     let lowest = match first {
         None => min,
@@ -36,7 +36,7 @@ pub(crate) fn range(query: &AuditQuery, (min, max): (i64, i64), first: Option<Op
     Some(Range { from: lowest.max(below.saturating_sub(LOOKED_AT_MAX)), below, lowest })
 }
 
-/// Where the next page continues.
+/// Sets the position where the next page continues.
 pub(crate) fn page(query: &AuditQuery, range: Range, mut page: AuditPage) -> AuditPage {
     page.next_before_id = if page.entries.len() >= query.limit {
         page.entries.last().map(|entry| entry.0).filter(|entry| *entry > range.lowest)

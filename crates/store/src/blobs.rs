@@ -25,7 +25,8 @@ const LOOK: &str = "look whose the long payloads and results are";
 #[derive(Clone, Debug)]
 pub struct ObjectBlobs {
     store: Arc<dyn ObjectStore>,
-    /// The number of the store that it was taken for. None: no store has taken it, and nothing there is taken for unused or lost.
+    /// The number of the store that it was taken for. `None` if no store has taken it, and nothing there is taken for
+    /// unused or lost.
     owner: Option<i64>,
 }
 
@@ -42,12 +43,12 @@ impl ObjectBlobs {
     /// The same; `variables`, such as `AWS_ENDPOINT`, stand in place of the environment's.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails like `open`.
     pub fn open_with(url: &str, variables: &[(&str, &str)]) -> Result<Self, ArchiveError> {
         Ok(Self { store: Objects::open_with(url, variables)?.into_store(), owner: None })
     }
 
-    /// Forgotten when it is dropped: for tests.
+    /// A storage in memory that ends when it is dropped: for tests.
     #[must_use]
     pub fn in_memory() -> Self {
         Self { store: Arc::new(InMemory::new()), owner: None }

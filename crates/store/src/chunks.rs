@@ -11,7 +11,7 @@ pub(crate) const IDS: i64 = 1_024;
 pub(crate) const ROWS_MAX: usize = 200;
 /// The queue of that row. No name.
 pub(crate) const ANY: &str = "*";
-/// Chunks that one look passes through.
+/// The number of chunks that one read passes through.
 pub(crate) const LOOK: usize = 20;
 
 /// The chunk of an id.
@@ -41,14 +41,15 @@ pub(crate) fn ranges(chunks: &[i64], before: i64, from: i64) -> Vec<RangeInclusi
     ranges
 }
 
-/// Whether the chunks of a look reach down to where ids are walked, because what is below is not entered yet.
+/// True if the chunks of a read reach down to the ids that must be walked, because older chunks are not entered yet.
 pub(crate) fn reach(chunks: &[i64], below: i64) -> bool {
     let is_last =
         chunks.len() < LOOK || chunks.last().is_some_and(|chunk| chunk.saturating_mul(IDS) <= below);
     below > 0 && is_last
 }
 
-/// Ids that were looked through, of ranges that come the newest first: down to the last one that was found, if the page is full.
+/// The number of ids that were examined, of ranges in descending order: down to the last id that was found, if the
+/// page is full.
 pub(crate) fn examined(ranges: &[RangeInclusive<i64>], full: Option<i64>) -> u64 {
     let low =
         |range: &RangeInclusive<i64>| full.map_or_else(|| *range.start(), |full| full.max(*range.start()));

@@ -1,5 +1,5 @@
-//! A row of either back end, as what both read alike needs to see it (`rows`): columns by number, each a whole number, a text or bytes,
-//! or NULL. Must not convert one into another: a column of another type is an error.
+//! A row of either back end, in the form that the common code reads (`rows`): columns by number, each an integer, a
+//! text or bytes, or NULL. Must not convert one into another: a column of another type is an error.
 
 use punctual_domain::{name::Name, time::Millis};
 use rusqlite::types::Type;

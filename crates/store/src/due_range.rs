@@ -4,21 +4,21 @@ use punctual_contract::store::{Along, DuePosition, Page, Query};
 use punctual_domain::{task::Task, time::Millis};
 use std::cmp::Reverse;
 
-/// Tasks that one look passes over, in all partitions together, and in one at least.
+/// The maximum number of tasks that one read passes over, in all partitions together, and the minimum in one.
 const TASKS_MAX: usize = 20_000;
 const OF_ONE_MIN: usize = 50;
 
-/// Tasks that one look passes over in one partition.
+/// The maximum number of tasks that one read passes over in one partition.
 pub(crate) fn tasks_of_one(partitions: u16) -> usize {
     (TASKS_MAX / usize::from(partitions.max(1))).max(OF_ONE_MIN)
 }
 
-/// Between its ends, without the upper one.
+/// A range of due positions, without its upper end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DueRange {
     pub(crate) from: DuePosition,
     pub(crate) before: DuePosition,
-    /// From the earliest on; otherwise from the latest back.
+    /// True if the search goes from the earliest on; otherwise it goes from the latest back.
     pub(crate) is_rising: bool,
 }
 
@@ -35,7 +35,7 @@ impl DueRange {
         }
     }
 
-    /// One part was looked through no further than to this task.
+    /// Narrows the range to what was read: one part was searched no further than to this task.
     pub(crate) fn narrow(&mut self, last: DuePosition) {
         if self.is_rising {
             self.before = self.before.min(next(last));
@@ -44,7 +44,7 @@ impl DueRange {
         }
     }
 
-    /// Of the tasks that all partitions have in the range, which is a part of `whole`.
+    /// The page of the tasks that all partitions have in the range, which is a part of `whole`.
     pub(crate) fn page(self, whole: Self, mut tasks: Vec<Task>, limit: usize) -> Page {
         self.sort(&mut tasks);
         // A partition that moves may be met in two databases.
@@ -55,7 +55,7 @@ impl DueRange {
         Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() }
     }
 
-    /// The task behind which there may be more; None: the whole range was looked through.
+    /// The task after which there may be more. `None` if the complete range was searched.
     fn looked_to(self, whole: Self) -> Option<DuePosition> {
         if self.is_rising {
             (self.before < whole.before).then(|| DuePosition { id: self.before.id - 1, ..self.before })

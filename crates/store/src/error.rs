@@ -1,5 +1,5 @@
-//! What can go wrong while a store is opened, and when its own machinery is gone. Errors of single calls are
-//! `contract::Error`, with one of these or one of the driver's inside.
+//! The errors of opening a store, and of the loss of its own machinery. Errors of single calls are `contract::Error`,
+//! with one of these or one of the driver's inside.
 
 use punctual_domain::time::Span;
 use std::{io, path::PathBuf};
@@ -18,6 +18,8 @@ pub enum Error {
         "{path}: has schema version {found}, and this program knows up to {known}; use the newer program"
     )]
     NewerSchema { path: PathBuf, found: i64, known: usize },
+    #[error("{path}: has schema version {found}, and this program {known}; start it once with this file")]
+    OlderSchema { path: PathBuf, found: usize, known: usize },
     #[error(
         "{path}: cannot be opened for writing: {source}; check that the directory exists and may be written"
     )]
@@ -36,6 +38,8 @@ pub enum Error {
     Late,
     #[error("the lease was not made: a third of it would have elapsed, or its caller was gone")]
     LeaseOver,
+    #[error("the time within which a task may be inserted was over when it reached its database")]
+    InsertOver,
     #[error("{at}: {source}{way_out}", way_out = crate::mysql::way_out(.source))]
     Database { at: String, source: sqlx::Error },
     #[error("{at}: {problem}")]
@@ -92,15 +96,15 @@ pub enum Error {
     )]
     OtherPayloads { at: String, store: i64, found: Option<i64> },
     #[error(
-        "{at}: there is no table punctual_inbox; make it with `punctual inbox install --url mysql://…`, as a user who may \
-         create tables"
+        "{at}: there is no such table; make it with `punctual inbox install --url mysql://…`, as a user who may create \
+         tables"
     )]
     NoInbox { at: String },
-    #[error("{at}: punctual_inbox is not a table of this program ({found:?}); it was left as it is")]
+    #[error("{at} is not a table of this program ({found:?}); it was left as it is")]
     OtherInbox { at: String, found: String },
     #[error(
-        "{at}: {rows} rows are in punctual_inbox, waiting or refused; wait until they are moved, repair or delete them, or \
-         say --force to lose them"
+        "{at}: {rows} rows are in it, waiting or refused; wait until they are moved, repair or delete them, or say --force \
+         to lose them"
     )]
     InboxNotEmpty { at: String, rows: u64 },
     #[error(transparent)]
@@ -159,7 +163,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a driver's error means for a file that is being opened.
+    /// Translates a driver's error for a file that is being opened.
     pub(crate) fn opening(path: &std::path::Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{
             CannotOpen, DatabaseBusy, DatabaseLocked, NotADatabase, PermissionDenied, ReadOnly,

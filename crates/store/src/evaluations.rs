@@ -11,7 +11,7 @@ pub(crate) struct Mark {
     pub(crate) is_alive: bool,
 }
 
-/// Of each subject, in order. Two marks of one engine are one engine.
+/// The marks of each subject, in order. Two marks of one engine count as one engine.
 pub(crate) fn marks_of_subject(
     pass: &EvaluationPass,
     subjects: &[Subject],

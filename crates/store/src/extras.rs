@@ -1,6 +1,6 @@
-//! What few tasks have, as one JSON text in one column, so that the others pay nothing for it: the column `demands`, called
-//! after what it had first. What reads only the demands of a task passes over the rest. A durable format: a field is never
-//! renamed, new ones are optional.
+//! Rare fields of a task, as one JSON text in one column, so that other tasks do not pay for them: the column
+//! `demands`, named after its first content. A reader of the demands skips the rest. A durable format: a field is
+//! never renamed, new ones are optional.
 
 use punctual_domain::{
     key::Key,
@@ -19,7 +19,7 @@ pub(crate) struct Extras<'a> {
     pub(crate) name: Option<Cow<'a, str>>,
 }
 
-/// None: it has nothing of this.
+/// Returns `None` if the task has none of these fields.
 pub(crate) fn text(ask: &NewTask) -> Option<String> {
     let extras = Extras {
         demands: Cow::Borrowed(&ask.demands),

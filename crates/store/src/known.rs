@@ -4,18 +4,18 @@
 use punctual_contract::store::{Assignment, Change, Facts, Grant, LeaseFacts, Step};
 use punctual_domain::time::Millis;
 
-/// Of a grant.
+/// The facts of a grant.
 pub(crate) fn of_grant(grant: &Grant) -> Option<&Facts> {
     grant.known.as_ref().filter(|facts| facts.may_go())
 }
 
-/// Of a step: only a success is written without a look.
+/// The facts of a step: only a success is written without a read.
 pub(crate) fn of_step(step: &Step) -> Option<&LeaseFacts> {
     let is_success = step.fence.is_some() && matches!(step.change, Change::Succeed { .. });
     step.known.as_ref().filter(|_| is_success)
 }
 
-/// As a grant hands the task over, if its row is as the facts say.
+/// The assignment of a grant, if the task's row is as the facts state.
 pub(crate) fn assigned(grant: &Grant, facts: &Facts, since: Millis, lease_until: Millis) -> Assignment {
     let ask = &facts.ask;
     Assignment {

@@ -8,6 +8,7 @@ mod blobs;
 mod change_log;
 mod chunks;
 mod columns;
+mod counting;
 mod created;
 mod due_range;
 mod error;
@@ -18,12 +19,13 @@ mod known;
 pub mod mysql;
 mod rows;
 mod runs;
+mod shard_check;
 pub mod sqlite;
 mod subject;
 mod turns;
 mod workflows;
 
-/// Whether `s3://` is in this build.
+/// True if this build supports `s3://`.
 pub const HAS_OBJECT_STORES: bool = cfg!(feature = "s3");
 
 pub use archive_storage::{
@@ -34,7 +36,9 @@ pub use error::Error;
 pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, Owner as JournalOwner};
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, InboxStatus,
-    MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership, MysqlRights,
-    MysqlSettings, MysqlStore, MysqlTls, Schema, ShardCheck, ShardRepair, ShardStats, ShownRefusal, Weakness,
+    InboxTableName, MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership,
+    MysqlRights, MysqlSettings, MysqlStore, MysqlTls, Schema, ShardRepair, ShardStats, ShownRefusal,
+    Weakness,
 };
+pub use shard_check::ShardCheck;
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

@@ -14,6 +14,7 @@ mod calls;
 mod chunks;
 mod cluster;
 mod connections;
+mod count;
 mod doctor;
 mod due;
 mod durability;
@@ -78,7 +79,7 @@ pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use calls::{answered, insert, polled_once, push, spread};
 pub use doctor::{BucketsAhead, ClockReading, MysqlDoctor, MysqlRights, MysqlSettings, MysqlTls};
 pub use durability::Weakness;
-pub use inbox::{InboxStatus, MysqlInbox, ShownRefusal};
+pub use inbox::{InboxStatus, InboxTableName, MysqlInbox, ShownRefusal};
 use job::{Caller, Job, JobKind, Keeping, RefusedJob, Retire};
 use line::WriterKind;
 pub use migrate::Schema;
@@ -104,7 +105,7 @@ use punctual_domain::{
 pub use repair::ShardRepair;
 use routing::state::Patience;
 pub use state::MysqlStore;
-pub use stats::{ShardCheck, ShardStats};
+pub use stats::ShardStats;
 use std::{sync::Arc, task::Poll};
 use timeouts::LONG;
 pub(crate) use tls::way_out;
@@ -114,7 +115,7 @@ use tokio::{sync::oneshot, task::JoinError};
 const RETIRE_CHUNK_ROWS: usize = 500;
 
 impl MysqlStore {
-    /// What opening it applied: empty, if the schema was current.
+    /// The migrations that opening the store applied. Empty if the schema was current.
     #[must_use]
     pub fn migrated(&self) -> &[String] {
         &self.migrated

@@ -1,5 +1,5 @@
-//! What a row of each subject is, where both back ends answer the same columns. Must not ask for rows: how a statement is sent
-//! is each back end's own.
+//! Decodes the rows of each subject for which both back ends select the same columns. Must not read rows: each back
+//! end sends its own statements.
 
 use crate::{columns::Columns, runs, workflows as texts};
 use punctual_contract::{
@@ -7,6 +7,7 @@ use punctual_contract::{
     audit::{AuditEntry, AuditResult},
     bulk::{BulkFailure, StoredBulk},
     cluster::{Event, Sample},
+    ledger::LedgerReport,
     schedules::{Run, RunKey, ScheduleKey, StoredSchedule},
     settings::{SettingChange, StoredSetting},
     store::Reply,
@@ -45,6 +46,16 @@ pub(crate) fn audit_entry<R: Columns>(row: &R) -> Read<(i64, AuditEntry), R> {
         key: None,
     };
     Ok((row.int(0)?, entry))
+}
+
+/// Columns of `list_reports` in ledger.sql.
+pub(crate) fn ledger_report<R: Columns>(row: &R) -> Read<LedgerReport, R> {
+    Ok(LedgerReport {
+        part: row.small(0)?,
+        requests: row.int(1)?,
+        answered: row.int(2)?,
+        body: row.maybe_string(3)?,
+    })
 }
 
 /// Columns of `list` in executors.sql.

@@ -1,4 +1,5 @@
-//! What both back ends do with schedules, runs and bulk operations: their text and codes, and the ends of pages.
+//! The common code of both back ends for schedules, runs and bulk operations: their text and codes, and the ends of
+//! pages.
 
 use punctual_contract::schedules::{NewRun, Run, RunTask};
 use punctual_domain::{
@@ -8,7 +9,7 @@ use punctual_domain::{
 };
 use serde::Serialize;
 
-/// What may stand under one instant beyond a page: kinds, outcomes and revisions.
+/// The maximum number of rows under one instant beyond a page: kinds, outcomes and revisions.
 const UNDER_ONE_INSTANT: usize = 64;
 
 pub(crate) fn text(body: &impl Serialize) -> String {
@@ -20,7 +21,7 @@ pub(crate) fn bits(states: &[State]) -> i64 {
     states.iter().fold(0, |all, state| all | (1 << state.code()))
 }
 
-/// None: no such kind, or no such outcome.
+/// Returns `None` if there is no such kind, or no such outcome.
 pub(crate) fn of_codes((kind, outcome): (u8, u8)) -> Option<(RunKind, Outcome)> {
     RunKind::from_code(kind).zip(Outcome::from_code(outcome))
 }
@@ -30,7 +31,7 @@ pub(crate) fn unsettled_at(run: &NewRun, now: Millis) -> Option<i64> {
     (run.outcome == Outcome::Created).then_some(now.0)
 }
 
-/// Of a row that was found, with the reference of its task.
+/// The task of a row that was found, with the reference of its task.
 pub(crate) fn task(found: Option<Option<String>>) -> RunTask {
     match found {
         Some(Some(task_ref)) => RunTask::Made(task_ref),

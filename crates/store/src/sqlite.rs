@@ -7,6 +7,7 @@ mod archive;
 mod audit;
 mod bulk;
 mod cluster;
+mod count;
 mod doctor;
 mod due;
 mod evaluations;
@@ -23,6 +24,8 @@ mod open;
 mod options;
 mod payloads;
 mod query;
+mod register;
+mod repair;
 mod reply;
 mod retention;
 mod row;
@@ -80,7 +83,7 @@ use std::{
 use template::TemplateFile;
 use threads::Threads;
 
-/// How far behind the present a success may come whose time is over at once: longer than any call takes.
+/// The maximum age of a success whose retention is over at once: longer than any call takes.
 const STOPPED_BEHIND_MS: i64 = 60_000;
 /// Rows that one job of retention takes; deleting costs more than inserting.
 const RETIRE_CHUNK_ROWS: usize = 250;
@@ -137,13 +140,13 @@ impl SqliteStore {
     /// Brings the schema of a file up to date and answers the names of the migrations that were applied.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails like `open`.
     pub fn migrate(path: impl AsRef<Path>, options: &Options) -> Result<Vec<&'static str>, Error> {
         check(options)?;
         Ok(open::file(path.as_ref(), options)?.migrated)
     }
 
-    /// What opening it applied: empty, if the schema was current.
+    /// The migrations that opening the store applied. Empty if the schema was current.
     #[must_use]
     pub fn migrated(&self) -> &[&'static str] {
         &self.migrated

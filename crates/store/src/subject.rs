@@ -47,8 +47,9 @@ impl Subject {
     }
 }
 
-/// Where the line of the next name begins, or the end of the file. The compiler interprets this, and takes microseconds for each
-/// step: it looks at every eighth byte, and less far ahead where that byte is one of `-- name:` (Horspool's search).
+/// The position where the line of the next name begins, or the end of the file. The compiler interprets this, and
+/// takes microseconds for each step: it reads every eighth byte, and steps less far where that byte is one of `--
+/// name:` (Horspool's search).
 #[expect(clippy::indexing_slicing, reason = "runs in the compiler, which reports what is out of bounds")]
 const fn next_name(file: &str, begin: usize) -> usize {
     let bytes = file.as_bytes();
@@ -74,7 +75,7 @@ const fn next_name(file: &str, begin: usize) -> usize {
     bytes.len()
 }
 
-/// Where the name ends, and where the text begins, after the lines of comment.
+/// The position where the name ends, and where the text begins, after the lines of comment.
 #[expect(clippy::indexing_slicing, reason = "runs in the compiler, which reports what is out of bounds")]
 const fn header(file: &str, name: usize) -> (usize, usize) {
     let bytes = file.as_bytes();
@@ -112,7 +113,7 @@ const fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && is_at(one, 0, other)
 }
 
-/// The files of a back end, which lie beside the Rust that uses them. Each is taken apart once for the whole crate.
+/// The files of a back end, which are beside the Rust that uses them. Each is split once for the whole crate.
 macro_rules! subjects {
     ($($subject:ident),+ $(,)?) => {
         #[allow(non_upper_case_globals, reason = "named as its file")]
@@ -146,7 +147,7 @@ pub(crate) fn repeated(text: &str, times: usize) -> String {
     filled
 }
 
-/// What is before the first hole `{name: …}`, in it, and behind it.
+/// The text before the first hole `{name: …}`, in it, and after it.
 fn repeated_hole(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
         let (before, hole) = (text.get(..at)?, text.get(at + 1..)?);

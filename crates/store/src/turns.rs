@@ -8,7 +8,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-/// Whose work it is. Two that are taken for one wait for each other, and nothing else comes of it.
+/// The tenant of a job. Two tenants with one hash wait for each other, without other effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tenant(u64);
 
@@ -32,7 +32,7 @@ impl Tenant {
 
 #[derive(Debug)]
 pub(crate) struct Turns<J> {
-    /// Those with something that waits.
+    /// The tenants with waiting jobs.
     lines: Vec<TenantJobs<J>>,
     length: usize,
 }
@@ -42,7 +42,7 @@ struct TenantJobs<J> {
     tenant: Tenant,
     /// Rows, since it began to wait.
     served: usize,
-    /// With their rows.
+    /// The jobs with their numbers of rows.
     jobs: VecDeque<(usize, J)>,
 }
 
@@ -61,13 +61,13 @@ impl<J> Turns<J> {
         self.length == 0
     }
 
-    /// At the end of its line.
+    /// Appends a job to its line.
     pub(crate) fn push(&mut self, tenant: Tenant, rows: usize, job: J) {
         self.length += 1;
         self.line(tenant).jobs.push_back((rows.max(1), job));
     }
 
-    /// What was taken and not served is the first of its line again.
+    /// Returns a job that was not served to the front of its line.
     pub(crate) fn put_back(&mut self, tenant: Tenant, rows: usize, job: J) {
         self.length += 1;
         let line = self.line(tenant);
@@ -75,7 +75,7 @@ impl<J> Turns<J> {
         line.jobs.push_front((rows.max(1), job));
     }
 
-    /// Who begins to wait has had as much as the one who has had the least.
+    /// The line of a tenant. A new line has had as much as the line that has had the least.
     fn line(&mut self, tenant: Tenant) -> &mut TenantJobs<J> {
         let at = self.lines.iter().position(|line| line.tenant == tenant).unwrap_or_else(|| {
             let served = self.lines.iter().map(|line| line.served).min().unwrap_or(0);
@@ -85,13 +85,13 @@ impl<J> Turns<J> {
         self.lines.get_mut(at).expect("its place was just found")
     }
 
-    /// Of two that have had the same, the one with less that waits.
+    /// The next line. Of two that have had the same, the one with fewer waiting jobs is next.
     fn next(&self, may: impl Fn(Tenant) -> bool) -> Option<usize> {
         let lines = self.lines.iter().enumerate().filter(|line| may(line.1.tenant));
         lines.min_by_key(|line| (line.1.served, line.1.jobs.len(), line.0)).map(|line| line.0)
     }
 
-    /// Rows of what comes next.
+    /// The number of rows of the next job.
     pub(crate) fn next_rows(&self) -> Option<usize> {
         self.next_rows_of(|_| true)
     }
@@ -125,7 +125,7 @@ impl<J> Turns<J> {
         if known.clone().count() < 2 { None } else { known.map(rows).min() }
     }
 
-    /// Of each tenant its first job, and more up to so many rows. No jobs without a tenant.
+    /// Removes the first job of each tenant, and more up to so many rows. No jobs without a tenant.
     pub(crate) fn pop_of_each(&mut self, most: usize) -> Vec<J> {
         let (mut taken, mut popped) = (Vec::<(Tenant, usize)>::new(), Vec::new());
         loop {

@@ -1,4 +1,4 @@
-//! What both back ends do with workflows: texts, codes, and the columns of rows.
+//! The common code of both back ends for workflows: texts, codes, and the columns of rows.
 
 use crate::runs;
 use punctual_contract::workflows::{AdvanceWorkflow, ChangedNode, NewWorkflow, WorkflowQuery};
@@ -38,18 +38,18 @@ pub(crate) fn finished_at(advance: &AdvanceWorkflow, now: Millis) -> Option<i64>
     advance.state.is_finished().then_some(now.0)
 }
 
-/// Of a key: -1 is the node as a whole.
+/// The item of a key: -1 is the node itself.
 pub(crate) fn item(key: &NodeKey) -> i64 {
     key.item.map_or(-1, i64::from)
 }
 
-/// None: no such codes.
+/// Returns `None` if there are no such codes.
 pub(crate) fn key(node: i64, item: i64, role: u8) -> Option<NodeKey> {
     let item = if item < 0 { None } else { Some(u32::try_from(item).ok()?) };
     Some(NodeKey { node: u32::try_from(node).ok()?, item, role: Role::from_code(role)? })
 }
 
-/// None: no such state, or numbers that are too large.
+/// Returns `None` if there is no such state, or if numbers are too large.
 pub(crate) fn row(
     state: u8,
     attempt: i64,

@@ -24,7 +24,7 @@ pub struct CallTally {
 }
 
 impl Redis {
-    /// From now on.
+    /// Counts the calls from now on.
     ///
     /// # Errors
     /// When it does not answer.
@@ -38,7 +38,7 @@ impl Redis {
 }
 
 impl Calls {
-    /// Of all until now.
+    /// The tally of all calls until now.
     ///
     /// # Errors
     /// When the server has ended.

@@ -31,16 +31,16 @@ pub enum CertificateNames {
     Client(String),
 }
 
-/// When a certificate is valid, by the machine's clock.
+/// The validity of a certificate, by the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// From yesterday, for years.
+    /// The certificate is valid from yesterday, for years.
     Valid,
-    /// Until yesterday.
+    /// The certificate was valid until yesterday.
     Expired,
-    /// From tomorrow on.
+    /// The certificate is valid from tomorrow on.
     NotYet,
-    /// From yesterday until this long from now.
+    /// The certificate is valid from yesterday until this long from now.
     EndsIn(Duration),
 }
 
@@ -52,7 +52,7 @@ pub struct Issued {
     pub key_pem: String,
 }
 
-/// Where the files of a certificate are.
+/// The paths of the files of a certificate.
 #[derive(Clone, Debug)]
 pub struct Files {
     /// `ca.pem`
@@ -106,7 +106,7 @@ impl Authority {
     }
 
     /// # Panics
-    /// On a name that no certificate can carry.
+    /// Panics for a name that no certificate can carry.
     #[must_use]
     pub fn issue(&self, names: CertificateNames, validity: Validity) -> Issued {
         let (subject, alternatives, usage) = match names {

@@ -18,7 +18,7 @@ use std::{
 };
 
 pub(crate) const PACKAGE: &str = "mariadb-server";
-/// Of both programs.
+/// The settings of both programs.
 const SETTINGS: [&str; 11] = [
     "--socket=mariadb.sock",
     "--pid-file=mariadb.pid",
@@ -42,7 +42,7 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// For one test alone, which may kill and pause it. Ends when it is dropped.
+    /// Starts a server for one test alone, which may kill and pause it. Ends when it is dropped.
     pub async fn own() -> Self {
         beside(Self::start).await
     }
@@ -60,11 +60,14 @@ impl MariaDb {
         beside(move || Self::start_with(&settings, Some(&identity))).await
     }
 
-    /// For many tests at once: hundreds of them would fill a small log in seconds, and then each commit waits
-    /// for the disk. Table statistics are computed when a table is opened, not stored in tables: those took a
-    /// fifth of the time of creating a database.
+    /// Starts a server for many tests at once: hundreds of them would fill a small log in seconds, and then each
+    /// commit waits for the disk. Table statistics are computed when a table is opened, not stored in tables: those
+    /// took a fifth of the time of creating a database.
     pub(crate) fn shared() -> Self {
-        Self::start_with(&[mysqld::log_of("512M"), "--innodb-stats-persistent=0".to_owned()], None)
+        Self::start_with(
+            &["--innodb-log-file-size=512M".to_owned(), "--innodb-stats-persistent=0".to_owned()],
+            None,
+        )
     }
 
     fn start() -> Self {
@@ -190,7 +193,7 @@ impl MariaDb {
         self.process.kill();
     }
 
-    /// After `kill`: same port, same data, recovered and answering when this returns.
+    /// Starts again after `kill`: same port, same data, recovered and answering when this returns.
     pub async fn start_again(&self) {
         let process = Arc::clone(&self.process);
         beside(move || process.start_again()).await;
@@ -264,7 +267,7 @@ fn base(watchdog: &Watchdog) -> Vec<String> {
 fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair>) -> Arc<Process> {
     let mut base = base(watchdog);
     base.extend(SETTINGS.map(str::to_owned));
-    base.push(mysqld::log_of("48M"));
+    base.push(mysqld::spelled("--innodb-log-file-size=48M"));
     base.extend(mysqld::settings(identity.is_some()));
     if let Some(identity) = identity {
         identity.write_to(watchdog.dir());
@@ -275,7 +278,7 @@ fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair
             of("--ssl-key", "server.key"),
         ]);
     }
-    base.extend_from_slice(more);
+    base.extend(more.iter().map(|setting| mysqld::spelled(setting)));
     let server = mysqld::server();
     let command = move |port: u16| {
         let mut words = vec![server.clone()];
@@ -286,8 +289,8 @@ fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair
     Process::start(watchdog, "mariadb", command, answers)
 }
 
-/// By the socket, which only the server of this directory can have opened; no client is started before it
-/// exists.
+/// Checks the server by its socket, which only the server of this directory can have opened; no client is started
+/// before it exists.
 fn answers(process: &Process) -> bool {
     data(process.watchdog.dir()).join("mariadb.sock").exists()
         && said(process.watchdog.dir(), "mysql", "").is_ok()
@@ -306,7 +309,8 @@ fn dump(dir: &Path, database: &str) -> String {
     text.lines().filter(|line| !line.starts_with("/*")).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// By the command line client, so that this crate needs no driver, and by a relative socket: a path may be too long for one.
+/// Runs the command line client, so that this crate needs no driver, by a relative socket: a path may be too long for
+/// one.
 fn client(dir: &Path, database: &str) -> Command {
     let mut client = Command::new(program("mariadb", PACKAGE));
     client.args(["--no-defaults", "--socket=mariadb.sock", "--user=root", "--batch", "--skip-column-names"]);

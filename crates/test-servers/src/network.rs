@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// Says to a process that it is the one inside.
+/// The variable that marks the process inside the network.
 const INSIDE: &str = "TEST_NETWORK_INSIDE";
 
 /// Runs `work` in such a process. `test`: the full name of the calling test, by which the process finds it;

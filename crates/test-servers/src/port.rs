@@ -4,7 +4,7 @@
 use std::{net::TcpListener, ops::Range};
 
 const PORTS: Range<u16> = 10_000..20_000;
-/// Where a node of a Redis Cluster listens for its peers: port + this.
+/// The offset of the port where a node of a Redis Cluster listens for its peers.
 const BUS_OFFSET: u16 = 10_000;
 
 /// A port without a listener: just found free, as is its cluster bus port; another process may still take it

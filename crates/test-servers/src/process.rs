@@ -26,7 +26,7 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// The command line for a port.
     pub(crate) command: Box<dyn Fn(u16) -> Vec<String> + Send + Sync>,
-    /// Whether the server at this port, which must be the one of this pid and no stranger, answers.
+    /// Checks that the server at this port answers, and that it is the one of this pid.
     pub(crate) answers: fn(&Process) -> bool,
     pub(crate) port: AtomicU16,
     pub(crate) pid: AtomicU32,
@@ -78,7 +78,7 @@ impl Process {
         self.watchdog.end(self.pid());
     }
 
-    /// After `kill`: on the same port and data; it answers when this returns.
+    /// Starts again after `kill`, on the same port and data; the server answers when this returns.
     pub(crate) fn start_again(&self) {
         let _turn = self.turn.lock();
         assert!(self.begin(), "{self:?} does not start again: {}", self.log());
@@ -92,7 +92,7 @@ impl Process {
         self.watchdog.signal("CONT", self.pid());
     }
 
-    /// Whether it answered. False if it ended instead.
+    /// Starts the process. Returns true if it answered, and false if it ended instead.
     fn begin(&self) -> bool {
         let pid = self.watchdog.begin(&(self.command)(self.port()), &self.log_path());
         self.pid.store(pid, SeqCst);

@@ -22,17 +22,17 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What happens to the bytes of a connection.
+/// The treatment of the bytes of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     #[default]
     Open,
-    /// Nothing passes, in either direction, and nothing is closed: a vanished host, a firewall that lost its
-    /// state. Held bytes pass when the way is open again.
+    /// Nothing passes, in either direction, and nothing is closed: a vanished host, a firewall that lost its state.
+    /// Held bytes pass when the way is open again.
     Silent,
     /// Requests arrive; no answer is returned, now or later.
     AnswersLost,
-    /// As open, each piece this much later.
+    /// The way is open, and delays each piece by this time.
     Slow(Duration),
     /// Closed by a reset; new connections are refused.
     Cut,
@@ -52,14 +52,14 @@ struct ProxyState {
     server: SocketAddr,
     /// Replacements in clients' bytes, of equal length.
     rewrites: Vec<(Vec<u8>, Vec<u8>)>,
-    /// For future connections.
+    /// The way of future connections.
     of_new: watch::Sender<Way>,
     open: parking_lot::Mutex<BTreeMap<u64, watch::Sender<Way>>>,
     last: AtomicU64,
 }
 
 impl Proxy {
-    /// In front of a server on this port of loopback.
+    /// Starts a proxy in front of a server on this port of loopback.
     ///
     /// # Panics
     /// When the system gives no port or no thread.
@@ -109,24 +109,24 @@ impl Proxy {
         self.shared.open.lock().keys().copied().collect()
     }
 
-    /// Of one connection; false: it is closed already.
+    /// Sets the way of one connection. Returns false if it is closed already.
     pub fn set_one(&self, connection: u64, way: Way) -> bool {
         self.shared.open.lock().get(&connection).is_some_and(|caller| caller.send(way).is_ok())
     }
 
-    /// Of those that are open now; new ones are as before.
+    /// Sets the way of the connections that are open now; new ones are as before.
     pub fn set_open(&self, way: Way) {
         for connection in self.shared.open.lock().values() {
             connection.send_replace(way);
         }
     }
 
-    /// For future connections.
+    /// Sets the way of future connections.
     pub fn set_new(&self, way: Way) {
         self.shared.of_new.send_replace(way);
     }
 
-    /// Of all.
+    /// Sets the way of all connections.
     pub fn set(&self, way: Way) {
         self.set_new(way);
         self.set_open(way);

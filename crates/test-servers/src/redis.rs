@@ -16,7 +16,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// For one test alone, which may kill and pause it. Ends when it is dropped.
+    /// Starts a server for one test alone, which may kill and pause it. Ends when it is dropped.
     pub async fn own() -> Self {
         beside(Self::start).await
     }
@@ -27,7 +27,7 @@ impl Redis {
         beside(move || Self::under(&Arc::new(Watchdog::start()), "redis", &settings)).await
     }
 
-    /// For one test alone, with TLS only, and further settings.
+    /// Starts a server for one test alone, with TLS only, and further settings.
     pub async fn over_tls(identity: &TlsKeyPair, settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let identity = identity.clone();
@@ -79,7 +79,7 @@ impl Redis {
         self.url_of("", &format!("127.0.0.1:{}", self.port()))
     }
 
-    /// Of one or several hosts, of a kind such as `+cluster`.
+    /// The URL of one or several hosts, of a kind such as `+cluster`.
     pub(crate) fn url_of(&self, kind: &str, hosts: &str) -> String {
         match tls::authority_in(self.dir()) {
             Some(ca) => format!("rediss{kind}://{hosts}?tls_ca={}", shown(&ca)),
@@ -87,7 +87,7 @@ impl Redis {
         }
     }
 
-    /// For the keys of one test: no other test gets it.
+    /// A prefix for the keys of one test: no other test gets it.
     #[must_use]
     pub fn fresh_prefix(&self) -> String {
         format!("t{:016x}", fastrand::u64(..))
@@ -143,7 +143,7 @@ impl Redis {
         self.process.kill();
     }
 
-    /// After `kill`: same port, empty, answering when this returns.
+    /// Starts again after `kill`: same port, empty, answering when this returns.
     pub async fn start_again(&self) {
         let process = Arc::clone(&self.process);
         beside(move || process.start_again()).await;
@@ -178,7 +178,8 @@ fn answers(process: &Process) -> bool {
     cli(process.watchdog.dir(), process.port(), &info).is_ok_and(|cli| cli.contains(&own))
 }
 
-/// Over TLS, where the directory has certificates; good or bad ones, since this is only how a test tends its server.
+/// Runs the command line client, over TLS if the directory has certificates; good or bad ones, since only a test uses
+/// this for its own server.
 pub(crate) fn cli(dir: &Path, port: u16, words: &[String]) -> Result<String, String> {
     let mut client = Command::new(program("redis-cli", "redis-tools"));
     if tls::authority_in(dir).is_some() {

@@ -22,7 +22,7 @@ impl RedisCluster {
         beside(Self::start).await
     }
 
-    /// For one test alone, with TLS only, also between its nodes.
+    /// Starts a cluster for one test alone, with TLS only, also between its nodes.
     pub async fn over_tls(identity: &TlsKeyPair) -> Self {
         let identity = identity.clone();
         beside(move || Self::start_with(Some(&identity))).await
@@ -84,7 +84,7 @@ impl Sentinels {
         beside(Self::start).await
     }
 
-    /// For one test alone, with TLS only.
+    /// Starts a set for one test alone, with TLS only.
     pub async fn over_tls(identity: &TlsKeyPair) -> Self {
         let identity = identity.clone();
         beside(move || Self::start_with(Some(&identity))).await

@@ -45,14 +45,14 @@ pub struct StatementTally {
     /// Reads in hand-overs before the move, and the rows that they found.
     pub looks: u64,
     pub rows_looked_at: u64,
-    /// By reads that lock.
+    /// The number of rows that locking reads have locked.
     pub rows_locked: u64,
     /// Locked and not changed afterwards, or all that was locked or changed in a transaction that was undone.
     pub rows_locked_for_nothing: u64,
 }
 
 impl MariaDb {
-    /// From now on. It was started with [`STATEMENT_LOG`].
+    /// Counts the statements from now on. The server must run with [`STATEMENT_LOG`].
     ///
     /// # Panics
     /// When it was not.
@@ -118,7 +118,7 @@ struct OpenStatements {
     rows_changed: u64,
 }
 
-/// Of a log, or a part of one that begins with an entry.
+/// The tally of a log, or of a part of one that begins with an entry.
 fn tally(log: &str) -> StatementTally {
     let (mut tally, mut open) = (StatementTally::default(), HashMap::<u64, OpenStatements>::new());
     for statement in log.split(BEGINS).skip(1).filter_map(statement) {
@@ -165,7 +165,7 @@ impl Statement<'_> {
         })
     }
 
-    /// As in the state machine: to a new attempt that an executor has.
+    /// True for a hand-over as in the state machine: to a new attempt that an executor has.
     fn hands_over(&self) -> bool {
         self.text.contains("state = 4") && self.text.contains("attempt + 1")
     }

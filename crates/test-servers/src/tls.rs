@@ -12,7 +12,7 @@ pub struct TlsKeyPair {
 }
 
 impl TlsKeyPair {
-    /// For 127.0.0.1 and `localhost`.
+    /// The key pair for 127.0.0.1 and `localhost`.
     #[must_use]
     pub fn loopback(authority: &Authority) -> Self {
         Self::of(authority, CertificateNames::loopback(), Validity::Valid)
@@ -24,7 +24,7 @@ impl TlsKeyPair {
         Self { server: authority.issue(names, validity), client }
     }
 
-    /// Before a server is started there.
+    /// Writes the files before a server is started there.
     pub(crate) fn write_to(&self, dir: &Path) {
         self.server.write_as("server", dir);
         self.client.write_as("client", dir);

@@ -12,10 +12,10 @@ use std::{
 
 const MICROS_PER_MS: i64 = 1_000;
 
-/// Its clones are the same clock.
+/// A clock that a test sets. Its clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    /// Since the epoch: finer than `now`, so that a test can be between two milliseconds.
+    /// Microseconds since the epoch: finer than `now`, so that a test can be between two milliseconds.
     micros: Arc<AtomicI64>,
 }
 
@@ -39,7 +39,7 @@ impl ManualClock {
         self.advance(Duration::from_millis(ms));
     }
 
-    /// As when an operator or NTP corrects a clock that was fast.
+    /// Sets the clock back, as when an operator or NTP corrects a clock that was fast.
     pub fn go_back(&self, by: Duration) {
         self.micros.fetch_sub(micros(by), SeqCst);
     }

@@ -63,6 +63,12 @@ macro_rules! methods_of {
         Settings "look how far labels are indexed": label_indexes() -> Vec<LabelIndex>;
         Settings "index labels": index_labels_in(part: usize, limit: usize) -> usize;
     } own {} } };
+    (LedgerStore $($with:tt)*) => { $crate::decorators::decorate! { $($with)* LedgerStore {
+        Read "count the ledger": count_ledger(part: usize) -> Option<LedgerCount>;
+        Read "read reports of the ledger": ledger_reports() -> Vec<LedgerReport>;
+        Settings "keep a report of the ledger": save_ledger_report(part: usize, report: &str, answers: i64) -> ();
+        Settings "request a count": request_ledger_count(part: usize) -> ();
+    } own {} } };
     (NamespaceStore $($with:tt)*) => { $crate::decorators::decorate! { $($with)* NamespaceStore {
         Namespaces "delete tasks of a namespace": delete_tasks_in(part: usize, asked: DeleteTasks) -> DeletedTasks;
         Namespaces "delete traces of a namespace": delete_traces(namespace: &Name, limit: usize) -> usize;
@@ -222,6 +228,7 @@ pub(crate) mod names {
         evaluations::{Crowd, EvaluationKind, EvaluationPass, SetAside, Subject, SubjectMarks},
         hot::{HotEntry, Keeps, Wholeness, Withdrawn},
         labels::LabelIndex,
+        ledger::{LedgerCount, LedgerReport},
         limiter::{Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, SlotRequest, Verdict},
         namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
         ownership::{Live, Owner, Says, Tenure},

@@ -8,7 +8,7 @@
 //! | no | yes | an error that says `No` |
 //! | no | no | an error that says `Maybe` |
 //!
-//! Never changes an answer that it forwards, except for one deliberate lie (`FaultyHot`).
+//! Never changes an answer that it forwards, except for one deliberate false answer (`FaultyHot`).
 
 mod access;
 mod bulk;
@@ -50,9 +50,9 @@ pub struct Dials {
 
 impl Dials {
     pub const SOUND: Self = Self { happens: 1.0, reported: 1.0 };
-    /// Nothing gets through, and the caller knows it.
+    /// Nothing gets through, and the caller knows that.
     pub const REFUSES: Self = Self { happens: 0.0, reported: 1.0 };
-    /// Nothing gets through, and the caller cannot know.
+    /// Nothing gets through, and the caller cannot know that.
     pub const SILENT: Self = Self { happens: 0.0, reported: 0.0 };
     /// All calls take effect, and no answer is returned.
     pub const ANSWERS_LOST: Self = Self { happens: 1.0, reported: 0.0 };
@@ -80,7 +80,7 @@ impl FaultCounts {
     }
 }
 
-/// Where calls wait for a test, so that it can make something happen in between.
+/// A gate at which calls wait for a test, so that it can make something happen in between.
 #[derive(Debug)]
 pub struct Gate {
     reached: Semaphore,
@@ -120,7 +120,7 @@ impl Gate {
         }
     }
 
-    /// How many calls have reached the gate and were not reported yet.
+    /// The number of calls that have reached the gate and were not reported yet.
     #[must_use]
     pub fn came(&self) -> usize {
         self.reached.available_permits()
@@ -163,7 +163,7 @@ struct FaultsState<G> {
 }
 
 impl<G: Copy + Eq + Hash> FaultsState<G> {
-    /// Of one call.
+    /// The dials of one call.
     fn dials(&mut self, group: G) -> Dials {
         let dials = self.groups.get(&group).copied().unwrap_or(self.all);
         self.once.remove(&group).unwrap_or(dials)
@@ -206,7 +206,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         gate
     }
 
-    /// From now on calls pass a wall, which several back ends may share.
+    /// Puts a wall before the calls, which several back ends may share.
     pub fn set_wall(&self, wall: &Arc<Wall>) {
         self.inner.lock().wall = Some(Arc::clone(wall));
     }
@@ -262,8 +262,8 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         outcome
     }
 
-    /// As `run`, for calls that are not part of a seed's decisions: engines make them beside their work, and
-    /// a dial that is turned halfway does not affect them. All are counted as passed.
+    /// Runs like `run`, for calls that are not part of a seed's decisions: engines make them beside their work, and a
+    /// dial that is turned halfway does not affect them. All are counted as passed.
     async fn run_beside<T>(
         &self,
         group: G,

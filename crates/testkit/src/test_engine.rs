@@ -1,6 +1,6 @@
-//! A whole Punctual in memory for your own tests, in which time only moves when you move it: the real engine,
-//! the real API (without a socket), your own handlers. Nothing sleeps, so a test of "a week later" takes
-//! milliseconds. Never use it in production: it forgets everything when it is dropped.
+//! A complete Punctual in memory for your own tests, in which time only moves when you move it: the real engine, the
+//! real API (without a socket), your own handlers. Nothing sleeps, so a test of "a week later" takes milliseconds.
+//! Never use it in production: it loses everything when it is dropped.
 
 use crate::clock::ManualClock;
 use axum::{Router, body::Body, http::Request};

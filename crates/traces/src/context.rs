@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Of the caller that inserted a task.
+/// The trace context of the caller that inserted a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace: u128,
@@ -12,7 +12,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// None: not a context of a known version.
+    /// Returns `None` for text that is not a context of a known version.
     #[must_use]
     pub fn read(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
@@ -38,7 +38,7 @@ impl TraceContext {
         self.trace.to_be_bytes().to_vec()
     }
 
-    /// None: the caller's span.
+    /// `None` is the caller's span.
     pub(crate) fn span_bytes(&self, span: Option<SpanId>) -> Vec<u8> {
         span.map_or(self.parent, |id| id.0).to_be_bytes().to_vec()
     }

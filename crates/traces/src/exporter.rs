@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// The most tasks that wait; further ones are dropped.
+/// The maximum number of tasks that wait; further ones are dropped.
 const WAITING_MAX: usize = 10_000;
 /// Ends that are remembered, so that each is sent once although every attempt of a task triggers it.
 const REPORTED_MAX: usize = 10_000;
@@ -41,7 +41,7 @@ pub struct Options {
     pub resource: Vec<(String, String)>,
     /// The percentage of the callers' sampled traces that is sent.
     pub sample_percent: u8,
-    /// With each request; their values are secrets, and marked so.
+    /// The headers of each request; their values are secrets, and marked so.
     pub headers: HeaderMap,
 }
 
@@ -71,7 +71,7 @@ struct ReportedEnds {
 }
 
 impl ReportedEnds {
-    /// False: it was sent before.
+    /// False if it was sent before.
     fn is_new(&mut self, end: End) -> bool {
         if !self.ends.insert(end) {
             return false;
@@ -138,7 +138,8 @@ impl Traces {
         (traces.exported.load(Relaxed), traces.dropped.load(Relaxed), traces.failures.load(Relaxed))
     }
 
-    /// How many spans were reported. Never fails: a collector that is unavailable is no failure of the engine.
+    /// Returns the number of reported spans. Never fails: a collector that is unavailable is no failure of the
+    /// engine.
     pub fn run_once(&self) -> BoxFuture<'_, usize> {
         Box::pin(async move {
             let mut reported = 0;

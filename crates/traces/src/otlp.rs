@@ -12,7 +12,7 @@ use prost::Message as _;
 use punctual_domain::{task::Task, time::Millis};
 use std::str::FromStr;
 
-/// How a request is written.
+/// The encoding of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Json,
@@ -35,7 +35,7 @@ impl Protocol {
     }
 }
 
-/// As `OTEL_EXPORTER_OTLP_PROTOCOL` names them.
+/// Parses the names of `OTEL_EXPORTER_OTLP_PROTOCOL`.
 impl FromStr for Protocol {
     type Err = String;
 
@@ -87,7 +87,8 @@ const PRODUCER: i32 = 4;
 const CONSUMER: i32 = 5;
 const STATUS_ERROR: i32 = 2;
 
-/// Its kind and `messaging.operation.type`, by the semantic conventions of messaging; the engine's own spans have none.
+/// The span's kind and `messaging.operation.type`, by the semantic conventions of messaging; the engine's own spans
+/// have none.
 const fn operation(span: &str) -> (i32, Option<&'static str>) {
     match span.as_bytes() {
         b"insert" => (PRODUCER, Some("send")),

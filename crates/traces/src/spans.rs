@@ -1,4 +1,4 @@
-//! From the history of a task to the spans of its trace. Pure.
+//! Converts the history of a task to the spans of its trace. Pure.
 //!
 //! `task` spans all of it, below the caller's span; below it `insert`, and for each attempt `wait` (until it fired), `lease`
 //! (until an executor had it), `run` (until it reported) and `outcome`. `run` links to the run before it.
@@ -15,7 +15,7 @@ use punctual_domain::{
 pub(crate) struct TraceSpan {
     pub(crate) name: &'static str,
     pub(crate) id: SpanId,
-    /// None: the caller's.
+    /// `None` is the caller's span.
     pub(crate) parent: Option<SpanId>,
     pub(crate) from: Millis,
     pub(crate) until: Millis,

@@ -7,7 +7,8 @@ use crate::ring::Entry;
 use crate::tick::{LEVELS, block_end, ms_of, share_per_tick, slot_of, start_of, tick_of};
 use crate::wheel::{SMOOTHING_TICKS, Wheel};
 
-/// One call smooths for at most this many ticks, however far it jumped: catching up must not become a cascade.
+/// The maximum number of ticks for which one call smooths, however far it jumped: catching up must not become a
+/// cascade.
 const MAX_SMOOTHED_TICKS: u64 = 64;
 
 /// Slab slots that are read in one batch.
@@ -67,7 +68,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// From block to block (256 ticks); blocks in which nothing starts are skipped.
+    /// Fires from block to block (256 ticks); blocks in which nothing starts are skipped.
     fn fire_until(&mut self, now: u64, due: &mut Vec<(i64, T)>) {
         loop {
             let stop = now.min(block_end(self.elapsed));

@@ -11,17 +11,17 @@
 //! that everything else leans on: an entry is inserted at least two slots ahead on any level above the
 //! first, and the slot after the current one never receives an entry any more.
 //!
-//! **Cascade.** Before time enters a slot of a higher level, its entries have moved to the level below. Since
-//! the next slot is frozen, it is moved a slice at a time while the current one passes (*smoothing*), and only
-//! what is left moves at the border (*settling*). A tick therefore costs what is due in it and a small slice,
-//! never a whole slot; a jump over years costs the occupied slots on the way, found in bitmaps.
+//! **Cascade.** Before time enters a slot of a higher level, its entries have moved to the level below. Since the
+//! next slot is frozen, it is moved a slice at a time while the current one passes (*smoothing*), and only what is
+//! left moves at the border (*settling*). A tick therefore costs what is due in it and a small slice, never a
+//! complete slot; a jump over years costs the occupied slots on the way, found in bitmaps.
 //!
 //! **Payloads** stay in a slab and never move; entries carry the slab index. Cancelling takes the payload out
 //! and leaves the entry behind as *stale*; its slab slot is reused only after the entry is dropped, so an
 //! entry needs no generation of its own. Stale entries are dropped when they come near or fire, and a sweep of
 //! bounded steps keeps them from outnumbering the live ones in a service that inserts and cancels for ever.
 //!
-//! What it never does: read a clock, fire early, allocate per timer, run foreign code while it is half changed.
+//! It never reads a clock, fires early, allocates per timer, or runs foreign code while it is half changed.
 
 mod blocks;
 mod ring;

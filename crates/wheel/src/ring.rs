@@ -1,6 +1,7 @@
 //! One level: 512 slots, each a contiguous bucket of entries, and a bitmap of those that are not empty.
 //!
-//! Knows slot numbers, not time; never looks at payloads. The bit of a slot is set exactly when its bucket holds entries.
+//! A ring uses slot numbers, not time; it never reads payloads. The bit of a slot is set exactly when its bucket
+//! holds entries.
 
 use std::{array, mem};
 
@@ -26,7 +27,8 @@ impl Entry {
         Self { tick_low: tick as u32, index }
     }
 
-    /// `start`: first tick of the slot that holds the entry. Slots have at most 2^32 ticks and start at a multiple.
+    /// The tick of an entry. `start` is the first tick of the slot that holds it. Slots have at most 2^32 ticks and
+    /// start at a multiple.
     pub(crate) fn tick(self, start: u64) -> u64 {
         (start & !u64::from(u32::MAX)) | u64::from(self.tick_low)
     }

@@ -18,7 +18,7 @@ const TOLERATED: usize = 1_024;
 /// Entries read, or empty slots skipped, in one step.
 const STEP: usize = 64;
 
-/// Where the next step continues.
+/// The position where the next step continues.
 #[derive(Default)]
 pub(crate) struct Sweep {
     /// `LEVELS` represents the entries outside the rings.

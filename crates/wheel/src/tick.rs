@@ -5,7 +5,8 @@
 /// Bits of a deadline that one level resolves: 256 slots make a period.
 const LEVEL_BITS: u32 = 8;
 
-/// Levels of rings. The highest has slots of 2^32 ticks, the most that the 32 bits of an entry distinguish.
+/// The number of levels of rings. The highest has slots of 2^32 ticks, the maximum that the 32 bits of an entry
+/// distinguish.
 pub(crate) const LEVELS: u32 = 5;
 
 const SIGN: u64 = 1 << 63;
@@ -34,7 +35,7 @@ pub(crate) const fn block_end(tick: u64) -> u64 {
 
 /// The lowest level on which `tick` falls into the period of `elapsed` or the next one; `LEVELS` means too far.
 ///
-/// `tick` must not lie before `elapsed`.
+/// The level of a tick, which must not be before `elapsed`.
 pub(crate) const fn level_of(elapsed: u64, tick: u64) -> u32 {
     let half = ((tick - elapsed) >> 1) | 1;
     let level = half.ilog2() / LEVEL_BITS;
@@ -46,7 +47,7 @@ pub(crate) const fn level_of(elapsed: u64, tick: u64) -> u32 {
     if periods <= 1 { level } else { level + 1 }
 }
 
-/// How many of `len` entries of the next slot of `level` to move down for each tick that passes.
+/// The number of entries, of `len` in the next slot of `level`, to move down for each tick that passes.
 ///
 /// Eight times the even share, so that fewer than one in a thousand are left at the border.
 pub(crate) const fn share_per_tick(len: usize, level: u32) -> usize {

@@ -1,4 +1,4 @@
-//! The wheel as its users see it: insert, cancel, and when to look again. Time moves in `advance.rs` only.
+//! The public interface of the wheel: insert, cancel, and the time of the next call. Time moves in `advance.rs` only.
 
 use std::array;
 use std::cmp::Reverse;
@@ -18,8 +18,9 @@ pub(crate) const SMOOTHING_TICKS: u64 = 16;
 
 /// Timers with a payload each, ordered by deadline, for a caller that passes the time.
 ///
-/// Instants are UTC milliseconds, any `i64`. A wheel holds up to 2^32 - 1 timers; memory is that of the most it ever
-/// held (up to twice of it, if most timers are cancelled), about 17 to 19 bytes a timer and the payload.
+/// A timer wheel. Instants are UTC milliseconds, any `i64`. A wheel holds up to 2^32 - 1 timers; its memory is that
+/// of the maximum that it ever held (up to twice of it, if most timers are cancelled), about 17 to 19 bytes a timer
+/// and the payload.
 pub struct Wheel<T> {
     /// Everything up to this tick has fired or waits in `late`.
     pub(crate) elapsed: u64,
@@ -83,7 +84,8 @@ impl<T> Wheel<T> {
         self.slab.cancel(key)
     }
 
-    /// Until when the caller may sleep before the next [`Wheel::advance`]: never later than the earliest deadline.
+    /// The instant until which the caller may sleep before the next [`Wheel::advance`]: never later than the earliest
+    /// deadline.
     ///
     /// It is a lower bound. It may be earlier than that deadline when the deadline is more than a quarter of a second
     /// away (a bucket has to be opened first), when the timer was cancelled, or when a large bucket had better be moved
@@ -100,7 +102,7 @@ impl<T> Wheel<T> {
         tick.map(ms_of)
     }
 
-    /// Puts an entry where it belongs now. `tick` must not lie before `elapsed`.
+    /// Puts an entry where it belongs now. `tick` must not be before `elapsed`.
     pub(crate) fn place(&mut self, tick: u64, index: u32) {
         let level = level_of(self.elapsed, tick);
         match self.rings.get_mut(level as usize) {
@@ -119,7 +121,7 @@ impl<T> Wheel<T> {
         self.far.first_key_value().map(|(epoch, _)| start_of(*epoch, LEVELS))
     }
 
-    /// When `level` needs an `advance`: at its first occupied slot, or one slot before if that is large.
+    /// The tick at which `level` needs an `advance`: at its first occupied slot, or one slot before if that is large.
     fn wake_at(&self, level: u32) -> Option<u64> {
         let ring = self.rings.get(level as usize)?;
         let slot = ring.first_from(slot_of(self.elapsed, level))?;

@@ -29,7 +29,7 @@ use std::{
 const TRIES: usize = 64;
 /// Steps of one call, each of which follows from the results of the preceding one.
 const ROUNDS_MAX: usize = 1_000;
-/// Longest reason and error that is kept.
+/// The maximum length of a stored reason or error.
 const TEXT_MAX_CHARS: usize = 1_000;
 
 /// The end of a node's task.
@@ -52,7 +52,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepRequest {
     ends: Vec<NodeEnd>,
-    /// At every task that has not ended, as far as is known.
+    /// True to check every task that has not ended, as far as is known.
     look: bool,
     command: Option<Command>,
 }
@@ -82,7 +82,7 @@ pub struct MovedRows {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Advanced {
     pub(crate) moved: bool,
-    /// From the first step of it to the last. None: there was no step.
+    /// The states from the first step to the last. `None` if there was no step.
     pub(crate) states: Option<MovedRows>,
     pub(crate) refused: Option<Refused>,
 }
@@ -93,24 +93,24 @@ pub(crate) struct StepContext<'a> {
     pub(crate) stored: &'a StoredWorkflow,
     pub(crate) plan: &'a Arc<Plan>,
     pub(crate) marked: &'a Marked,
-    /// By which the ids of its tasks are derived.
+    /// The secret from which the ids of its tasks are derived.
     pub(crate) secret: Option<IdentitySecret>,
     pub(crate) run: Run,
     pub(crate) known: RowValues,
     /// References of existing tasks and workflows.
     pub(crate) refs: HashMap<NodeKey, String>,
-    /// When nodes began whose tasks must be made; the others begin now.
+    /// The beginnings of nodes whose tasks must be created; the others begin now.
     pub(crate) begun: HashMap<NodeKey, Millis>,
     pub(crate) now: Millis,
     reason: Option<String>,
 }
 
-/// What remains to be done after a committed step.
+/// The remaining work after a committed step.
 struct Committed {
     ends: Vec<NodeEnd>,
     moved: bool,
     states: MovedRows,
-    /// The look did not reach its end.
+    /// True if the check did not reach its end.
     look: bool,
 }
 
@@ -145,7 +145,7 @@ impl WorkflowsState {
         Ok(done)
     }
 
-    /// As a call: a refused command is an error.
+    /// Carries out a call: a refused command is an error.
     pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<MovedRows, Error> {
         // An operator wants it to continue, or to end: earlier deaths of engines no longer count.
         let was_set_aside = self.release(id).await?;
@@ -437,7 +437,7 @@ impl StepContext<'_> {
         applied
     }
 
-    /// The time of the next look, whatever is reported until then.
+    /// The time of the next check, whatever is reported until then.
     fn wake_at(&self, progress: &Progress, look_at: Option<Millis>, now: Millis) -> Option<Millis> {
         if self.run.state.is_finished() {
             return None;
@@ -461,7 +461,7 @@ fn short(text: &str) -> String {
     text.chars().take(TEXT_MAX_CHARS).collect()
 }
 
-/// An error as it is kept.
+/// The stored form of an error.
 pub(crate) fn kept(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| short(text))
 }

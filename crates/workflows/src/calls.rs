@@ -39,12 +39,12 @@ pub struct View {
     pub plan: Arc<Plan>,
     /// A node without a row is blocked.
     pub nodes: Vec<StoredNode>,
-    /// None: there are too many.
+    /// `None` if there are too many.
     pub contents: Option<Vec<NodeContent>>,
 }
 
 impl View {
-    /// As the domain sees it.
+    /// The domain's view of the run.
     #[must_use]
     pub fn run(&self) -> Run {
         let rows = self.nodes.iter().map(|node| (node.key, node.row)).collect();
@@ -63,7 +63,7 @@ impl Runner {
         Ok(evaluate::for_request(self.inner.options.pool, namespace, |_| Plan::of(definition)).await??)
     }
 
-    /// Stores a workflow, and begins it. False: its key was there.
+    /// Stores a workflow, and begins it. False if its key was there.
     ///
     /// # Errors
     /// [`Error::Invalid`], a failing store.
@@ -98,7 +98,7 @@ impl Runner {
         Ok((created.workflow, created.is_new))
     }
 
-    /// Of this namespace.
+    /// Reads a workflow of this namespace.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing store.
@@ -109,10 +109,10 @@ impl Runner {
         Ok((stored, plan))
     }
 
-    /// With all known facts of its nodes.
+    /// Reads a workflow with all known facts of its nodes.
     ///
     /// # Errors
-    /// As [`Runner::get`].
+    /// Fails like [`Runner::get`].
     pub async fn view(&self, namespace: &Name, id: WorkflowId) -> Result<View, Error> {
         let (stored, plan) = self.get(namespace, id).await?;
         let nodes = self.inner.store.node_rows(id).await?;
@@ -142,8 +142,8 @@ impl Runner {
         Ok(all)
     }
 
-    /// No further node begins; unstarted tasks are cancelled, and executors are asked to stop. Then completed
-    /// work is undone.
+    /// Cancels a workflow. No further node begins; unstarted tasks are cancelled, and executors are requested to
+    /// stop. Then completed work is undone.
     ///
     /// # Errors
     /// [`Error::Refused`] if it has ended, or a failing store.
@@ -155,7 +155,7 @@ impl Runner {
     /// Continues from failed nodes.
     ///
     /// # Errors
-    /// As [`Runner::cancel`].
+    /// Fails like [`Runner::cancel`].
     pub async fn retry(&self, id: WorkflowId) -> Result<MovedRows, Error> {
         self.inner.carry_out(id, Command::Retry).await
     }

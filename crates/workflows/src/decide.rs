@@ -1,4 +1,4 @@
-//! Whether a node whose join holds runs, and over what: its condition and its array.
+//! Decides if a node whose join holds runs, and over what: its condition and its array.
 
 use crate::{
     Plan,
@@ -17,7 +17,7 @@ use std::{
 /// Longest array of a fan-out, as text.
 const ITEMS_MAX_BYTES: usize = 1 << 20;
 
-/// With the array that it runs over, as text; or why it has none.
+/// The decision with the array that the node runs over, as text; or the reason why it has none.
 type Decided = Result<(Decision, Option<String>), String>;
 
 impl StepContext<'_> {

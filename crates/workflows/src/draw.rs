@@ -4,7 +4,7 @@ use crate::Plan;
 use punctual_domain::workflow::{Join, NodeState, Run};
 use std::fmt::Write as _;
 
-/// For Mermaid.
+/// Draws the workflow for Mermaid.
 #[must_use]
 pub fn mermaid(plan: &Plan, run: &Run) -> String {
     let mut text = "flowchart TD\n".to_owned();
@@ -25,7 +25,7 @@ pub fn mermaid(plan: &Plan, run: &Run) -> String {
     text
 }
 
-/// For Graphviz.
+/// Draws the workflow for Graphviz.
 #[must_use]
 pub fn dot(plan: &Plan, run: &Run) -> String {
     let mut text = "digraph workflow {\n    node [shape=box, style=filled];\n".to_owned();

@@ -11,7 +11,7 @@ pub enum Error {
     NoSuchNode,
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Not allowed in the workflow's state.
+    /// The state of the workflow does not allow the change.
     #[error("{}", told(*.0))]
     Refused(Refused),
     /// Others moved it on again and again.

@@ -5,13 +5,13 @@ use punctual_contract::Error as BackendError;
 use punctual_domain::name::Name;
 use punctual_expressions::{Pool, PoolLane, Problem, TimeSlice, Unavailable};
 
-/// It took longer on this machine than work in the pool may: it is tried again, and is no error of the
+/// The evaluation exceeded the time of work in the pool on this machine: it is tried again, and is no error of the
 /// document.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("expressions took too long on this machine")]
 pub(crate) struct OutOfTime;
 
-/// For a loop of the engine. Work that is not done now is done at the next look.
+/// Runs work for a loop of the engine. Work that is not done now is done in the next run.
 pub(crate) async fn for_engine<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,
@@ -22,7 +22,7 @@ pub(crate) async fn for_engine<T: Send + 'static>(
     done.map_err(|problem| BackendError::did_not_happen("evaluate expressions", problem))
 }
 
-/// Of a request.
+/// Runs work for a request.
 pub(crate) async fn for_request<T: Send + 'static>(
     pool: &Pool,
     namespace: &Name,

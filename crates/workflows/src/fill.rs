@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A payload each, or why it cannot be filled in.
 type Filled = Vec<Result<String, String>>;
 
-/// Of all rows of one node.
+/// Fills the templates of all rows of one node.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub(crate) node: u32,
@@ -43,7 +43,7 @@ enum CommonValues {
 /// The variables of one row.
 struct Own {
     index: Option<u32>,
-    /// In compensations: the result of the node that is undone.
+    /// The result of the node that is undone, in compensations.
     result: Option<Text>,
 }
 
@@ -52,7 +52,7 @@ impl Filling {
         Self { node, role, budget: Budget::new(REQUEST_STEPS, u64::MAX), common: None }
     }
 
-    /// In the order of the rows.
+    /// Fills the template, in the order of the rows.
     pub(crate) async fn fill(
         &mut self,
         step: &StepContext<'_>,

@@ -1,6 +1,5 @@
-//! The ends of nodes' tasks, and of workflows that are nodes: of reported ones, or of all that have not
-//! ended. A waiting workflow is looked at less often the longer it waits, and when something could have
-//! happened.
+//! Finds the ends of nodes' tasks, and of workflows that are nodes: of reported ones, or of all that have not ended.
+//! A waiting workflow is checked less often the longer it waits, and when something could have happened.
 
 use crate::{
     Plan,
@@ -27,14 +26,14 @@ use std::{
     sync::Arc,
 };
 
-/// After the instant at which something could have happened.
+/// The time after the instant at which something could have happened.
 const GRACE_MS: i64 = 2_000;
 /// Tasks of one read: each may have a payload, a result and a history of 64 KiB or so.
 const BATCH: usize = 200;
-/// The most bytes of results that one look reads: the next continues.
+/// The maximum size of the results that one check reads: the next continues.
 const RESULTS_MAX_BYTES: usize = 16 << 20;
 
-/// The ends found, and when another look is worthwhile.
+/// The ends found, and the time when another check is worthwhile.
 #[derive(Debug, Default)]
 pub(crate) struct LookResult {
     pub(crate) ended: Vec<NodeEnd>,
@@ -43,10 +42,10 @@ pub(crate) struct LookResult {
     pub(crate) is_cut: bool,
 }
 
-/// Workflows that were read for one batch of ends. None: it was deleted.
+/// Workflows that were read for one batch of ends. `None` if it was deleted.
 type ReadWorkflows = HashMap<WorkflowId, Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError>>;
 
-/// The end of each of these tasks, in order. None: it belongs to no workflow, or has not ended. A failed read
+/// The end of each of these tasks, in order. `None` if it belongs to no workflow, or has not ended. A failed read
 /// does not affect the others.
 pub(crate) async fn tasks(
     inner: &WorkflowsState,
@@ -101,7 +100,7 @@ async fn read(inner: &WorkflowsState, places: Vec<TaskRef>) -> Result<Vec<Option
     read_each(inner, places).await.into_iter().collect()
 }
 
-/// None: it has not ended, or does not exist.
+/// Returns `None` if the workflow has not ended, or does not exist.
 pub(crate) async fn workflow(
     inner: &WorkflowsState,
     id: WorkflowId,
@@ -164,7 +163,7 @@ async fn results(
     Ok(Ok(format!("{{{}}}", all.join(","))))
 }
 
-/// At every task and workflow of a node that has not ended.
+/// Checks every task and workflow of a node that has not ended.
 pub(crate) async fn at_open(
     inner: &WorkflowsState,
     stored: &StoredWorkflow,
@@ -227,7 +226,7 @@ impl LookResult {
     }
 }
 
-/// When a task that has not ended could have: it may also be buried because it was not started in time.
+/// The instant at which a task could have ended: it may also be buried because it was not started in time.
 fn next_at(inner: &WorkflowsState, task: &Task, now: Millis) -> Millis {
     let deadline = task.ask.deadline_ms.map(|deadline_ms| task.ask.execute_at.plus(deadline_ms));
     let pending_timeout_ms = inner.engine.known_settings(&task.ask.queue).pending_timeout_ms;
@@ -250,7 +249,7 @@ fn by_itself(inner: &WorkflowsState, task: &Task, now: Millis) -> Millis {
     }
 }
 
-/// The longer it waits, the less often it is looked at.
+/// The time of the next check: the longer the workflow waits, the longer the pause.
 fn rarely(inner: &WorkflowsState, since: Millis, now: Millis) -> Millis {
     let waited = now.since(since).max(0) / 2;
     now.plus(waited.clamp(inner.options.first_look_ms, inner.options.look_max_ms))
@@ -262,7 +261,7 @@ fn gone(node: &StoredNode) -> NodeEnd {
     NodeEnd { key: node.key, attempt: node.row.attempt, end: End::Failed, carried }
 }
 
-/// None: it has not ended.
+/// Returns `None` if the task has not ended.
 pub(crate) fn end_of(task: &Task) -> Option<(End, Carried)> {
     let error = || Carried { error: task.last_error.as_deref().and_then(kept), ..Carried::default() };
     match task.state {

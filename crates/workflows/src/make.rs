@@ -1,6 +1,6 @@
-//! Makes the tasks of open rows. An id is derived from workflow, node, item and attempt, and an existing task
-//! is kept: made twice, it is one task, however late the second insert is. A task whose content cannot be
-//! filled in ends its node.
+//! Creates the tasks of open rows. An id is derived from workflow, node, item and attempt, and an existing task
+//! stays: created twice, it is one task, however late the second insert is. A task whose content cannot be filled in
+//! ends its node.
 
 use crate::{
     Plan,
@@ -25,9 +25,9 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
-/// In the histories of tasks.
+/// The author in the histories of tasks.
 pub(crate) const BY: &str = "workflow";
-/// On every task of a workflow.
+/// The label on every task of a workflow.
 const LABEL: &str = "workflow";
 const LABEL_NODE: &str = "workflow_node";
 const LABEL_ITEM: &str = "workflow_item";
@@ -43,7 +43,7 @@ const PAYLOADS_MAX_BYTES: usize = 16 << 20;
 /// Rows of a fan-out that are filled in together: each payload may have a megabyte.
 const ROWS_AT_ONCE: usize = 250;
 
-/// The workflow that a task says it is of.
+/// The workflow in a task's labels.
 #[must_use]
 pub fn workflow_of(task: &Task) -> Option<WorkflowId> {
     task.ask.labels.get(LABEL)?.parse().ok()
@@ -79,7 +79,7 @@ fn identity<'a>(stored: &StoredWorkflow, node: &'a Name, key: &NodeKey, attempt:
 struct RowToMake {
     key: NodeKey,
     attempt: u32,
-    /// Filled in. None: it has none.
+    /// Filled in. `None` if it has none.
     content: Option<Content>,
 }
 
@@ -229,7 +229,7 @@ async fn filled(
     Ok(all)
 }
 
-/// Inserts tasks, and records in their rows that they exist. Failed ones are made at the next look.
+/// Inserts tasks, and records in their rows that they exist. Failed ones are created in the next run.
 async fn insert(step: &mut StepContext<'_>, all: &[Prepared<'_>]) -> Result<(), BackendError> {
     let mut made = Vec::with_capacity(all.len());
     let mut left: Vec<&Prepared<'_>> = all.iter().collect();

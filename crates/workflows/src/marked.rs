@@ -10,12 +10,12 @@ use punctual_contract::{
 use punctual_engine::{Evaluating, EvaluationVerdict, NotEvaluated};
 use tokio::sync::OnceCell;
 
-/// For one step. Nothing is marked before the first expression is evaluated.
+/// The mark of one step. Nothing is marked before the first expression is evaluated.
 #[derive(Debug, Default)]
 pub(crate) struct Marked(OnceCell<Evaluating>);
 
 impl Marked {
-    /// To be asked before anything is evaluated.
+    /// Marks the workflow. The caller must do that before anything is evaluated.
     ///
     /// # Errors
     /// [`NotEvaluated`], or a failing store.
@@ -67,13 +67,13 @@ async fn begin(inner: &WorkflowsState, stored: &StoredWorkflow) -> Result<Evalua
     }
 }
 
-/// It is looked at again, but nothing can be done before an operator acts.
+/// True if the workflow is set aside: it is checked again, but nothing can be done before an operator acts.
 pub(crate) fn is_set_aside(error: &BackendError) -> bool {
     NotEvaluated::of(error) == Some(&NotEvaluated::SetAside)
 }
 
 impl WorkflowsState {
-    /// True: it was set aside, or an engine had died of it.
+    /// Releases a workflow. Returns true if it was set aside, or an engine had died of it.
     pub(crate) async fn release(&self, id: WorkflowId) -> Result<bool, BackendError> {
         self.engine.release_evaluation(&*self.store, EvaluationKind::Workflow, id.0).await
     }

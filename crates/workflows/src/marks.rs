@@ -1,7 +1,6 @@
-//! Marks: stored before something of a workflow ends. Reported ends are only in an engine's memory; if it
-//! dies, the surviving engines find its marks within seconds, and look. A live engine deletes a mark after it
-//! has handled all reported ends, or renews it: one mark a second for a workflow, however many of its tasks
-//! end.
+//! Marks: stored before something of a workflow ends. Reported ends are only in an engine's memory; if it dies, the
+//! surviving engines find its marks within seconds, and check the workflow. A live engine deletes a mark after it has
+//! handled all reported ends, or renews it: one mark a second for a workflow, however many of its tasks end.
 
 use crate::{
     Runner,
@@ -22,24 +21,23 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// How long a mark also covers further ends.
+/// The time for which a mark also covers further ends.
 const FRESH_FOR_MS: i64 = 1_000;
-/// Between two looks for marks of others.
+/// The pause between two searches for marks of others.
 const LOOK_INTERVAL_MS: i64 = 1_000;
-/// Marks of one look.
+/// The number of marks of one search.
 const BATCH: usize = 200;
-/// An outcome waits no longer: without a mark its end is found by a later look.
+/// The maximum wait of an outcome for its mark: without a mark its end is found by a later check.
 const MARK_WITHIN: Duration = Duration::from_secs(1);
-/// After a mark that was not made in time, no caller waits for one for this long; then one outcome tries
-/// again.
+/// The time for which no caller waits for a mark after one that was not stored in time; then one outcome tries again.
 const SILENT_FOR_MS: i64 = 5_000;
-/// Marks that could not be deleted are found by the looks.
+/// The maximum number of marks to delete in memory. The searches find those that could not be deleted.
 const GONE_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     known: Mutex<HashMap<WorkflowId, KnownMark>>,
-    /// To be deleted.
+    /// The marks to delete.
     gone: Mutex<Vec<i64>>,
     looked_at: Mutex<Option<Millis>>,
     silence: Mutex<Silence>,
@@ -57,7 +55,7 @@ struct Silence {
 struct KnownMark {
     /// Running outcomes, and reported ends that are not handled yet.
     awaited: usize,
-    /// In the store, since then.
+    /// The mark in the store, and since when.
     mark: Option<(i64, Millis)>,
 }
 
@@ -129,7 +127,7 @@ impl Marks {
         silence.unmarked.extend(marks.iter().map(|mark| mark.workflow));
     }
 
-    /// Those that are awaited still, and have no mark.
+    /// The marks of workflows that are still awaited, and have none.
     fn unmarked(&self) -> Vec<WorkflowMark> {
         let unmarked = std::mem::take(&mut self.silence.lock().unmarked);
         let known = self.known.lock();
@@ -160,7 +158,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// These were recorded. None: the workflow of the task is unknown.
+    /// These were recorded. `None` if the workflow of the task is unknown.
     pub fn ended(self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
         self.runner.inner.tasks_ended(tasks);
     }
@@ -180,9 +178,9 @@ impl Runner {
         self.inner.tasks_ended([(None, task)]);
     }
 
-    /// Announces that tasks of these workflows may end now. To be called before their outcomes are written,
-    /// so that the surviving engines look at them if this engine dies. If the announcement fails, the
-    /// outcomes are recorded nevertheless.
+    /// Announces that tasks of these workflows may end now. The caller must do that before their outcomes are
+    /// written, so that the surviving engines check them if this engine dies. If the announcement fails, the outcomes
+    /// are recorded nevertheless.
     pub async fn expect(&self, workflows: impl IntoIterator<Item = WorkflowId>) -> Expected {
         let now = self.inner.engine.now();
         let workflows: BTreeSet<WorkflowId> = workflows.into_iter().collect();
@@ -241,7 +239,7 @@ impl Runner {
         deleted
     }
 
-    /// Looks at workflows with old marks of other engines. Returns how many were advanced.
+    /// Checks workflows with old marks of other engines. Returns how many were advanced.
     pub(crate) async fn look_at_marked(&self, slots: u32, now: Millis) -> Result<usize, BackendError> {
         if slots == 0 || !self.inner.marks.is_time(now) {
             return Ok(0);

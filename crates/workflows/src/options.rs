@@ -1,21 +1,21 @@
-//! How workflows run; the defaults are the documented ones.
+//! The options of workflows; the defaults are the documented ones.
 
 use punctual_expressions::Pool;
 
 /// All times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Workflows that one batch looks at.
+    /// The number of workflows that one batch checks.
     pub batch: usize,
-    /// The delay of the look after a workflow has opened nodes: it continues work that an engine left undone.
+    /// The delay of the check after a workflow has opened nodes: it continues work that an engine left undone.
     pub first_look_ms: i64,
-    /// The longest interval between looks at tasks that wait for executors.
+    /// The longest interval between checks of tasks that wait for executors.
     pub look_max_ms: i64,
-    /// How long one that is over is kept.
+    /// The retention of a workflow that is over.
     pub keep_ms: i64,
-    /// Between two deletions of old workflows.
+    /// The pause between two deletions of old workflows.
     pub forget_interval_ms: i64,
-    /// Where documents are read and expressions evaluated.
+    /// The pool where documents are read and expressions evaluated.
     pub pool: &'static Pool,
 }
 

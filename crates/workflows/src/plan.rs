@@ -17,7 +17,7 @@ pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 << 10;
 pub struct Plan {
     pub definition: Arc<Definition>,
     pub graph: Graph,
-    /// By the number of the node.
+    /// The nodes by number.
     nodes: Vec<Read>,
 }
 
@@ -25,12 +25,12 @@ pub struct Plan {
 /// this one refuses.
 type Stored<T> = Result<T, Problem>;
 
-/// The expressions of a node. None: it has none.
+/// The expressions of a node. `None` if it has none.
 #[derive(Debug, Default)]
 struct Read {
     when: Option<Stored<Expression>>,
     for_each: Option<Stored<Expression>>,
-    /// Of its payload, or of the input of the workflow that it is.
+    /// The template of the node's payload, or of the input of the workflow that it is.
     action: Option<Stored<Template>>,
     compensation: Option<Stored<Template>>,
     reads: Reads,
@@ -51,7 +51,7 @@ impl Plan {
         Self::checked(definition, false)
     }
 
-    /// Of a document that was checked when it was stored.
+    /// The plan of a document that was checked when it was stored.
     pub(crate) fn stored(definition: Arc<Definition>) -> Result<Self, Invalid> {
         Self::checked(definition, true)
     }
@@ -85,10 +85,10 @@ impl Plan {
         }
     }
 
-    /// Its approximate size in memory.
+    /// The plan's approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
         const OF_A_NODE: usize = 1_024;
-        /// Of a byte of an expression: a name or sign of one letter is a node of a tree.
+        /// The memory of one byte of an expression: a name or sign of one letter is a node of a tree.
         const OF_A_BYTE: usize = 64;
         let expressions = self.nodes.iter().flat_map(|node| [&node.when, &node.for_each]);
         let own = expressions.flatten().flatten().map(|expression| expression.text().len());

@@ -1,5 +1,5 @@
-//! The runner: looks at workflows that are due, and advances those with ended tasks. `run_once` is bounded,
-//! repeatable at any time, and may run at several engines at once.
+//! The runner: checks workflows that are due, and advances those with ended tasks. `run_once` is bounded, repeatable
+//! at any time, and may run at several engines at once.
 
 use crate::{
     Plan, advance::StepRequest, evaluate, marked::is_set_aside, marks::Marks, options::Options,
@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-/// Pause before the next look at a workflow that cannot be read.
+/// The pause before the next check of a workflow that cannot be read.
 const AFTER_FAILURE_MS: i64 = 1_000;
 /// Batches of one run: the next one continues.
 const BATCHES_MAX: usize = 100;
@@ -86,7 +86,7 @@ impl Runner {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Looks at workflows that are due, and handles reported ends. Returns how many were advanced.
+    /// Checks workflows that are due, and handles reported ends. Returns how many were advanced.
     ///
     /// # Errors
     /// A failing store; completed work remains. A workflow that failed by itself (its tasks are in an
@@ -142,7 +142,7 @@ impl Runner {
         }
     }
 
-    /// Whether every checked workflow is consistent.
+    /// Checks that every workflow under suspicion is consistent.
     ///
     /// # Errors
     /// The number of inconsistent ones.
@@ -194,7 +194,7 @@ impl Runner {
         Ok(())
     }
 
-    /// When there is something to do again, for the caller that moves the clock manually.
+    /// The instant of the next work, for a caller that moves the clock manually.
     ///
     /// # Errors
     /// A failing store.
@@ -204,14 +204,14 @@ impl Runner {
 }
 
 impl WorkflowsState {
-    /// Those of the partitions that this engine works on: bit n for slot n.
+    /// The slots of the partitions that this engine works on: bit n for slot n.
     fn slots(&self) -> u32 {
         let partitions = self.engine.store().partitions().max(1);
         let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
         (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
     }
 
-    /// The secret from which the ids of a workflow's tasks are derived. None: an older program began it
+    /// The secret from which the ids of a workflow's tasks are derived. `None` means an older program began it
     /// without one.
     pub(crate) async fn secret_of(
         &self,
@@ -223,7 +223,7 @@ impl WorkflowsState {
         self.engine.identity_secret(&*self.store).await.map(Some)
     }
 
-    /// The parsed document of a workflow. None: it was deleted together with its workflow.
+    /// The parsed document of a workflow. `None` if it was deleted together with its workflow.
     pub(crate) async fn plan(
         &self,
         namespace: &Name,

@@ -1,5 +1,5 @@
-//! Stops the running tasks of a workflow that ends, or of a skipped node: each is cancelled, or its executor
-//! is asked to stop, by the engine's own cancel. Repeated at every look, which changes nothing.
+//! Stops the running tasks of a workflow that ends, or of a skipped node: each is cancelled, or its executor is
+//! requested to stop, by the engine's own cancel. Every check repeats this, without further effect.
 
 use crate::{
     Error,

@@ -1,6 +1,6 @@
-//! Reported ends: of tasks whose outcome any engine has recorded, and of workflows that are nodes of another.
-//! They are lost with the engine; then a mark leads to a look, or the next look finds them. An end that
-//! cannot be handled is kept and retried, each separately, so that it delays no other.
+//! Reported ends: of tasks whose outcome any engine has recorded, and of workflows that are nodes of another. They
+//! are lost with the engine; then a mark leads to a check, or the next check finds them. An end that cannot be
+//! handled is stored and retried, each separately, so that it delays no other.
 
 use crate::{
     Runner,
@@ -16,11 +16,11 @@ use punctual_domain::{place::TaskRef, time::Millis, workflow::ParentNode};
 use std::collections::BTreeMap;
 use tokio::sync::Notify;
 
-/// More are left to the next looks.
+/// The maximum number of ends in memory. More are left to the next checks.
 const MOST: usize = 100_000;
-/// Of one pass: each may have a result of 64 KiB.
+/// The number of ends of one pass: each may have a result of 64 KiB.
 const BATCH: usize = 500;
-/// Pause before a failed end is retried, and the number of tries; then it is left to the looks.
+/// The pause before a failed end is retried, and the number of tries; then it is left to the checks.
 const AGAIN_AFTER_MS: i64 = 1_000;
 const TRIES_MAX: u32 = 60;
 
@@ -35,7 +35,7 @@ pub(crate) struct Heard {
 pub(crate) enum What {
     Task {
         place: TaskRef,
-        /// None: unknown so far.
+        /// `None` if unknown so far.
         of: Option<WorkflowId>,
     },
     /// A workflow is over, which is that node.
@@ -60,12 +60,12 @@ pub(crate) struct TaskEnds {
 #[derive(Debug, Default)]
 struct Queue {
     ready: Vec<Heard>,
-    /// To be tried again then.
+    /// The ends to try again, and when.
     later: Vec<(Millis, Heard)>,
 }
 
 impl TaskEnds {
-    /// Those that find no room.
+    /// Adds ends. Returns those that do not fit.
     fn push(&self, mut all: Vec<Heard>) -> Vec<Heard> {
         let mut queue = self.queue.lock();
         let room = MOST.saturating_sub(queue.ready.len() + queue.later.len());
@@ -224,7 +224,7 @@ impl Runner {
         pass
     }
 
-    /// The workflow and the end of each. None: nothing to handle.
+    /// The workflow and the end of each. `None` means nothing to handle.
     async fn found(
         &self,
         some: Vec<Heard>,

@@ -10,17 +10,17 @@ use punctual_domain::workflow::{NodeKey, NodeState, Role, Run};
 use punctual_expressions::{Value, Variables, read_json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Longest result that is kept for expressions, and longest of all items of a fan-out together.
+/// The maximum size of a result that is stored for expressions, and of all items of a fan-out together.
 pub(crate) const RESULT_MAX_BYTES: usize = 64 << 10;
 const RESULTS_MAX_BYTES: usize = 4 << 20;
-/// The most bytes that are cached in one step; beyond this, values are read again.
+/// The maximum size of the values that are cached in one step; beyond this, values are read again.
 const READ_MAX_BYTES: usize = 16 << 20;
 /// Nodes whose values are read together: each names some, with results up to 64 KiB, or 4 MiB for a fan-out.
 pub(crate) const NODES_AT_ONCE: usize = 64;
 /// An item's share, however many there are.
 const RESULT_MIN_BYTES: usize = 256;
 
-/// Of one of this many items, or of a node.
+/// The maximum size of the result of one of this many items, or of a node.
 pub(crate) fn most_bytes(items: Option<u32>) -> usize {
     let items = items.and_then(|number| usize::try_from(number).ok()).unwrap_or(1).max(1);
     (RESULTS_MAX_BYTES / items).clamp(RESULT_MIN_BYTES, RESULT_MAX_BYTES)
@@ -31,9 +31,9 @@ pub(crate) fn most_bytes(items: Option<u32>) -> usize {
 pub(crate) struct RowValues {
     read: BTreeSet<u32>,
     carried: HashMap<NodeKey, Carried>,
-    /// Of the cached values.
+    /// The size of the cached values.
     bytes: usize,
-    /// Of this step: to be written.
+    /// The values of this step that must be written.
     pub(crate) changed: HashMap<NodeKey, Carried>,
 }
 
@@ -85,7 +85,7 @@ impl RowValues {
         Sources { input: stored.input.clone(), nodes: named.filter_map(source).collect() }
     }
 
-    /// Of a node as a whole: for a fan-out the results of its items, null for items without one.
+    /// The result of a node: for a fan-out the results of its items, null for items without one.
     pub(crate) fn result(&self, run: &Run, node: u32) -> Result<Text, String> {
         let key = NodeKey::node(node);
         match run.row(&key) {
@@ -107,7 +107,7 @@ impl RowValues {
         }
     }
 
-    /// Of one row.
+    /// The result of one row.
     pub(crate) fn own_result(&self, key: &NodeKey, state: NodeState) -> Result<Text, String> {
         let Some(carried) = self.of(key).filter(|_| state == NodeState::Succeeded) else {
             return Ok(Text::None);
@@ -129,11 +129,11 @@ impl RowValues {
 /// A result, as JSON text.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Text {
-    /// No result: null.
+    /// There is no result: null.
     #[default]
     None,
     One(String),
-    /// Of the items of a fan-out.
+    /// The results of the items of a fan-out.
     Items(Vec<Self>),
 }
 

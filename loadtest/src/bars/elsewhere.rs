@@ -20,13 +20,13 @@ use std::time::Duration;
 
 const ROUNDS: usize = 10;
 const BAR_S: f64 = 1.0;
-/// For one call, beyond what it waits.
+/// The time limit of one call, beyond its wait.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
-/// From the call of the executor to the resumption: it waits at the other engine by then.
+/// The time from the call of the executor to the resumption: it waits at the other engine by then.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A token that one engine made is known to the other by then.
 const KNOWN_AFTER: Duration = Duration::from_secs(2);
-/// Between two requests with a token that is to be refused.
+/// The pause between two requests with a token that must be refused.
 const POLL: Duration = Duration::from_millis(10);
 /// A token that is taken for longer is not revoked there.
 const REFUSED_WITHIN_S: f64 = 60.0;

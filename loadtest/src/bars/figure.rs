@@ -11,7 +11,7 @@ pub(super) enum Unit {
     Times,
     Ms,
     Seconds,
-    /// Of one core.
+    /// Percent of one core.
     CorePercent,
     Mb,
     Bytes,
@@ -39,7 +39,7 @@ pub(super) struct Figure {
     what: String,
     now: String,
     bar: String,
-    /// How much of the bar is reached: 1 or more is enough.
+    /// The part of the bar that is reached: 1 or more is enough.
     ratio: f64,
 }
 

@@ -24,12 +24,12 @@ use clap::Parser as _;
 
 /// A rate is held when so much of it is done.
 const HELD: f64 = 0.95;
-/// What a row of cost or lateness is measured for.
+/// The duration of the measurement of a row of cost or lateness.
 const FOR: &str = "--duration 10s --grace 10s";
 const COST_RATE: u64 = 2_000;
 const FLAT: f64 = 1.25;
 const BURST: u64 = 100_000;
-/// Between the ids of tasks that are far away and those of a run.
+/// The distance between the ids of tasks that are far ahead and those of a run.
 const IDS_APART: i64 = 1 << 50;
 const FAR_MS: i64 = 7 * 24 * 3_600_000;
 const TRICKLE_S: u64 = 15;
@@ -378,7 +378,7 @@ pub(super) fn is_held(report: &RunReport, rate: u64) -> bool {
     report.rates.end_to_end_per_s >= rate as f64 * HELD
 }
 
-/// Of engines, MariaDB and Redis, for each task that was done.
+/// The processor time of engines, MariaDB and Redis, per task that was done.
 fn cpu_us(report: &RunReport) -> anyhow::Result<f64> {
     let engines = report.server.context(NO_PROC)?;
     let us = |part: Option<ProcessReport>| part.map_or(0.0, |part| part.cpu_us_per_task);
@@ -391,8 +391,8 @@ pub(super) fn whole(rate: f64) -> u64 {
     rate.max(1.0) as u64
 }
 
-/// By a program of its own, beside this one: it may take memory that nothing else has touched, and nothing here knows a
-/// crate of the product.
+/// Measures the wheel by a separate program, beside this one: it may use memory that nothing else has touched, and
+/// nothing here depends on a crate of the product.
 async fn wheel() -> anyhow::Result<Vec<Figure>> {
     let program = std::env::current_exe()?.with_file_name("wheel_bar");
     let hint = "cargo build --release -p punctual-benches --bin wheel_bar";

@@ -11,7 +11,7 @@ pub(super) struct BarRow {
 }
 
 impl BarRow {
-    /// By its own name, or by that of its bar.
+    /// True for the row's own name, and for that of its bar.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name || self.name.split_once('-').is_some_and(|(bar, _)| bar == name)
     }

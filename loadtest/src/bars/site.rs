@@ -1,5 +1,5 @@
-//! What all rows have in common: the server's binary, and the bare parts of this machine, measured again when they are old.
-//! Must not know a row.
+//! The state that all rows share: the server's binary, and the bare parts of this machine, measured again when they
+//! are old. Must not know a row.
 
 use crate::{
     clock::now_us,
@@ -14,7 +14,7 @@ const PARTS_MEASURED_MS: i64 = 4_000;
 /// CPU of the bare pipeline a task on the day on which the bars in milliseconds were set.
 const US_OF_THAT_DAY: f64 = 23.0;
 
-/// What all rows have in common.
+/// The state that all rows share.
 pub(super) struct BarsSite {
     pub(super) server_bin: Option<PathBuf>,
     pub(super) pending: usize,
@@ -23,7 +23,7 @@ pub(super) struct BarsSite {
 }
 
 impl BarsSite {
-    /// Not older than a few minutes.
+    /// The measured parts, not older than a few minutes.
     pub(super) async fn parts(&mut self) -> anyhow::Result<PartsReport> {
         if let Some((at_us, parts)) = self.parts.last()
             && now_us() < at_us + PARTS_AGE_MAX_US
@@ -38,7 +38,7 @@ impl BarsSite {
         Ok(parts)
     }
 
-    /// How many times slower this machine is than the one of the bars in milliseconds; never less than one.
+    /// The factor by which this machine is slower than the one of the bars in milliseconds; never less than one.
     pub(super) async fn slowness(&mut self) -> anyhow::Result<f64> {
         Ok((self.parts().await?.pipeline.us() / US_OF_THAT_DAY).max(1.0))
     }

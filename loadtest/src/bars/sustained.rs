@@ -1,4 +1,4 @@
-//! The rows that look for the highest rate that is held. Must not decide what holds: `is_held` does.
+//! The rows that search for the highest rate that is held. Must not decide what holds: `is_held` does.
 
 use super::{
     figure::{Figure, Unit},

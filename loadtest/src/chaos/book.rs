@@ -1,5 +1,5 @@
-//! What is known from outside of every task: what was sent and answered at insert and change, and what executors wrote
-//! down of each attempt, all by the true clock. Decides nothing about promises; must never believe an engine's clock.
+//! The external record of every task: the requests and answers at insert and change, and the executors' notes of each
+//! attempt, all by the true clock. Decides nothing about promises; must never trust an engine's clock.
 
 use super::tasks::{RETRY_MS, Spec, TaskChange, TaskDue};
 use crate::{measure::Spans, wire::OutcomeStatus};
@@ -12,13 +12,13 @@ pub(crate) struct Receipt {
     pub(crate) attempt: u32,
     /// The call for work.
     pub(crate) asked_us: i64,
-    /// Its answer, read.
+    /// The instant at which its answer was read.
     pub(crate) at_us: i64,
     pub(crate) executor: String,
     pub(crate) report: Option<AttemptReport>,
 }
 
-/// How its executor said that it ended.
+/// The end of an attempt, as its executor reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct AttemptReport {
     pub(crate) is_success: bool,
@@ -41,13 +41,13 @@ impl AttemptReport {
     }
 }
 
-/// What a caller was notified.
+/// The answer to a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerAnswer {
     /// It holds; the attempts that the task had had then.
     Confirmed { attempt: u32 },
-    /// Nothing was done, and the code.
+    /// Nothing was done. The text is the code.
     Refused(String),
     /// It may hold.
     Unknown(String),
@@ -56,14 +56,14 @@ pub(crate) enum CallerAnswer {
 /// A cancel or a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ChangeCall {
-    /// None: a cancel.
+    /// `None` for a cancel.
     pub(crate) to_ms: Option<i64>,
     pub(crate) sent_us: i64,
     pub(crate) answered_us: i64,
     pub(crate) answer: CallerAnswer,
 }
 
-/// Of one task.
+/// The record of one task.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Track {
     #[serde(serialize_with = "debugged")]
@@ -75,7 +75,7 @@ pub(crate) struct Track {
     pub(crate) unknown_sends: u32,
     pub(crate) change: Option<ChangeCall>,
     pub(crate) receipts: Vec<Receipt>,
-    /// When it should come next; None: an executor has it, or it is over.
+    /// When it should come next, or `None` if an executor has it, or it is over.
     pub(crate) expected_ms: Option<i64>,
 }
 
@@ -96,11 +96,11 @@ pub(crate) struct LostCall {
 pub(crate) struct Book {
     pub(crate) tracks: Vec<Track>,
     pub(crate) lost_calls: Vec<LostCall>,
-    /// What is broken whatever the tasks' ends say, in words.
+    /// Violations that do not depend on the tasks' ends, in words.
     pub(crate) strange: Vec<(Option<usize>, String)>,
     /// Expected, by time.
     open: BTreeSet<(i64, usize)>,
-    /// To be changed, by time.
+    /// The tasks to change, by time.
     changes: BTreeSet<(i64, usize)>,
     pub(crate) unacked: usize,
     pub(crate) acked: usize,
@@ -194,7 +194,7 @@ impl Book {
         }
     }
 
-    /// None, when the task is none of this run. Answers which of its receipts this is.
+    /// Returns the index of the receipt among those of its task. `None` if the task is none of this run.
     pub(crate) fn received(&mut self, n: usize, receipt: Receipt) -> Option<usize> {
         let track = self.tracks.get_mut(n)?;
         self.executions += 1;
@@ -246,7 +246,7 @@ impl Book {
         }
     }
 
-    /// Those whose change is due; each is given once.
+    /// The tasks whose change is due; each is returned once.
     pub(crate) fn changes_due(&mut self, now_us: i64) -> Vec<(usize, TaskChange, String)> {
         let mut due = Vec::new();
         while let Some(first) = self.changes.first().copied().filter(|(at_us, _)| *at_us <= now_us) {

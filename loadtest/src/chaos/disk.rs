@@ -1,5 +1,5 @@
-//! A small disk in memory, that can be filled and freed. Goes away with this process, however that ends: a shell waits
-//! for the end of its standard input and unmounts it. Needs the right to mount.
+//! A small disk in memory that can be filled and freed. It is removed with this process, however that ends: a shell
+//! waits for the end of its standard input and unmounts it. Needs the right to mount.
 
 use anyhow::Context as _;
 use std::{
@@ -28,7 +28,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// On this directory, which must exist.
+    /// Mounts the disk on this directory, which must exist.
     pub(crate) async fn mount(at: &Path, size_mib: u32) -> anyhow::Result<Self> {
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT, "disk"]).arg(at).arg(size_mib.to_string());
@@ -45,7 +45,7 @@ impl Disk {
         Ok(Self { at: at.to_path_buf(), shell })
     }
 
-    /// Until nothing fits any more.
+    /// Fills the disk until nothing fits any more.
     pub(crate) fn fill(&self) -> anyhow::Result<()> {
         let mut ballast = File::create(self.ballast()).context("filling the disk")?;
         for size in [1 << 20, 1 << 12, 1] {

@@ -1,5 +1,5 @@
-//! What everybody who works on the installation during a run shares, and the small words of the interface that they
-//! need. Not the server's own types: a change there that would break clients must break here.
+//! The state that all parts of a run share, and the words of the interface that they need. Not the server's own
+//! types: a change there that would break clients must break here.
 
 use super::book::Book;
 use crate::http::{HttpAnswer, Target};
@@ -14,9 +14,9 @@ pub(crate) struct Field {
     /// Task `n` has the id `base + n`.
     pub(crate) base: i64,
     pub(crate) book: Mutex<Book>,
-    /// No insert begins later, true microseconds; it moves while faults are still to come.
+    /// The instant after which no insert begins, true microseconds; it moves while faults are still to come.
     ends_us: AtomicI64,
-    /// What is not acknowledged yet never will be.
+    /// Set if missing acknowledgements will never arrive.
     gives_up: AtomicBool,
 }
 
@@ -46,20 +46,20 @@ impl Field {
         self.base + i64::try_from(n).unwrap_or(i64::MAX - self.base)
     }
 
-    /// None: no task of this run.
+    /// `None` for no task of this run.
     pub(crate) fn index(&self, task_id: i64) -> Option<usize> {
         usize::try_from(task_id.checked_sub(self.base)?).ok()
     }
 }
 
-/// What an answer that is no success says of what was done.
+/// The meaning of an answer that is no success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum No {
-    /// Nothing was done, and asking again may help.
+    /// Nothing was done, and another try may help.
     Passing(String),
     /// It may have been done.
     Unknown(String),
-    /// Nothing was done, and asking again would not help.
+    /// Nothing was done, and another try would not help.
     Final(String),
 }
 

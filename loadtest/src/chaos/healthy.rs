@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// From when to when one database was unavailable, for some engine or for all.
+/// The span in which one database was unavailable, for some engine or for all.
 #[derive(Debug)]
 pub(crate) struct Away {
     pub(crate) what: What,
@@ -28,7 +28,7 @@ pub(crate) struct Away {
 pub(crate) struct Healthy {
     /// Null: due while nothing was broken.
     pub(crate) what: Option<String>,
-    /// The database away had the catalog: owners may have changed, and a takeover is in these.
+    /// The unavailable database had the catalog: owners may have changed, and these include a takeover.
     pub(crate) is_of_catalog: bool,
     pub(crate) late: Percentiles,
 }
@@ -61,7 +61,7 @@ pub(crate) fn lateness(
         .collect()
 }
 
-/// From the beginning of a fault that nothing else came with until all had recovered from it.
+/// The span from the beginning of a fault that nothing else came with until all had recovered from it.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) what: String,
@@ -70,11 +70,12 @@ pub(crate) struct Window {
     pub(crate) to_us: i64,
 }
 
-/// Of everything that was due within a window, whichever database has it: what the fault cost, however soon it was over.
+/// The lateness of everything that was due within a window, whichever database has it: the cost of the fault, however
+/// soon it was over.
 #[derive(Debug, Serialize)]
 pub(crate) struct OfWindow {
     pub(crate) what: String,
-    /// Since the start of the load.
+    /// Seconds since the start of the load.
     pub(crate) at_s: f64,
     pub(crate) late: Percentiles,
 }
@@ -101,10 +102,10 @@ pub(crate) fn of_windows(book: &Book, databases: &HashMap<u16, u64>, windows: &[
 /// The first database: it has the catalog, and with it the heartbeats of all engines.
 const CATALOG: u64 = 0;
 
-/// Beyond this a task of a healthy database is worth a look.
+/// The lateness above which a task of a healthy database is reported.
 const LATE_US: i64 = 100_000;
 
-/// The number of each that came late while another database was unavailable, with the fault and what is known of it.
+/// The number of each task that was late while another database was unavailable, with the fault and the known facts.
 pub(crate) fn late(book: &Book, databases: &HashMap<u16, u64>, away: &[Away]) -> Vec<(usize, Value)> {
     let of = |fault: &Away| {
         let what = format!("{} {}", fault.what.name(), fault.whom);
@@ -129,7 +130,7 @@ pub(crate) fn late(book: &Book, databases: &HashMap<u16, u64>, away: &[Away]) ->
     away.iter().flat_map(of).collect()
 }
 
-/// Its database, when it was due, and how late it came.
+/// The database of a task, its due time, and its lateness.
 fn arrival(track: &Track, databases: &HashMap<u16, u64>) -> Option<(u64, i64, i64)> {
     // A delay begins when the engine gets to it, which an earlier fault may have kept from it.
     let TaskDue::AtMs(due_ms) = track.spec.due else { return None };

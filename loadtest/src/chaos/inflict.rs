@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use punctual_test_servers::{Proxy, Way};
 use std::time::Duration;
 
-/// From SIGTERM to the end: a bounded drain, and a store that may be unavailable meanwhile.
+/// The time limit from SIGTERM to the end: a bounded drain, and a store that may be unavailable meanwhile.
 const STOP_LIMIT_US: i64 = 90_000_000;
 const POLL: Duration = Duration::from_millis(10);
 
-/// What came of it.
+/// The effect of a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     AsPlanned,
@@ -96,7 +96,8 @@ async fn start_when_stopped(member: &mut Member) -> anyhow::Result<Effect> {
     Ok(broke)
 }
 
-/// The log goes to the same disk: for that the engine is started again, unless it writes there already.
+/// Fills the disk. The log must be on the same disk: for that the engine is started again, unless it writes there
+/// already.
 async fn fill_disk(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     let why_not = stack.no_disk.clone().unwrap_or_default();
     let member = member(stack, fault)?;
@@ -114,7 +115,7 @@ async fn fill_disk(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Ef
     Ok(done)
 }
 
-/// Whose log is on the disk has no pipe: for a fault of the pipe it is started again.
+/// Restarts an engine whose log is on the disk, for a fault of the pipe, which it lacks.
 pub(crate) async fn log_to_pipe(stack: &mut Stack, fault: &PlannedFault) -> anyhow::Result<Effect> {
     let is_of_log = matches!(fault.what, What::LogClosed | What::LogStuck);
     let member = match fault.engine {
@@ -165,7 +166,7 @@ fn mend_way(way: &Proxy, fault: &PlannedFault) {
     }
 }
 
-/// Those that are hit.
+/// The ways that the fault hits.
 fn ways<'a>(stack: &'a Stack, fault: &PlannedFault) -> Vec<&'a Proxy> {
     let of = |member: &'a Member| {
         if fault.what.is_of_mysql_way() {

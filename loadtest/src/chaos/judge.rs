@@ -13,24 +13,24 @@ use std::collections::HashMap;
 pub(crate) struct TaskEnd {
     pub(crate) state: String,
     pub(crate) attempt: u32,
-    /// Of a dead one, its history: attempts that were leased, and when in milliseconds.
+    /// The history of a dead task: attempts that were leased, and when in milliseconds.
     pub(crate) leases: Vec<(u32, i64)>,
 }
 
-/// What was going on.
+/// The circumstances of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Circumstances {
-    /// From when to when some engine's clock was wrong, true microseconds.
+    /// The spans in which some engine's clock was wrong, true microseconds.
     pub(crate) clock_faults_us: Vec<(i64, i64)>,
-    /// By how much a task may be early while one is: what an engine believes of its clock unasked.
+    /// The time by which a task may be early during such a span: the deviation that an engine accepts of its clock.
     pub(crate) clock_bound_ms: i64,
     pub(crate) lease_ms: i64,
 }
 
-/// A promise that was not kept.
+/// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Broken {
-    /// Which one, the same words for each of a kind.
+    /// The name of the promise, the same words for each of a kind.
     pub(crate) promise: &'static str,
     pub(crate) task: Option<usize>,
     pub(crate) text: String,
@@ -233,7 +233,7 @@ impl Judge<'_> {
         })
     }
 
-    /// By leases: from the receipt until the outcome was sent, or the lease had to be over.
+    /// Checks the limit by leases: from the receipt until the outcome was sent, or the lease had to be over.
     fn limit_holds(&mut self) {
         let limited =
             self.book.tracks.iter().enumerate().filter(|(_, track)| track.spec.lane == Lane::Limited);

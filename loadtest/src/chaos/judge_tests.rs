@@ -1,4 +1,4 @@
-//! Made-up histories: one that keeps every promise, and what each single lie in it is called.
+//! Made-up histories: one that keeps every promise, and the verdict about each single violation of it.
 
 use super::{
     book::{AttemptReport, Book, CallerAnswer, ChangeCall, LostCall, Receipt},

@@ -29,7 +29,7 @@ pub(crate) struct InsertPace {
     pub(crate) seed: u64,
 }
 
-/// Where the load continues beyond its planned end, tasks are due so soon.
+/// The time until due of tasks that are inserted after the planned end of the load.
 const DUE_WITHIN_MS: i64 = 5_000;
 
 /// Starts the inserts; they end by themselves, when the field says.

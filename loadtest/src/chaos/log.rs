@@ -1,6 +1,6 @@
-//! The pipe that an engine writes its log to, and the reader that reads it: the reader can go away, so that every write fails,
-//! or stop reading with the pipe full, so that every write waits. What is read goes to a file. Must never stop for long
-//! unless it is asked to: an engine would stop with it.
+//! The pipe that an engine writes its log to, and the reader that reads it: the reader can end, so that every write
+//! fails, or stop reading with the pipe full, so that every write waits. The reader writes the log to a file. Must
+//! never stop for long unless that is requested: an engine would stop with it.
 
 use anyhow::Context as _;
 use std::{

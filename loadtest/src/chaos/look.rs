@@ -1,5 +1,5 @@
-//! Looks at an installation as an operator does: whether each engine is ready, what is in its queues, its alerts and
-//! its books, and how single tasks ended. Asks and reads only; must never change anything.
+//! Checks an installation as an operator does: whether each engine is ready, what is in its queues, its alerts and
+//! its books, and how single tasks ended. Reads only; must never change anything.
 
 use super::{
     field::{Field, attempt, integer, text, value},
@@ -13,10 +13,10 @@ use std::{collections::HashMap, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// They tell what the run does on purpose, and stay for a minute; that an engine was killed for ten, even if another replaced it.
-const EXPECTED_ALERTS: [&str; 5] =
-    ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost"];
+const EXPECTED_ALERTS: [&str; 6] =
+    ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost", "inbox_behind"];
 
-/// None: no answer, or no success.
+/// Returns `None` if there is no answer, or no success.
 async fn get(connection: &mut Connection, path: &str) -> Option<Value> {
     let answer = connection.get(path, ANSWER_LIMIT).await.ok()?;
     answer.is_success().then(|| value(&answer))
@@ -32,7 +32,7 @@ pub(crate) async fn are_ready(field: &Field) -> bool {
     true
 }
 
-/// What is not quiet yet, in words; empty when all is.
+/// Describes everything that is not quiet yet; empty when all is.
 pub(crate) async fn unrest(field: &Field, partitions: Option<u64>) -> Vec<String> {
     let mut unrest = Vec::new();
     let mut owned = 0;
@@ -104,7 +104,7 @@ pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "succeeded" | "dead" | "cancelled" | "stopped")
 }
 
-/// Those without labels.
+/// The metrics without labels.
 async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
     let answer = connection.get("/metrics", ANSWER_LIMIT).await.ok()?;
     let text = std::str::from_utf8(answer.body).ok().filter(|_| answer.status == 200)?;
@@ -113,7 +113,7 @@ async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
     Some(single.filter_map(|(name, number)| Some((name.to_owned(), number.parse().ok()?))).collect())
 }
 
-/// Whether the task with this reference is over; None: unknown.
+/// True if the task with this reference is over. `None` if unknown.
 pub(crate) async fn is_task_over(connection: &mut Connection, reference: &str) -> Option<bool> {
     Some(is_over(text(&get(connection, &format!("/v1/tasks/{reference}")).await?, "state")))
 }
@@ -133,23 +133,10 @@ pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, TaskEnd
     let mut connection = Connection::new(field.target.clone());
     let mut ends = HashMap::new();
     for lane in LANES {
-        let mut cursor = String::new();
-        loop {
-            let path = format!("/v1/tasks?queue={}&limit=1000{cursor}", lane.queue());
-            let page = asked(&mut connection, &path).await?;
-            for item in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-                if let Some(n) = field.index(integer(item, "task_id")) {
-                    let end = TaskEnd {
-                        state: text(item, "state").to_owned(),
-                        attempt: attempt(item),
-                        leases: vec![],
-                    };
-                    ends.insert(n, end);
-                }
-            }
-            match text(&page, "next_cursor") {
-                "" => break,
-                next => cursor = format!("&cursor={next}"),
+        for item in all_of(field, lane.queue()).await? {
+            if let Some(n) = field.index(integer(&item, "task_id")) {
+                let (state, attempt) = (text(&item, "state").to_owned(), attempt(&item));
+                ends.insert(n, TaskEnd { state, attempt, leases: vec![] });
             }
         }
     }
@@ -161,7 +148,21 @@ pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, TaskEnd
     Ok(ends)
 }
 
-/// Acknowledged and in no list; or dead without having been seen at each attempt: looked at once more, by itself.
+/// The tasks of a queue that an engine lists.
+pub(crate) async fn all_of(field: &Field, queue: &str) -> anyhow::Result<Vec<Value>> {
+    let mut connection = Connection::new(field.target.clone());
+    let (mut tasks, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = asked(&mut connection, &format!("/v1/tasks?queue={queue}&limit=1000{cursor}")).await?;
+        tasks.extend(page.get("items").and_then(Value::as_array).into_iter().flatten().cloned());
+        match text(&page, "next_cursor") {
+            "" => return Ok(tasks),
+            next => cursor = format!("&cursor={next}"),
+        }
+    }
+}
+
+/// The tasks that must be read once more: acknowledged and in no list; or dead without a receipt of each attempt.
 fn doubtful(field: &Field, ends: &HashMap<usize, TaskEnd>) -> Vec<usize> {
     let book = field.book.lock();
     let tracks = book.tracks.iter().enumerate();
@@ -175,7 +176,7 @@ fn doubtful(field: &Field, ends: &HashMap<usize, TaskEnd>) -> Vec<usize> {
     tracks.filter(|(n, track)| is_doubtful(*n, track)).map(|(n, _)| n).collect()
 }
 
-/// With its history; None: it is not there.
+/// Reads a task with its history. `None` if it does not exist.
 pub(crate) async fn one(
     field: &Field,
     connection: &mut Connection,

@@ -1,4 +1,4 @@
-//! What `loadtest chaos` is asked for on its command line. Decides nothing.
+//! The options of `loadtest chaos`. Decides nothing.
 
 use super::What;
 use crate::options::{Hot, Store, Usage, parse_ms};
@@ -79,7 +79,7 @@ impl ChaosOptions {
         if self.store == Store::Sqlite { 0 } else { self.databases.map_or(2, usize::from) }
     }
 
-    /// What may happen; an error when what was asked for cannot.
+    /// The faults that may happen. Fails if a requested one cannot.
     pub(crate) fn whats(&self) -> Result<Vec<What>, Usage> {
         let possible = What::possible(self.store == Store::Mysql, self.hot() == Hot::Redis);
         if !(self.minutes > 0.0 && self.minutes <= 10_000.0) {

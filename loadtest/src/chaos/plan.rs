@@ -1,5 +1,5 @@
-//! Which faults come, to whom, in which order and for how long: all of it from the seed, nothing from the run, so that a
-//! seed can be run again. Must not know how a fault is brought about.
+//! Plans the faults, their victims, order and durations: all of it from the seed, nothing from the run, so that a
+//! seed can be run again. Must not know how a fault is caused.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub(crate) enum What {
     Clock,
 }
 
-/// On whom it falls: two faults of one kind never happen at one time.
+/// The victim of a fault: two faults of one kind never happen at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Engine,
@@ -82,7 +82,7 @@ impl What {
         }
     }
 
-    /// Hits the whole server, not the way of an engine to it.
+    /// True if the fault hits the server itself, not the way of an engine to it.
     const fn is_of_server(self) -> bool {
         matches!(
             self,
@@ -108,12 +108,12 @@ impl What {
         matches!(self.victim(), Victim::Mariadb | Victim::Redis)
     }
 
-    /// Over as soon as it has happened.
+    /// True if the fault is over as soon as it has happened.
     pub(crate) const fn is_instant(self) -> bool {
         matches!(self, Self::RedisFlush | Self::MysqlOneSilent | Self::RedisOneSilent)
     }
 
-    /// What can happen to this installation.
+    /// The faults that can happen to this installation.
     pub(crate) fn possible(has_mysql: bool, has_redis: bool) -> Vec<Self> {
         let fits = |what: &Self| match what.victim() {
             Victim::Mariadb => has_mysql,
@@ -128,20 +128,20 @@ impl What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedFault {
     pub(crate) what: What,
-    /// None: the server itself, or the ways of all engines.
+    /// `None` for the server itself, or the ways of all engines.
     pub(crate) engine: Option<usize>,
-    /// Of a way to MySQL.
+    /// The database of a way to MySQL.
     pub(crate) database: usize,
-    /// How long, in milliseconds; 0 for what is over at once.
+    /// The duration in milliseconds; 0 for a fault that is over at once.
     pub(crate) for_ms: i64,
-    /// By how much a clock is wrong or a way slow, in milliseconds.
+    /// The deviation of a clock or the delay of a way, in milliseconds.
     pub(crate) by_ms: i64,
-    /// Which of several connections.
+    /// The index of one of several connections.
     pub(crate) nth: usize,
 }
 
 impl PlannedFault {
-    /// To whom, in words.
+    /// The victim in words.
     pub(crate) fn whom(&self) -> String {
         let engine = self.engine.map_or_else(|| "all engines".to_owned(), |n| format!("engine {n}"));
         match self.what.victim() {
@@ -163,7 +163,7 @@ impl PlannedFault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlanStep {
     pub(crate) faults: Vec<PlannedFault>,
-    /// After everything has recovered.
+    /// The pause after everything has recovered.
     pub(crate) pause_ms: i64,
 }
 

@@ -1,7 +1,9 @@
-//! What a run of chaos found: a line for each fault and a verdict, or one JSON object. Fields are only ever added.
+//! The results of a run of chaos: a line for each fault and a verdict, or one JSON object. Fields are only ever
+//! added.
 
 use super::{
     healthy::{Healthy, OfWindow},
+    inbox::InboxFound,
     judge::Broken,
     plan::PlannedFault,
 };
@@ -16,21 +18,25 @@ pub(crate) struct ChaosReport {
     pub(crate) hot: String,
     pub(crate) engines: usize,
     pub(crate) databases: usize,
-    /// Every promise kept, everything recovered, all quiet in the end.
+    /// True if every promise was kept, everything recovered, and all was quiet in the end.
     pub(crate) ok: bool,
     /// Why not.
     pub(crate) broken: Vec<String>,
-    /// How often each promise was broken.
+    /// The number of times that each promise was broken.
     pub(crate) promises: BTreeMap<&'static str, usize>,
     pub(crate) faults: Vec<FaultLine>,
     pub(crate) counts: ChaosCounts,
     /// First receipt at an executor − due time, of unchanged tasks; what faults held up is in it.
     pub(crate) lateness: Percentiles,
-    /// Of the databases that were well, while the way to another was broken and nothing else was; first of all in peace.
+    /// The lateness of healthy databases while the way to another was broken and nothing else was; the first entry is
+    /// in peace.
     pub(crate) healthy: Vec<Healthy>,
-    /// Of everything that was due from the beginning of a fault of a way, alone, until all had recovered from it.
+    /// The lateness of everything that was due from the beginning of a fault of a way, alone, until all had recovered
+    /// from it.
     pub(crate) ways: Vec<OfWindow>,
-    /// From the last fault's recovery until all was quiet.
+    /// Tasks that a user's own transactions inserted; null without MySQL.
+    pub(crate) inbox: Option<InboxFound>,
+    /// The time from the last fault's recovery until all was quiet.
     pub(crate) quiet_after_s: f64,
     /// Logs of the engines and records of the tasks; null when all was well and they are gone.
     pub(crate) logs: Option<String>,
@@ -50,7 +56,7 @@ pub(crate) struct ChaosCounts {
     pub(crate) moves_confirmed: usize,
     pub(crate) changes_refused: usize,
     pub(crate) changes_unknown: usize,
-    /// How the tasks ended.
+    /// The number of tasks by their end.
     pub(crate) ends: BTreeMap<String, usize>,
     pub(crate) faults: usize,
     pub(crate) faults_impossible: usize,
@@ -58,14 +64,14 @@ pub(crate) struct ChaosCounts {
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FaultLine {
-    /// Since the start of the load.
+    /// Seconds since the start of the load.
     pub(crate) at_s: f64,
     pub(crate) what: String,
     pub(crate) whom: String,
-    /// How long it lasted.
+    /// The duration of the fault.
     pub(crate) for_s: f64,
-    /// From its end (of two that came together: of the later one) until everything due by then had come and each engine said
-    /// that it is ready; null: not in time.
+    /// The time from its end (of two that came together: of the later one) until everything due by then was done and
+    /// each engine was ready; null if that was not in time.
     pub(crate) recovered_after_s: Option<f64>,
     /// Why it did not happen.
     pub(crate) impossible: Option<String>,
@@ -89,7 +95,7 @@ impl FaultLine {
     }
 }
 
-/// Of each promise only the first few are written in words.
+/// The maximum number of violations of each promise that are described.
 const REPORTED_MAX: usize = 8;
 
 pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec<String>) {
@@ -157,6 +163,15 @@ impl ChaosReport {
             self.lateness.max_ms,
             self.quiet_after_s,
         );
+        if let Some(inbox) = &self.inbox {
+            let InboxFound { committed, tasks, lost, out_of_order, doubled, commit_to_accepted } = inbox;
+            let _ = writeln!(
+                text,
+                "inbox: {committed} rows committed, {tasks} tasks, {lost} lost ({out_of_order} out of order), {doubled} doubled; \
+                 from commit to accepted, in peace, p50 {:.0} p99 {:.0} max {:.0} ms",
+                commit_to_accepted.p50_ms, commit_to_accepted.p99_ms, commit_to_accepted.max_ms,
+            );
+        }
         self.write_lateness(&mut text);
         for word in &self.broken {
             let _ = writeln!(text, "  {word}");

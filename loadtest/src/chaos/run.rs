@@ -36,18 +36,18 @@ use tokio::{
 };
 
 const TICK: Duration = Duration::from_millis(20);
-/// Later than this is late: what is due is on its way for so long at most when nothing is broken.
+/// The lateness from which a task is late: the maximum time on its way when nothing is broken.
 const LATE_MS: i64 = 1_500;
 /// Between two tasks that are due, at the least rate: by then one has met what was broken.
 const CAME_WITHIN_MS: i64 = 200;
-/// What is late for so long may be over without having been seen: the engines are asked.
+/// The lateness after which the engines are asked about a task: it may be over without a receipt.
 const ASKED_AFTER_MS: i64 = 4_000;
 const ASKED_MAX: usize = 200;
-/// No step takes longer, with its recovery.
+/// The time limit of a step, with its recovery.
 const STEP_LIMIT_US: i64 = 300_000_000;
-/// From the last recovery until nothing is in flight and no engine complains.
+/// The time limit from the last recovery until nothing is in flight and no engine complains.
 const QUIET_LIMIT_US: i64 = 180_000_000;
-/// How far an engine trusts its clock unasked (issue 14.8).
+/// The deviation that an engine accepts of its clock (issue 14.8).
 const CLOCK_BOUND_MS: i64 = 250;
 const PARTITIONS: u64 = 16;
 /// So many tasks are asked for one by one.
@@ -85,7 +85,7 @@ struct RunOver {
 }
 
 impl RunOver {
-    /// None: nothing happened.
+    /// `None` if nothing happened.
     fn of(step: &PlanStep, ends_us: impl Iterator<Item = i64>) -> Option<Self> {
         let ended_us = ends_us.max()?;
         let is_instant = step.faults.iter().all(|fault| fault.what.is_instant());
@@ -111,16 +111,16 @@ struct ChaosRun<'a> {
     ends_us: i64,
     lines: Vec<FaultLine>,
     away: Vec<Away>,
-    /// Of each fault of a way that nothing else came with.
+    /// The window of each fault of a way that nothing else came with.
     windows: Vec<Window>,
-    /// From when to when nothing was broken.
+    /// The spans in which nothing was broken.
     peace: Vec<(i64, i64)>,
     around: Circumstances,
     broken: Vec<Broken>,
     quiet_after_s: f64,
     progress: LoadProgress,
     asking: JoinSet<()>,
-    /// From the first such fault of a step until it is recovered from.
+    /// True from the first such fault of a step until its recovery.
     is_a_server_broken: bool,
 }
 
@@ -140,6 +140,9 @@ impl<'a> ChaosRun<'a> {
         let pace = load::InsertPace { rate: options.rate, seed };
         load::start(&field, pace, &mut workers);
         workers.spawn(change::change_all(Arc::clone(&field)));
+        if let Some(user) = stack.user.clone() {
+            workers.spawn(user.write_all(Arc::clone(&field), seed));
+        }
         for lane in LANES {
             (0..options.engines()).for_each(|n| work::start(&field, lane, n, &mut workers));
         }
@@ -169,7 +172,7 @@ impl<'a> ChaosRun<'a> {
         (at_us - self.begun_us) as f64 / 1e6
     }
 
-    /// At once, to be watched.
+    /// Prints a line at once, so that a person can follow.
     fn say(&self, line: &str) -> anyhow::Result<()> {
         if !self.options.json {
             let mut out = std::io::stdout().lock();
@@ -333,7 +336,7 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// Looks after everything that should be running.
+    /// Checks everything that should be running.
     async fn tick(&mut self, faults: &[PlannedFault]) -> anyhow::Result<()> {
         tokio::time::sleep(TICK).await;
         while let Some(ended) = self.workers.try_join_next() {
@@ -370,7 +373,8 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// What should have come long ago may be over: dead without having been seen, or cancelled by an answer that was lost.
+    /// Asks about tasks that are long overdue: they may be over, dead without a receipt, or cancelled by an answer
+    /// that was lost.
     fn ask_about_overdue(&mut self) {
         while self.asking.try_join_next().is_some() {}
         if !self.asking.is_empty() {
@@ -413,6 +417,9 @@ impl<'a> ChaosRun<'a> {
             };
             if left == 0 && at_us >= next_us {
                 unrest = look::unrest(&self.field, partitions).await;
+                if let Some(user) = &self.stack.user {
+                    unrest.extend(user.unrest().await);
+                }
                 if unrest.is_empty() {
                     self.quiet_after_s = (now_us() - from_us) as f64 / 1e6;
                     return Ok(());
@@ -445,6 +452,12 @@ impl<'a> ChaosRun<'a> {
         let databases = look::databases(&self.field).await?;
         let mut broken = std::mem::take(&mut self.broken);
         broken.extend(judge::judge(&self.field.book.lock(), &ends, &self.around));
+        let mut inbox = None;
+        if let Some(user) = &self.stack.user {
+            let (found, of_inbox) = user.judged(&self.field, &self.peace).await?;
+            inbox = Some(found);
+            broken.extend(of_inbox);
+        }
         let is_ok = broken.is_empty();
         if !is_ok {
             self.write_records(&broken).await?;
@@ -472,12 +485,13 @@ impl<'a> ChaosRun<'a> {
             lateness: book.lateness.percentiles(),
             healthy: healthy::lateness(&book, &databases, &self.away, &self.peace),
             ways: healthy::of_windows(&book, &databases, &self.windows),
+            inbox,
             quiet_after_s: self.quiet_after_s,
             logs: logs.map(|logs| logs.display().to_string()),
         })
     }
 
-    /// What came late of the databases that were well, with the histories of the first, beside the logs.
+    /// Writes the late tasks of healthy databases, with the histories of the first, beside the logs.
     async fn write_late(&self, databases: &HashMap<u16, u64>) -> anyhow::Result<()> {
         let mut file =
             std::fs::File::create(self.stack.path().join("late.jsonl")).context("the late tasks")?;
@@ -495,7 +509,7 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// What was broken, with all that is known of the tasks it is about, beside the logs.
+    /// Writes the violations, with all facts of their tasks, beside the logs.
     async fn write_records(&self, broken: &[Broken]) -> anyhow::Result<()> {
         let path = self.stack.path().join("broken.jsonl");
         let mut file = std::fs::File::create(&path).context("the records of what broke")?;

@@ -1,5 +1,5 @@
-//! What is inserted: tasks of five queues, each with what its handler will do and whether a caller will cancel or move
-//! it, decided by the seed as it is made. Must not know what became of any.
+//! The inserted tasks: of five queues, each with the behaviour of its handler and a possible cancel or move by a
+//! caller, decided by the seed when it is made. Must not know the result of any.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     Plain,
-    /// At most `CONCURRENCY` at one time.
+    /// At most `CONCURRENCY` of these run at one time.
     Limited,
-    /// Of five priorities.
+    /// These have five priorities.
     Ranked,
     /// Handlers that fail at first, some at every attempt.
     Failing,
@@ -19,9 +19,9 @@ pub(crate) enum Lane {
 
 pub(crate) const LANES: [Lane; 5] = [Lane::Plain, Lane::Limited, Lane::Ranked, Lane::Failing, Lane::Once];
 pub(crate) const CONCURRENCY: usize = 6;
-/// Between two attempts.
+/// The pause between two attempts.
 pub(crate) const RETRY_MS: i64 = 300;
-/// Of tasks that nothing but a fault makes fail.
+/// The number of attempts of tasks that nothing but a fault makes fail.
 const ATTEMPTS_MANY: u32 = 100;
 const ATTEMPTS_FAILING: u32 = 6;
 
@@ -37,7 +37,7 @@ impl Lane {
     }
 }
 
-/// How its time is said.
+/// The form of a task's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskDue {
     AtMs(i64),
@@ -47,17 +47,17 @@ pub(crate) enum TaskDue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskChange {
     Cancel,
-    /// To so long after the change.
+    /// The task moves to this time after the change.
     Move {
         by_ms: i64,
     },
 }
 
-/// What is to be done to it.
+/// The planned change of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedChange {
     pub(crate) wish: TaskChange,
-    /// Where between its insert and its time, in thousandths; beyond 1000 in milliseconds after its time.
+    /// The instant between its insert and its time, in thousandths; beyond 1000 in milliseconds after its time.
     pub(crate) at: i64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Spec {
 #[derive(Debug)]
 pub(crate) struct Maker {
     random: fastrand::Rng,
-    /// No task is due later.
+    /// The latest due time of a task.
     until_ms: i64,
 }
 
@@ -85,7 +85,7 @@ impl Maker {
         Self { random: fastrand::Rng::with_seed(seed), until_ms }
     }
 
-    /// At least until then they may be due.
+    /// Extends the latest due time.
     pub(crate) fn due_until(&mut self, until_ms: i64) {
         self.until_ms = self.until_ms.max(until_ms);
     }
@@ -139,7 +139,7 @@ impl Maker {
 }
 
 impl Spec {
-    /// As it is inserted.
+    /// The body of its insert.
     pub(crate) fn body(&self, n: usize, task_id: i64) -> Value {
         let mut body = json!({
             "queue": self.lane.queue(),

@@ -20,7 +20,7 @@ impl ChaosWallClock {
         Ok(clock)
     }
 
-    /// From the next look at it on.
+    /// Sets the clock from its next read on.
     pub(crate) fn set(&self, by_ms: i64) -> anyhow::Result<()> {
         let sign = if by_ms < 0 { '-' } else { '+' };
         let (seconds, ms) = (by_ms.abs() / 1_000, by_ms.abs() % 1_000);

@@ -79,7 +79,7 @@ async fn pull(
 }
 
 impl ChaosExecutor {
-    /// Whether the call was answered.
+    /// True if the call was answered.
     async fn ask(&mut self, connection: &mut Connection, path: &str, request: &[u8]) -> anyhow::Result<bool> {
         let asked_us = now_us();
         let limit = Duration::from_millis(WAIT_MS) + ANSWER_LIMIT;

@@ -1,5 +1,6 @@
-//! What the console is measured over: tasks in every state over very many queues, most of them due in days, some within the hour so
-//! that the hot set has them, some that wait for an executor, run, are finished, dead or cancelled; schedules, workflows, executors.
+//! The data for the console's measurement: tasks in every state over very many queues, most of them due in days, some
+//! within the hour so that the hot set has them, some that wait for an executor, run, are finished, dead or
+//! cancelled; schedules, workflows, executors.
 
 use super::{options::ConsoleOptions, page::ANSWER_LIMIT};
 use crate::{
@@ -30,7 +31,7 @@ const WORKFLOWS: usize = 20;
 /// One task in so many is of the kind that is searched for.
 const RARE: usize = 997;
 
-/// What pages are about.
+/// The subjects of pages.
 pub(super) struct Filled {
     pub(super) task: String,
     pub(super) dead: String,
@@ -126,7 +127,7 @@ async fn planned(connection: &mut Connection) -> anyhow::Result<String> {
     workflow.context("a workflow has a ref")
 }
 
-/// Of what is due now some run, some have succeeded, some are dead; the rest waits.
+/// Runs some of the due tasks: some run, some succeed, some are dead; the rest waits.
 async fn run_some(
     connection: &mut Connection,
     (first, end, queues): (usize, usize, usize),

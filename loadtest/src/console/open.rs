@@ -1,5 +1,5 @@
-//! Pages that are open and live, each of another viewer, over different pages. What they are sent is counted: that they are looked at,
-//! how often slowly, and whatever is no look.
+//! Pages that are open and live, each of another viewer, over different pages. It counts their messages: renderings,
+//! the slow ones, and everything else.
 
 use super::{
     fill::{Filled, queue},
@@ -23,10 +23,10 @@ use tokio::{
 };
 
 const LOOK: Duration = Duration::from_millis(20);
-/// Until every page has been sent something.
+/// The time limit until every page has received something.
 const OPENING: Duration = Duration::from_secs(60);
 
-/// What was sent.
+/// The counts of messages.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     begun: AtomicUsize,
@@ -39,7 +39,7 @@ pub(super) struct Counted {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
     pub(crate) looks: usize,
-    /// Of them, those of pages that are looked at less often.
+    /// Of them, the renderings of pages that are rendered less often.
     pub(crate) slow: usize,
     pub(crate) parts: usize,
     /// Faults, ends, and pages that found no place.
@@ -68,7 +68,7 @@ impl Sent {
     }
 }
 
-/// Different ones: of what most look at, and of single queues.
+/// Different pages: frequent ones, and those of single queues.
 fn page(nth: usize, filled: &Filled) -> String {
     let fixed = ["", "/queues", "/engines", "/lateness", "/executors", "/workflows", "/schedules", "/bulk"];
     match nth % 4 {
@@ -78,7 +78,7 @@ fn page(nth: usize, filled: &Filled) -> String {
     }
 }
 
-/// Each has been sent a look when this returns.
+/// Opens the pages. Each has received a rendering when this returns.
 pub(super) async fn open(
     options: &ConsoleOptions,
     visitors: &Visitors,

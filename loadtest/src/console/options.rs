@@ -1,4 +1,4 @@
-//! What `loadtest console` is asked for on its command line. Decides nothing.
+//! The options of `loadtest console`. Decides nothing.
 
 use crate::options::{ServerOptions, parse_ms};
 use clap::Args;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Of one page.
+/// The time limit of one page.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(crate) struct PageReport {
 }
 
 impl PageReport {
-    /// In the order in which they were taken.
+    /// Builds the report from the times in the order of the requests.
     pub(super) fn new(path: String, bytes: usize, mut took_ms: Vec<f64>) -> Self {
         let first_ms = took_ms.first().copied().unwrap_or(0.0);
         took_ms.sort_by(f64::total_cmp);

@@ -1,5 +1,6 @@
-//! Those who look: logins, each with a token of its own, and what pages take that they ask for. Pages are asked for in rounds, so that
-//! each is asked for when what it is on was kept long enough; the first time is reported by itself.
+//! The viewers: logins, each with a token of its own, and the times of the pages that they request. Pages are
+//! requested in rounds, so that each is requested when its data was stored for long enough; the first time is
+//! reported by itself.
 
 use super::{
     fill::{Filled, post, queue},
@@ -18,7 +19,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// As a browser of each asks.
+/// The viewers, as a browser of each.
 pub(super) struct Visitors {
     pub(super) viewers: Vec<Target>,
     pub(super) admin: Target,
@@ -46,7 +47,7 @@ impl Visitors {
     }
 }
 
-/// Of the form that a browser sends.
+/// The cookie that the form of a browser gets.
 async fn cookie(target: &Target, token: &str) -> anyhow::Result<String> {
     let host = target.with_cookie("");
     let (address, headers) = host.raw();
@@ -126,7 +127,7 @@ pub(super) async fn addresses(
     Ok(all)
 }
 
-/// The third page of a list, as far as it has so many. None: it has one.
+/// The third page of a list, as far as it has so many. `None` if it has one.
 async fn later(viewer: &Target, list: &str) -> anyhow::Result<Option<String>> {
     let mut connection = Connection::new(viewer.clone());
     let (mut address, mut found) = (list.to_owned(), None);
@@ -142,7 +143,7 @@ async fn later(viewer: &Target, list: &str) -> anyhow::Result<Option<String>> {
     Ok(found)
 }
 
-/// In rounds: each page once, then each again.
+/// Measures in rounds: each page once, then each again.
 pub(super) async fn measure(
     options: &ConsoleOptions,
     visitors: &Visitors,

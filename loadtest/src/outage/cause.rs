@@ -1,4 +1,4 @@
-//! What can happen to the private Redis or MariaDB of a run. Must not do it: `backing` does.
+//! The possible outages of the private Redis or MariaDB of a run. Must not cause them: `backing` does.
 
 use clap::ValueEnum;
 
@@ -31,7 +31,7 @@ impl Cause {
         !matches!(self, Self::MysqlKill | Self::MysqlSilent)
     }
 
-    /// Of the connections of the engines, not of the servers.
+    /// True if the outage is of the engines' connections, not of the servers.
     pub(crate) const fn is_of_a_way(self) -> bool {
         matches!(self, Self::RedisSilent | Self::RedisCutOne | Self::MysqlSilent)
     }

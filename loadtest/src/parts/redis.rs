@@ -16,7 +16,7 @@ pub(super) enum RedisValue {
 }
 
 impl RedisValue {
-    /// Of anything but a list: none.
+    /// The items of a list; none of anything else.
     pub(super) fn items(self) -> Vec<Self> {
         if let Self::List(items) = self { items } else { Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What `loadtest run` is asked for on its command line, with its defaults. Checks what clap cannot; decides nothing else.
+//! The options of `loadtest run`, with their defaults. Checks what clap cannot; decides nothing else.
 
 use crate::{
     fault::{FaultOptions, Faults},
@@ -95,7 +95,7 @@ pub(crate) struct RunOptions {
     pub(crate) common: CommonOptions,
 }
 
-/// Of --scenario flood.
+/// The options of --scenario flood.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Flood")]
 pub(crate) struct FloodOptions {
@@ -124,7 +124,7 @@ const AHEAD_INSERT_ONLY_MS: i64 = 600_000;
 const INSERTS_PER_S: usize = 20_000;
 
 impl RunOptions {
-    /// What an executor's polls and inserts are spread over is checked before anything is started.
+    /// Checks the options, before anything is started.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         self.server.check()?;
         if self.subscribers > 0 && self.server.hot != Hot::Redis {
@@ -200,7 +200,7 @@ impl RunOptions {
         }
     }
 
-    /// Where inserts go, and where executors ask, of all these engines.
+    /// The target of inserts, and that of executors, among all these engines.
     pub(crate) fn targets(&self, all: &Target) -> [Target; 2] {
         [self.insert_at, self.execute_at]
             .map(|number| number.map_or_else(|| all.clone(), |number| all.only(usize::from(number) - 1)))

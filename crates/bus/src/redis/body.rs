@@ -34,7 +34,7 @@ struct Body<'a> {
     body: &'a [u8],
     /// Milliseconds.
     due: i64,
-    /// None: equal to `due`, as nearly always.
+    /// `None` if it equals `due`, as nearly always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<i64>,
     fired: i64,

@@ -13,7 +13,7 @@ const EPOCH_MS: u64 = 1_577_836_800_000;
 
 pub(crate) const STREAMS_MAX: u8 = 1 << STREAM_BITS;
 
-/// As Redis gives it: milliseconds of its clock, and a number within them.
+/// The id that Redis assigns: milliseconds of its clock, and a number within them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EntryId {
     pub(crate) ms: u64,

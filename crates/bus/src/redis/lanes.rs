@@ -88,7 +88,7 @@ impl QueueReceivers {
         }
     }
 
-    /// How many messages are still worth reading: none if each waiter can get one.
+    /// The number of messages that are still worth reading: 0 if each waiter can get one.
     fn lacking(&self) -> usize {
         if self.ready.len() < self.waiting { self.wanted.saturating_sub(self.ready.len()) } else { 0 }
     }
@@ -109,12 +109,13 @@ impl QueueReceivers {
     }
 }
 
-/// The result of one look by a waiting receive.
+/// The result of one poll by a waiting receive.
 #[derive(Debug)]
 pub(super) enum ReceiveResult {
     Messages(Vec<Delivery>),
     Failed(Arc<Error>),
-    /// Nothing yet. The streams without a reader, one bit each: the caller must start a reader for each.
+    /// There is nothing yet. The value has the streams without a reader, one bit each: the caller must start a reader
+    /// for each.
     Unread(u16),
 }
 
@@ -166,7 +167,7 @@ impl Drop for ReceiveGuard<'_> {
 }
 
 impl Lanes {
-    /// Runs `work` on an existing lane, and forgets the lane if it is then empty.
+    /// Runs `work` on an existing lane, and removes the lane if it is then empty.
     fn with<T>(&self, queue: &QueueKey, work: impl FnOnce(&mut QueueReceivers) -> T) -> Option<T> {
         let mut lanes = self.by_queue.lock();
         let lane = lanes.get_mut(queue)?;
@@ -213,8 +214,8 @@ impl Lanes {
         });
     }
 
-    /// How many messages its waiting callers lack. None: no caller lacks one, and the reader of this stream
-    /// is removed.
+    /// The number of messages that the waiting callers lack. `None` if no caller lacks one, and the reader of this
+    /// stream is removed.
     pub(super) fn lacking(&self, queue: &QueueKey, stream: u8) -> Option<usize> {
         let lacking = self.with(queue, |lane| {
             let lacking = lane.lacking();

@@ -8,7 +8,7 @@ use punctual_redis_link::{Answer, Router};
 use redis::Cmd;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Of one pipeline.
+/// The maximum number of messages of one pipeline.
 const MESSAGES_MAX: usize = 1_000;
 const BYTES_MAX: usize = 1 << 20;
 
@@ -33,7 +33,7 @@ pub(super) async fn publish(core: &Core, messages: &[Assignment]) -> Vec<Outcome
     outcomes
 }
 
-/// In a Cluster each pipeline is for one stream.
+/// Splits messages into pipelines. In a Cluster each pipeline is for one stream.
 fn chunks(core: &Core, messages: &[Assignment], outcomes: &mut [Outcome]) -> Vec<Chunk> {
     let mut full = Vec::new();
     let mut open: BTreeMap<String, Chunk> = BTreeMap::new();

@@ -14,9 +14,9 @@ const HOMES_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(super) struct Readers {
     place: Arc<RedisEndpoints>,
-    /// None: the address itself.
+    /// The pools by node. `None` is the address itself.
     by_node: Mutex<HashMap<Option<Node>, Arc<ConnectionPool<BlockingConnection>>>>,
-    /// By the stream's key.
+    /// The nodes by the stream's key.
     homes: Mutex<HashMap<String, Node>>,
 }
 

@@ -12,9 +12,9 @@ use punctual_domain::{name::QueueKey, time::Millis};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// How long a message that was read for a caller who left waits here for another caller.
+/// The time that a message that was read for a disconnected caller waits here for another caller.
 pub(super) const LINGER: Duration = Duration::from_millis(50);
-/// How often one page of pending entries is read, until the two clock readings around it agree.
+/// The maximum number of reads of one page of pending entries, until the two clock readings around it agree.
 const LOOKS_MAX: usize = 10;
 
 pub(super) async fn acknowledge(core: &Core, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {
@@ -68,7 +68,7 @@ async fn reclaim_stream(core: &Core, stream: &Stream, before: Millis) -> Result<
     Ok(moved)
 }
 
-/// One page, and when its idle times were counted. None: the group does not exist, so no consumer holds a
+/// One page, and when its idle times were counted. `None` if the group does not exist, so no consumer holds a
 /// message.
 async fn look(
     core: &Core,
@@ -93,7 +93,7 @@ async fn look(
     }
 }
 
-/// With how many deliveries each counts for.
+/// Requeues messages, each with the number of deliveries for which it counts.
 async fn requeue(core: &Core, stream: &Stream, ids: &[(EntryId, u32)]) -> Result<usize, Error> {
     let mut moved = 0;
     for some in ids.chunks(REQUEUE_MAX) {
@@ -121,7 +121,8 @@ impl Drop for Leftover<'_> {
     }
 }
 
-/// Messages that no caller waits for here would be kept from all others. Without a runtime they wait to be reclaimed.
+/// Returns messages that no caller waits for here, which would otherwise be withheld from all others. Without a
+/// runtime they wait to be reclaimed.
 pub(super) fn give_back_later(core: &Arc<Core>, queue: &QueueKey) {
     if core.lanes.has_orphans(queue) && tokio::runtime::Handle::try_current().is_ok() {
         run_to_its_end(give_back(Arc::clone(core), queue.clone()));

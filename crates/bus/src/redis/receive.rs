@@ -20,8 +20,8 @@ use std::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-/// Up to this difference of the clocks, the instant at which Redis gave a message out is the instant of delivery.
-/// Beyond it the caller's is written instead, which costs Redis half as much again as reading.
+/// The difference of the clocks up to which the instant at which Redis delivered a message is the instant of
+/// delivery. Beyond it the caller's is written instead, which costs Redis half as much again as reading.
 const CLOCKS_AGREE_MS: i64 = 1_000;
 
 #[expect(clippy::disallowed_methods, reason = "a read is ended also when its caller is gone; it is bounded")]
@@ -143,7 +143,7 @@ pub(super) async fn make_group(core: &Core, stream: &Stream) -> Result<(), Error
     }
 }
 
-/// From the two answers of a read. `now`: the instant of delivery on the caller's clock.
+/// Builds deliveries from the two answers of a read. `now` is the instant of delivery on the caller's clock.
 pub(super) async fn delivered(
     core: &Core,
     queue: &QueueKey,

@@ -1,13 +1,13 @@
-//! Every command of `punctual` that a page of the documentation has, in a block or in a line, is one that the command line
-//! takes: names, flags and values. What a block has is whole; what a line has may leave out what represents the reader's own.
-//! Runs nothing: what the commands do is shown by the tests that run pages.
+//! Checks that the command line accepts every command of `punctual` in a page of the documentation, in a block or in
+//! a line: names, flags and values. A command in a block is complete; one in a line may omit the reader's own values.
+//! Runs nothing: the tests that run pages show what the commands do.
 
 use super::Cli;
 use clap::{Parser, error::ErrorKind};
 use std::{fs, path::PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What may stand before a command in its line.
+/// The words that may precede a command in its line.
 const BEFORE: [&str; 10] = ["sudo", "env", "exec", "nohup", "do", "then", "if", "while", "!", "time"];
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ struct PageCommand {
     is_whole: bool,
 }
 
-/// Words as a shell has them, a list for each command of a pipeline or a list. Quotes are taken away.
+/// Splits a line into words as a shell does, a list for each command of a pipeline or a list. Quotes are removed.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
     for letter in line.chars() {
@@ -41,7 +41,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// From the program on, if it is what is called.
+/// The words from the program on, if the command calls it.
 fn of_punctual(words: &[String]) -> Option<&[String]> {
     let is_it = |text: &String| text == "punctual" || (text.ends_with("/punctual") && !text.contains('='));
     let of_user = |text: &String| ["-u", "-o", "-g"].contains(&text.as_str());

@@ -1,9 +1,10 @@
-//! What runs beside an engine's own services: workflows, bulk operations, traces, and inboxes, what the store needs after an upgrade. Holds
-//! no step of theirs, only how often each runs and what wakes it.
+//! The services in addition to an engine's own: workflows, bulk operations, traces, inboxes, and the store's work
+//! after an upgrade. Holds no step of theirs, only how often each runs and what wakes it.
 
 use crate::config::{InboxPlace, Settings};
 use anyhow::{Context as _, Result};
 use punctual_bulk::Runner as Bulk;
+use punctual_cluster::Watcher;
 use punctual_engine::{Engine, Running, Topic};
 use punctual_inbox::{Intake, Relay};
 use punctual_schedules::Planner;
@@ -13,19 +14,34 @@ use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::{future::pending, sync::Arc, time::Duration};
 
-/// Between two looks which workflows are to be looked at; reported ones continue at once.
+/// The pause between two searches for workflows to evaluate; reported ones continue at once.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// What could not be gone on with, because the store was away, is tried again then.
+/// The pause before work is tried again that failed because the store was unavailable.
 const GO_ON_EVERY: Duration = Duration::from_secs(1);
 const RECONCILE_EVERY: Duration = Duration::from_secs(30);
-/// Between two looks for bulk operations that another engine has begun or changed.
+/// The pause between two searches for bulk operations that another engine has begun or changed.
 const BULK_EVERY: Duration = Duration::from_millis(500);
-/// Between two messages to a collector of traces.
+/// The pause between two messages to a collector of traces.
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 /// A database that was added, or that did not answer, has its payloads counted within this.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
 
-/// After an upgrade, once: what each later run costs is a look.
+/// Interval of the check whether a count of the ledger is due, or was requested at another engine.
+const LEDGER_EVERY: Duration = Duration::from_secs(10);
+
+pub(super) fn supervise_ledger(running: &Running, watcher: &Watcher) {
+    let (asking, counting) = (watcher.clone(), watcher.clone());
+    let asked = move || {
+        let asking = asking.clone();
+        async move { asking.ledger_is_requested().await }
+    };
+    running.supervise_when("ledger", LEDGER_EVERY, asked, move |now| {
+        let counting = counting.clone();
+        async move { counting.count_ledgers(now).await }
+    });
+}
+
+/// Counts payload bytes once after an upgrade: each later run costs a read.
 pub(super) fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
     running.supervise("payload_bytes", COUNT_EVERY, move |_| {
         let store = Arc::clone(&store);
@@ -33,7 +49,7 @@ pub(super) fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
     });
 }
 
-/// The relays of the inboxes that are set. None is asked yet: the users' databases may be away.
+/// The relays of the configured inboxes. They are not contacted yet: the users' databases may be unavailable.
 pub(super) fn inboxes(settings: &Settings, engine: &Engine) -> Result<Vec<Relay>> {
     let options = ServerOptions {
         payload_max_bytes: settings.payloads.payload_max_bytes,
@@ -42,14 +58,19 @@ pub(super) fn inboxes(settings: &Settings, engine: &Engine) -> Result<Vec<Relay>
     };
     let intake = Arc::new(EngineIntake::new(engine.clone(), options));
     let relay = |place: &InboxPlace| {
-        let table = MysqlInbox::new(&place.url).with_context(|| format!("inbox.url: {}", place.name))?;
-        Ok(Relay::new(&place.name, Arc::new(table), Arc::clone(&intake) as Arc<dyn Intake>))
+        let table = MysqlInbox::new(&place.url, place.table.clone());
+        let table = table.with_context(|| format!("inbox.url: {}", place.name))?;
+        let intake = Arc::clone(&intake) as Arc<dyn Intake>;
+        Ok(Relay::new(&place.name, place.namespace.clone(), Arc::new(table), intake))
     };
     settings.inboxes.iter().map(relay).collect()
 }
 
+/// Each is a service of its own, so that metrics and alerts name the one that fails.
 pub(super) fn supervise_inbox(running: &Running, relay: Relay) {
-    running.supervise("inbox", punctual_inbox::PERIOD, move |now| {
+    // Made once for each inbox of the settings, and never given back: that bounds it.
+    let name: &'static str = format!("inbox:{}", relay.report().name).leak();
+    running.supervise(name, punctual_inbox::PERIOD, move |now| {
         let relay = relay.clone();
         async move { relay.run_once(now).await }
     });

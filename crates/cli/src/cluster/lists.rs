@@ -1,4 +1,4 @@
-//! Events, engines, partitions and alerts as tables, or as they came.
+//! Events, engines, partitions and alerts as tables, or in the form of the API.
 
 use super::args::{AskArgs, EventsArgs, PartitionsArgs};
 use crate::{

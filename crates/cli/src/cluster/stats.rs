@@ -1,4 +1,4 @@
-//! The whole cluster in numbers.
+//! The statistics of the cluster.
 
 use super::args::StatsArgs;
 use crate::{
@@ -67,7 +67,7 @@ pub(super) fn print(stats: &Stats) {
     output::facts(&facts);
 }
 
-/// Of the whole cluster, or of a queue.
+/// The flow of the cluster, or of a queue.
 fn flow(rates: &Rates, lately: &Lateness, hour: &Lateness) -> Vec<(&'static str, String)> {
     let per_second = |rate: f64| format!("{rate:.1}/s");
     vec![
@@ -81,7 +81,7 @@ fn flow(rates: &Rates, lately: &Lateness, hour: &Lateness) -> Vec<(&'static str,
     ]
 }
 
-/// On one line.
+/// The lateness on one line.
 pub(crate) fn lateness(lateness: &Lateness) -> String {
     let (Some(p50), Some(p99), Some(p999), Some(max)) =
         (lateness.p50_ms, lateness.p99_ms, lateness.p999_ms, lateness.max_ms)
@@ -100,7 +100,7 @@ pub(crate) fn lateness(lateness: &Lateness) -> String {
     )
 }
 
-/// What falls due, on one line.
+/// The number of tasks that become due, on one line.
 pub(super) fn ahead(due: &Due) {
     let within =
         |minutes: usize| -> Option<u64> { due.steps.iter().take(minutes).map(|step| step.tasks).sum() };

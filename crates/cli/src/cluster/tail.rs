@@ -1,5 +1,5 @@
-//! What happens to the cluster as it happens: events in their order, and alerts that begin and end. A server that is unavailable for a
-//! while is waited for.
+//! Follows the cluster: events in their order, and alerts that begin and end. It waits for a server that is
+//! unavailable for a while.
 
 use super::{args::TailArgs, lists};
 use crate::{
@@ -13,7 +13,7 @@ use punctual_protocol::{Alert, Event, SearchEvents, limits::PAGE_MAX};
 use punctual_sdk::{Client, Error};
 use std::{collections::BTreeMap, process::ExitCode};
 
-/// Pages that one look goes back at most.
+/// The maximum number of pages that one read goes back.
 const PAGES_MAX: usize = 10;
 
 /// Name, namespace, queue.
@@ -25,7 +25,7 @@ fn key(alert: &Alert) -> AlertKey {
 
 #[derive(Debug, Default)]
 struct TailState {
-    /// The newest event; None: none has been looked for yet.
+    /// The newest event. `None` if none was read yet.
     newest: Option<i64>,
     alerts: BTreeMap<AlertKey, Alert>,
 }

@@ -1,6 +1,6 @@
-//! Why settings are not taken. Says which key, which value, from where, and what would be right.
+//! The reason why settings are refused. It names the key, the value, its source, and the valid values.
 
-use super::layers::SettingSource;
+use super::source::SettingSource;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether the mistake is in how the program was called, rather than in what it was asked to do.
+    /// True if the mistake is in the call of the program, rather than in the requested work.
     pub(crate) const fn is_usage(&self) -> bool {
         !matches!(self, Self::Refused { .. })
     }

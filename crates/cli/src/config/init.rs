@@ -3,7 +3,7 @@
 use super::{
     Layers,
     keys::{FILE_SUFFIX, KEYS, SettingKey},
-    layers::SettingSource,
+    source::SettingSource,
 };
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ fn field(key: &SettingKey) -> &'static str {
     key.name.rsplit_once('.').map_or(key.name, |parts| parts.1)
 }
 
-/// As TOML has it.
+/// The value in TOML syntax.
 fn value(text: &str) -> String {
     if text.parse::<i64>().is_ok() || text.parse::<bool>().is_ok() {
         return text.to_owned();
@@ -72,7 +72,7 @@ mod tests {
         KEYS.iter().map(|key| (key.name, layers.get(key.name).text)).collect()
     }
 
-    /// Of each line that begins with a key, the comment taken away.
+    /// The lines that begin with a key, without their comment sign.
     fn uncommented(file: &str) -> String {
         let line = |text: &str| match text.strip_prefix("# ") {
             Some(rest) if rest.split_once(" = ").is_some_and(|parts| !parts.0.contains([' ', '('])) => {

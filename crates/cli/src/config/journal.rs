@@ -1,4 +1,4 @@
-//! Where outcomes are kept while their database does not answer. Opens nothing.
+//! The place of the journal of outcomes, for outages of their database. Opens nothing.
 
 use super::{
     Error, Layers,
@@ -15,13 +15,13 @@ const FOLDER: &str = "journal";
 pub(crate) struct JournalPlace {
     pub(crate) directory: PathBuf,
     pub(crate) bytes_max: u64,
-    /// It was asked for: an engine that cannot write it does not start.
+    /// True if the journal was configured: an engine that cannot write it does not start.
     pub(crate) is_named: bool,
     /// The store is this engine's alone.
     pub(crate) is_alone: bool,
 }
 
-/// None: an outcome that its database does not take is refused.
+/// `None` if outcomes that their database does not accept are refused.
 pub(super) fn journal(layers: &Layers, place: &StoreLocation) -> Result<Option<JournalPlace>, Error> {
     let max_mib: u64 = layers.number(JOURNAL_MAX_MIB, 1..=65_536)?;
     let named = layers.get(JOURNAL_DIRECTORY).text;

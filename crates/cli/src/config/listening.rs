@@ -1,4 +1,4 @@
-//! Where and how the API is reached: address, TLS, proxies, limits on connections. Says which addresses are too open.
+//! The listener of the API: address, TLS, proxies, limits on connections. Decides which addresses are too open.
 
 use super::{
     Error, Layers,
@@ -19,7 +19,7 @@ const TEN_MINUTES_MS: u64 = 600_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
     pub(crate) address: SocketAddr,
-    /// As it was written.
+    /// The settings as they were written.
     given: Given,
     /// Plain HTTP for everybody on a network.
     plain: bool,
@@ -58,13 +58,13 @@ impl Listening {
         })
     }
 
-    /// How addresses of this server begin.
+    /// The scheme of this server's addresses.
     pub(crate) const fn scheme(&self) -> &'static str {
         if self.listener.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Asked before a server starts. Without tokens every caller may do everything, and a token that goes over a
-    /// network in clear text is everybody's.
+    /// Checks the address before a server starts. Without tokens every caller may do everything, and a token that is
+    /// sent over a network in clear text is everybody's.
     pub(crate) fn may_listen(&self, access_is_required: bool) -> Result<(), Error> {
         if self.address.ip().is_loopback() {
             return Ok(());
@@ -87,7 +87,7 @@ impl Listening {
         Ok(())
     }
 
-    /// What is not as safe as it could be.
+    /// The warnings about insecure settings.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let key = self.listener.tls.as_ref().map(|tls| &tls.key).filter(|key| secrets::is_open_to_all(key));
         let key = key.map(|key| {
@@ -99,12 +99,12 @@ impl Listening {
         key.into_iter().chain(self.hidden_callers())
     }
 
-    /// Whether plain HTTP is served on a network, to every caller.
+    /// True if plain HTTP is served on a network, to every caller.
     pub(crate) fn is_plain_on_a_network(&self) -> bool {
         !self.address.ip().is_loopback() && self.plain && self.listener.tls.is_none()
     }
 
-    /// Why its callers cannot be distinguished; None: they can.
+    /// Why its callers cannot be distinguished, or `None` if they can.
     pub(crate) fn hidden_callers(&self) -> Option<String> {
         let hides_callers = self.is_plain_on_a_network() && self.listener.trusted_proxies.is_empty();
         hides_callers.then(|| {

@@ -4,7 +4,7 @@ use super::keys::{
     TRACES_HEADERS, TRACES_PROTOCOL, TRACES_RESOURCE, TRACES_SERVICE_NAME, TRACES_TIMEOUT_MS, TRACES_URL,
 };
 
-/// Its value is the whole address, with the path.
+/// The variable whose value is the complete address, with the path.
 pub(super) const WHOLE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
 /// They override the configuration file; `PUNCTUAL_…` variables and flags override them. A later one overrides an earlier one.
@@ -30,7 +30,7 @@ pub(super) fn turns_off(variable: &str, value: &str) -> bool {
     }
 }
 
-/// What is asked of the exporter of traces, and is not done.
+/// True for a variable of the exporter of traces that is not supported.
 pub(super) fn is_unused(variable: &str) -> bool {
     let of_traces = ["COMPRESSION", "CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY", "INSECURE"];
     let name = variable.strip_prefix("OTEL_EXPORTER_OTLP_");

@@ -1,13 +1,13 @@
-//! How long payloads and results may be, and where those are that are too long for a row. Opens nothing.
+//! The limits of payloads and results, and the place of those that are too long for a row. Opens nothing.
 
 use super::{
     Error, Layers,
     keys::{
         BATCH_BODY_MAX_BYTES, PAYLOAD_MAX_BYTES, PAYLOADS_INLINE_MAX_BYTES, PAYLOADS_MAX_BYTES, PAYLOADS_URL,
     },
-    layers::SettingSource,
     place::StoreLocation,
     settings::object_url,
+    source::SettingSource,
 };
 
 const GIB: usize = 1 << 30;
@@ -18,9 +18,9 @@ const OFF: &str = "off";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payloads {
-    /// None: all are in the store.
+    /// `None` if all are in the store.
     pub(crate) url: Option<String>,
-    /// That place was named, and does not only go with the file.
+    /// True if the place was named, and is not only derived from the file.
     pub(crate) is_named: bool,
     /// Longer ones are outside, where there is a place for them.
     pub(crate) inline_max_bytes: usize,
@@ -47,7 +47,7 @@ impl Payloads {
         })
     }
 
-    /// What would let a longer payload pass.
+    /// Advice on how to allow a longer payload.
     pub(crate) const fn advice(&self) -> &'static str {
         match self.url {
             Some(_) => " (settings payloads.max_bytes and limits.payload_max_bytes)",

@@ -1,4 +1,4 @@
-//! Where the tasks are, as it is set: a file and memory, or databases with Redis or without. Opens nothing.
+//! The configured place of the tasks: a file and memory, or databases with Redis or without. Opens nothing.
 
 use super::{
     Error, Layers,
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the tasks are.
+/// The place of the tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreLocation {
     /// A file, and memory: one engine.
@@ -27,13 +27,13 @@ pub(crate) enum StoreLocation {
 pub(crate) struct SharedPlace {
     /// The first one is the catalog.
     pub(crate) mysql_urls: Vec<String>,
-    /// None: there is none, and tasks fire from the databases.
+    /// `None` if there is no Redis, and tasks fire from the databases.
     pub(crate) redis_url: Option<String>,
-    /// Before every key in Redis.
+    /// The prefix of every key in Redis.
     pub(crate) prefix: String,
-    /// None: what the servers say of themselves.
+    /// `None` selects the servers' own limits.
     pub(crate) memory_max_bytes: Option<u64>,
-    /// Of a queue, on the bus.
+    /// The number of streams of a queue, on the bus.
     pub(crate) streams: u8,
     /// Counts only when the store is made.
     pub(crate) partitions: u16,
@@ -57,7 +57,7 @@ impl StoreLocation {
         matches!(self, Self::Embedded { sqlite_path } if !sqlite_path.exists())
     }
 
-    /// What `hot.url` means where it is empty.
+    /// The meaning of an empty `hot.url`.
     pub(crate) const fn hot_if_unset(&self) -> &'static str {
         match self {
             Self::Embedded { .. } => "memory://",
@@ -65,7 +65,7 @@ impl StoreLocation {
         }
     }
 
-    /// Without passwords, for people and logs.
+    /// The place without passwords, for people and logs.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Embedded { sqlite_path } => format!("sqlite://{}", sqlite_path.display()),

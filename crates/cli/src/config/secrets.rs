@@ -1,9 +1,9 @@
 //! Secrets that stand in files of their own, and how a secret is shown: without what is secret of it. Changes no file.
 
-use super::{Error, layers::SettingSource};
+use super::{Error, source::SettingSource};
 use std::{fs, path::Path};
 
-/// As for `store.url`, for commands that take nothing else of the settings.
+/// Reads the file as for `store.url`, for commands that use no other setting.
 pub(crate) fn read_secret(path: &Path) -> Result<String, Error> {
     read(super::keys::STORE_URL, path, &SettingSource::Flag("--store-url-file".to_owned()))
 }
@@ -13,7 +13,7 @@ pub(crate) fn read_bus_url(variable: &str, path: &Path) -> Result<String, Error>
     read(super::keys::HOT_URL, path, &SettingSource::Environment(variable.to_owned()))
 }
 
-/// What a file holds, without the line end that editors and `echo` leave.
+/// The content of a file, without the line end that editors and `echo` add.
 pub(super) fn read(key: &'static str, path: &Path, named_by: &SettingSource) -> Result<String, Error> {
     let unusable = |said: String| Error::SecretFile {
         key,
@@ -30,7 +30,7 @@ pub(super) fn read(key: &'static str, path: &Path, named_by: &SettingSource) -> 
     }
 }
 
-/// Said at the start; not refused, because volumes of containers often cannot do better.
+/// The warning at the start. Such a file is not refused, because volumes of containers often have no better mode.
 pub(crate) fn is_open_to_all(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
@@ -50,7 +50,7 @@ pub(crate) fn shown(key: &str, text: &str) -> String {
     if is_secret && !text.is_empty() { "(secret)".to_owned() } else { text.to_owned() }
 }
 
-/// Whether a value would show a secret.
+/// True if a value would show a secret.
 pub(super) fn has_secret(key: &str, text: &str) -> bool {
     shown(key, text) != text
 }

@@ -1,4 +1,5 @@
-//! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
+//! The settings as the program uses them, made from the layers at once: every fault is reported before anything
+//! starts.
 
 use super::{
     Error, InboxPlace, JournalPlace, Layers, Listening, Payloads,
@@ -40,16 +41,16 @@ pub(crate) struct Settings {
     pub(crate) workflows: punctual_workflows::Options,
     pub(crate) bulk: punctual_bulk::Options,
     pub(crate) cluster: punctual_cluster::Options,
-    /// None: off.
+    /// `None` if traces are off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
     /// Tables of users whose rows become tasks.
     pub(crate) inboxes: Vec<InboxPlace>,
-    /// None: off.
+    /// `None` if the journal is off.
     pub(crate) journal: Option<JournalPlace>,
-    /// How often due schedules are looked for.
+    /// The interval of the search for due schedules.
     pub(crate) trigger_interval: Duration,
-    /// Of an embedded hot set. None: what follows from the machine's memory.
+    /// The limit of an embedded hot set. `None` derives it from the machine's memory.
     pub(crate) memory_max_bytes: Option<u64>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -57,12 +58,12 @@ pub(crate) struct Settings {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Where tasks go before they are deleted.
+/// The archive, where tasks are stored before they are deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Archive {
-    /// None: nowhere.
+    /// `None` if there is no archive.
     pub(crate) url: Option<String>,
-    /// Of buckets; the embedded store has none.
+    /// The age of buckets that are archived; the embedded store has none.
     pub(crate) after_days: u32,
     pub(crate) bucket_width_hours: u32,
     pub(crate) buckets_ahead_hours: u32,
@@ -127,7 +128,7 @@ fn archive(layers: &Layers) -> Result<Archive, Error> {
     })
 }
 
-/// A directory or a bucket. None: empty. `folder` is for the examples, and `without` is what empty means.
+/// A directory or a bucket. `None` means empty. `folder` is for the examples, and `without` is what empty means.
 pub(super) fn object_url(
     layers: &Layers,
     key: &'static str,
@@ -228,7 +229,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
     })
 }
 
-/// Too long to be guessed. None: empty.
+/// Too long to be guessed. `None` means empty.
 fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     const CHARS_MIN: usize = 24;
     let text = layers.get(AUTH_ADMIN_TOKEN).text;
@@ -242,7 +243,7 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     Ok(Some(SecretHash::of(&text)))
 }
 
-/// Without Redis the bus is the engine's own memory, which no executor reaches.
+/// True if tasks can be published. Without Redis the bus is the engine's own memory, which no executor reaches.
 fn can_push(layers: &Layers, place: &StoreLocation) -> Result<bool, Error> {
     let can = matches!(place, StoreLocation::Shared(SharedPlace { redis_url: Some(_), .. }));
     if !can && !layers.get(PUSH_QUEUES).text.is_empty() {

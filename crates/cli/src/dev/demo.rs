@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) const QUEUE: &str = "demo";
 pub(super) const KIND: &str = "demo";
-/// How long after the last one was due the last one may come.
+/// The maximum delay of the last task after its due time.
 const DRAIN_WITHIN: Duration = Duration::from_secs(15);
 const CONCURRENCY: usize = 256;
 
@@ -29,7 +29,7 @@ const CONCURRENCY: usize = 256;
 pub(super) struct DemoPlan {
     /// Tasks a second.
     pub(super) rate: u32,
-    /// None: until it is stopped.
+    /// `None` runs until it is stopped.
     pub(super) run_for: Option<Duration>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Note {
     pub(super) execute_at_ms: i64,
 }
 
-/// What inserting, running and showing share.
+/// The state that the demo's inserting, running and displaying parts share.
 #[derive(Debug)]
 pub(super) struct Demo {
     /// Tells the tasks of this run from those of earlier ones; 53 bits, as JSON numbers go.
@@ -116,7 +116,7 @@ impl Demo {
         }
     }
 
-    /// Of an earlier run, or the user's own.
+    /// Runs a task of an earlier run, or the user's own.
     fn ran_other(&self, task: &Task, is_users: bool) -> Result<(), HandlerError> {
         let at_us = i64::try_from(SystemClock::since_epoch().as_micros()).unwrap_or(i64::MAX);
         self.tally.lock().ran_other();
@@ -137,7 +137,7 @@ impl Demo {
         }
     }
 
-    /// Whether all had their time: they ran, or it is over; not when it was interrupted.
+    /// Waits for all tasks. Returns true if they ran, or their time is over; false if the wait was interrupted.
     async fn drain(&self, stop: &CancellationToken) -> bool {
         let until = Instant::now() + insert::LONGEST_DELAY + DRAIN_WITHIN;
         while !self.tally.lock().is_drained() {

@@ -1,5 +1,5 @@
-//! The stream of demo tasks: at a steady rate, each with a random delay, its time chosen here so that the check does
-//! not rest on what the server says.
+//! The stream of demo tasks: at a steady rate, each with a random delay. Its time is chosen here, so that the check
+//! does not depend on the server's answers.
 
 use super::demo::{Demo, DemoPlan, KIND, Note, QUEUE};
 use crate::clock::SystemClock;
@@ -14,10 +14,10 @@ pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// The last ones are due this long before the end, so that they run before it.
 const MARGIN: Duration = Duration::from_millis(250);
 const TICK: Duration = Duration::from_millis(50);
-/// Of one request, however far behind.
+/// The maximum size of one request, however large the backlog.
 const BATCH_MAX: u64 = 1_000;
 
-/// Until the time is over or `stop`.
+/// Inserts tasks until the time is over or `stop`.
 pub(super) async fn stream(client: &Client, demo: &Demo, plan: DemoPlan, stop: &CancellationToken) {
     let ends_at = plan.run_for.map(|run_for| demo.begun + run_for);
     let mut tick = interval(TICK);
@@ -39,14 +39,14 @@ pub(super) async fn stream(client: &Client, demo: &Demo, plan: DemoPlan, stop: &
     }
 }
 
-/// None: too late for another one.
+/// `None` if it is too late for another task.
 fn longest_delay(ends_at: Option<Instant>, now: Instant) -> Option<Duration> {
     let Some(ends_at) = ends_at else { return Some(LONGEST_DELAY) };
     let left = ends_at.saturating_duration_since(now).saturating_sub(MARGIN);
     (left >= SHORTEST_DELAY).then(|| left.min(LONGEST_DELAY))
 }
 
-/// How many there should be by now.
+/// The number of tasks that should be inserted by now.
 fn wished(rate: u32, elapsed: Duration) -> u64 {
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     ms.saturating_mul(u64::from(rate)) / 1_000

@@ -1,6 +1,6 @@
-//! What the console shows of the demo besides its stream: schedules, a workflow with what undoes it, limits, a paused queue, failures,
-//! dead letters, and bulk operations. In queues of its own, whose names begin with `demo-`: it is not of the account, and must never be. What its token may
-//! not set up is left out.
+//! The demo's additional content for the console: schedules, a workflow with compensations, limits, a paused queue,
+//! failures, dead letters, and bulk operations. In queues of its own, whose names begin with `demo-`: it is not part
+//! of the demo's account, and must never be. It omits what its token may not create.
 
 use punctual_protocol::{
     BulkAction, BulkArgs, BulkFilter, CreateBulk, CreateWorkflow, InsertTask, OneOrMany, PauseRequest,
@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const WORKFLOW_EVERY: u64 = 15;
 /// The second in which there are dead letters to be redriven.
 const BULK_AT: u64 = 15;
-/// What is dead is forgotten after this long, so that a demo that runs for days stays small.
+/// The retention of dead tasks, so that a demo that runs for days stays small.
 const KEEP_MS: i64 = 3_600_000;
 const ERRORS: [&str; 3] = [
     "smtp: connection refused by mx2.example.com:25",
@@ -33,7 +33,7 @@ const ERRORS: [&str; 3] = [
     "550 5.1.1 mailbox of user unavailable",
 ];
 
-/// Until `stop`.
+/// Runs until `stop`.
 pub(super) async fn run(client: Client, stop: CancellationToken) {
     set_up(&client).await;
     let worker = worker(client.clone());
@@ -58,7 +58,7 @@ pub(super) async fn run(client: Client, stop: CancellationToken) {
     }
 }
 
-/// Nothing of it is needed by what follows.
+/// Logs an error. The following steps do not depend on the failed one.
 fn noted<T, E: Display>(what: &str, done: Result<T, E>) {
     if let Err(error) = done {
         tracing::info!(%error, what, "a part of the demo is left out");
@@ -143,7 +143,7 @@ async fn bulk(client: &Client) {
     noted("a bulk operation", client.preview_bulk(&cancel).await);
 }
 
-/// What is charged is given back where the order fails.
+/// An order whose charge is refunded if the order fails.
 fn order() -> CreateWorkflow {
     let task =
         |queue: &str, kind: &str| ScheduledTask { kind: Some(kind.to_owned()), ..ScheduledTask::new(queue) };
@@ -170,7 +170,7 @@ fn worker(client: Client) -> Worker {
         .handle_any(|task: Task| std::future::ready(fails_of_ten(0, &task)))
 }
 
-/// So many of ten attempts, so that there is something to look at.
+/// Fails this many of ten attempts, so that the console has failures to show.
 fn fails_of_ten(bad: u32, task: &Task) -> Result<Value, HandlerError> {
     if fastrand::u32(..10) >= bad {
         return Ok(json!({ "done": task.kind() }));

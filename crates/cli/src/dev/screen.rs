@@ -1,4 +1,4 @@
-//! What is seen while the demo runs. On a terminal: a line for some of the fired tasks (never more than can be read)
+//! The display while the demo runs. On a terminal: a line for some of the fired tasks (never more than can be read)
 //! above a live status line. Elsewhere: one status line a second.
 
 use super::{
@@ -35,7 +35,7 @@ pub(super) enum Fired {
 #[derive(Debug)]
 pub(super) struct Screen {
     form: Form,
-    /// None: not a terminal.
+    /// `None` if this is not a terminal.
     live: Option<ProgressBar>,
     next_line_at: Instant,
     executed_before: u64,
@@ -53,7 +53,7 @@ impl Screen {
         Self { form, live, next_line_at: now, executed_before: 0, status_before: now }
     }
 
-    /// Until `stop`.
+    /// Displays until `stop`.
     pub(super) async fn run(
         mut self,
         demo: Arc<Demo>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What has not run this long after its time counts as lost for the live line.
+/// The lateness after which a task that has not run counts as lost for the live line.
 const OVERDUE_MS: i64 = 10_000;
 /// An hour, in microseconds; later is counted as this.
 const LATEST_US: u64 = 3_600_000_000;
@@ -24,12 +24,12 @@ pub(super) struct Tally {
     finished: u64,
     early: u64,
     duplicates: u64,
-    /// Of other runs, and the user's.
+    /// Tasks of other runs, and the user's.
     others: u64,
     lateness_us: Histogram<u64>,
 }
 
-/// What a run of a demo task was.
+/// The result of one run of a demo task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
     /// Below zero: early.
@@ -45,7 +45,7 @@ pub(super) struct Summary {
     pub(super) lost: u64,
     pub(super) duplicates: u64,
     pub(super) not_inserted: u64,
-    /// Not due for long; they run at the next start.
+    /// Tasks that are not due for long; they run at the next start.
     pub(super) unfinished: u64,
     /// Outcomes that did not count, so that their tasks run again.
     pub(super) unsettled: u64,
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Before it is sent: it may run before the answer is here.
+    /// Counts a task before it is sent: it may run before the answer is here.
     pub(super) fn planned(&mut self, number: u64, execute_at_ms: i64) {
         self.inserted += 1;
         self.waiting.insert(number, execute_at_ms);
@@ -105,7 +105,7 @@ impl Tally {
         self.others += 1;
     }
 
-    /// Whether it is the first time.
+    /// Marks the task. Returns true at the first time.
     fn mark(&mut self, number: u64) -> bool {
         let word = usize::try_from(number / 64).unwrap_or(usize::MAX);
         let bit = 1 << (number % 64);

@@ -1,5 +1,5 @@
-//! Until when certificates hold: of a file, as MySQL writes it, and as a server shows it in its handshake. Says nothing
-//! about whom they are trusted by: the client that connects in earnest does.
+//! The expiry of certificates: of a file, as MySQL writes it, and as a server shows it in its handshake. Does not
+//! check whether they are trusted: the actual client does.
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
@@ -32,7 +32,7 @@ fn of_der(der: &[u8]) -> Result<i64, String> {
     i64::try_from(not_after.as_millis()).map_err(|error| error.to_string())
 }
 
-/// `Nov 23 04:06:21 2031 GMT`, as servers write it; None: otherwise.
+/// `Nov 23 04:06:21 2031 GMT`, as servers write it, or `None` means otherwise.
 pub(super) fn instant(text: &str) -> Option<i64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -46,7 +46,8 @@ pub(super) fn instant(text: &str) -> Option<i64> {
     Some(seconds * 1_000)
 }
 
-/// Since 1970-01-01, of the Gregorian calendar; March is the first month, so that a leap day is the last of its year.
+/// The number of days since 1970-01-01, in the Gregorian calendar; March is the first month, so that a leap day is
+/// the last of its year.
 const fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -55,7 +56,7 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// When the certificate ends that a server shows to a client that greets it. Nothing is sent but the greeting.
+/// The expiry of the certificate that a server shows to a client. Nothing is sent but the greeting.
 pub(super) async fn shown(host: &str, port: u16) -> Result<i64, String> {
     let host = host.trim_matches(['[', ']']);
     let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
@@ -75,7 +76,7 @@ pub(super) async fn shown(host: &str, port: u16) -> Result<i64, String> {
     }
 }
 
-/// Takes any certificate, and keeps it: nothing that matters goes over the connection.
+/// Accepts any certificate, and stores it: nothing confidential is sent over the connection.
 #[derive(Debug)]
 struct Witness {
     provider: Arc<CryptoProvider>,

@@ -27,7 +27,7 @@ pub(super) async fn examine(path: &Path) -> Findings {
     found
 }
 
-/// As long as it takes to read the file; longer than the limit is not waited for.
+/// Checks the integrity, which takes as long as reading the file; the check stops at the time limit.
 async fn integrity(doctor: &SqliteDoctor, facts: &SqliteFacts) -> Judged {
     match limited(blocking(doctor, SqliteDoctor::integrity)).await {
         Ok(said) => verdicts::integrity(&said),

@@ -1,14 +1,14 @@
-//! What a check returns, and the time limit of its question. Must never know which servers there are.
+//! The results of a check, and the time limit of its question. Must never know which servers there are.
 
 use super::list::{Check, Finding, Judged};
 use std::{fmt::Display, future::Future, time::Duration};
 use tokio::time::timeout;
 
-/// For one question. All checks take a few times as long, since servers are checked concurrently. Long enough for a server on a
-/// busy machine: a slow server is another finding than an unavailable one.
+/// The time limit for one question. All checks take a few times as long, since servers are checked concurrently. Long
+/// enough for a server on a busy machine: a slow server is another finding than an unavailable one.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
-/// What was found at one place.
+/// The findings at one place.
 pub(super) type Findings = Vec<Finding>;
 
 /// The answer to one question, or why there is none.

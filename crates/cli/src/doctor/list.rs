@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// From best to worst.
+/// The verdicts from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckVerdict {
@@ -23,7 +23,7 @@ impl CheckVerdict {
     }
 }
 
-/// What a fact means.
+/// The judgement of a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
     pub(crate) verdict: CheckVerdict,
@@ -50,7 +50,7 @@ impl Judged {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) check: &'static str,
-    /// Which server, file or place.
+    /// The server, file or place.
     #[serde(rename = "where")]
     pub(crate) place: String,
     pub(crate) verdict: CheckVerdict,
@@ -62,7 +62,7 @@ pub(crate) struct Finding {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
-    /// For the page.
+    /// The description for the page.
     #[cfg_attr(not(test), expect(dead_code, reason = "written into docs/doctor.md, which a test holds"))]
     pub(crate) about: &'static str,
 }

@@ -17,7 +17,7 @@ use rustix::{
 };
 use std::path::{Path, PathBuf};
 
-/// Another part of the program has this setting; where it is not known, nothing is looked at.
+/// The name of a setting of another part of the program; if it is not known, the check is skipped.
 const OWN_CERTIFICATE: &str = "tls.cert";
 const KEYS: [&str; 2] = ["tls.key", "hot.tls_key"];
 
@@ -71,7 +71,7 @@ fn own_certificate(path: &Path, clock: &SystemClock) -> Judged {
     }
 }
 
-/// That the server can read it is seen at its start.
+/// Checks the key. The start of the server shows that it can read the key.
 fn private(key: &Path) -> Judged {
     if is_open_to_all(key) {
         return Judged::doubtful(
@@ -85,7 +85,7 @@ fn private(key: &Path) -> Judged {
     Judged::good("its owner and group alone can read it")
 }
 
-/// Directories that are written; None: it is none.
+/// Directories that are written, or `None` if it is none.
 fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
     let mut places = Vec::new();
     if let StoreLocation::Embedded { sqlite_path } = &settings.place {
@@ -136,7 +136,7 @@ pub(super) fn disk(directory: &Path) -> Judged {
     }
 }
 
-/// Whether a server of this name is on this machine.
+/// True if a server of this name is on this machine.
 pub(super) fn is_near(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback())

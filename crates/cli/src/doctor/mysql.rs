@@ -18,7 +18,7 @@ use std::path::Path;
 /// Commits that are measured.
 const COMMITS: usize = 5;
 
-/// The number of the cluster that this is the catalog of, if it says.
+/// The number of the cluster whose catalog this is, if it has one.
 pub(super) async fn cluster(url: &str) -> Result<Option<i64>, String> {
     let doctor = MysqlDoctor::new(url).map_err(|error| error.to_string())?;
     limited(doctor.cluster()).await
@@ -97,7 +97,7 @@ fn of_settings(at: &str, settings: &Result<MysqlSettings, String>) -> Findings {
     checks.into_iter().map(|(check, judge)| finding(check, at, judged(judge))).collect()
 }
 
-/// What is in the database; only one that is ours has more than a schema.
+/// Checks the content of the database; only one of ours has more than a schema.
 async fn current(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Check, Judged)> {
     let schema = match limited(doctor.schema()).await {
         Ok(schema) => schema,

@@ -1,4 +1,5 @@
-//! What the facts mean: pure functions from what was found to good, doubtful or wrong, with the way out. Must ask no server.
+//! The judgement of facts: pure functions from a finding to good, doubtful or wrong, with the remedy. Must ask no
+//! server.
 
 use super::list::Judged;
 use punctual_domain::time::Span;
@@ -10,7 +11,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const DAY_MS: i64 = 24 * 3_600_000;
 
-/// Of a clock beside this machine's.
+/// The difference to this machine's clock from which a clock is doubtful.
 const CLOCK_DOUBTFUL_MS: u64 = 250;
 const CLOCK_WRONG_MS: u64 = 1_000;
 /// The day before this program was made, at the earliest: 2026-11-22.
@@ -38,7 +39,7 @@ pub(super) fn own_clock(now_ms: i64) -> Judged {
     Judged::good("after the day this program was made")
 }
 
-/// `free` and `whole` of a disk, bytes.
+/// Judges the free space of a disk. `free` and `whole` are bytes.
 pub(super) fn disk(free: u64, whole: u64) -> Judged {
     let share = free.saturating_mul(100) / whole.max(1);
     let finding = format!("{} MiB free, {share} %", free / MIB);

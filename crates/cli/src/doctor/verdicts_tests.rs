@@ -11,7 +11,7 @@ fn ms(all: &[u64]) -> Vec<Duration> {
     all.iter().copied().map(Duration::from_millis).collect()
 }
 
-/// Whatever is not good says how it gets so.
+/// Every finding that is not good has a remedy.
 fn is(judged: &Judged, wanted: CheckVerdict) {
     assert_eq!(judged.verdict, wanted, "{judged:?}");
     assert_eq!(judged.way_out.is_empty(), wanted == Good, "{judged:?}");

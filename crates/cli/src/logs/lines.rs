@@ -28,7 +28,7 @@ pub(crate) struct Lines {
 #[derive(Debug)]
 enum Message {
     Line(Vec<u8>),
-    /// What came before is written when this is answered.
+    /// All earlier lines are written when this is answered.
     Flush(SyncSender<()>),
 }
 
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// What is logged may have a tenant's words in it, and may be read on a terminal.
+    /// Logs a line. It may contain a tenant's text, and may be read on a terminal.
     pub(crate) fn log(&self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let is_json = text.starts_with('{');

@@ -1,7 +1,7 @@
-//! Repeated warnings and errors: of each place in the code, and what its line is about, one is written at
-//! once, and at most one a second while more come: the newest, with `times=N`, which says how many it represents. So the
-//! lines and their `times` add up to what was said. For engines; must never hold what was said for longer, nor log, print
-//! or panic.
+//! Repeated warnings and errors. For each place in the code and each subject of its lines, one line is written at
+//! once, and at most one a second while more follow: the newest, with `times=N`, the number of lines that it
+//! represents. So the lines and their `times` add up to all messages. For engines; must never hold a message for
+//! longer, nor log, print or panic.
 
 use super::lines::Lines;
 use parking_lot::Mutex;
@@ -19,13 +19,13 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Fields that tell apart what a line is about, their digits aside: ids, times and counts are others every time, as is
-/// whatever else a line says.
+/// The fields that identify the subject of a line, without their digits: ids, times and counts differ every time, as
+/// does the rest of a line.
 const ABOUT: [&str; 12] = [
     "code", "service", "part", "shard", "shard_no", "at", "reason", "kind", "place", "error", "message",
     "panic",
 ];
-/// Of one place in the code; further ones count together.
+/// The maximum number of subjects of one place in the code; further ones are counted together.
 const RUNS_MAX: usize = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ impl Repetitions {
         Arc::new(Self { shape, runs: Mutex::default(), lines, ticking: Once::new() })
     }
 
-    /// Whether it is to be written now; else it is to be held.
+    /// True if the line must be written now; false if it must be held.
     fn is_first(&self, key: &Key, now: Instant) -> bool {
         let mut runs = self.runs.lock();
         match runs.get_mut(key) {
@@ -94,7 +94,7 @@ impl Repetitions {
         });
     }
 
-    /// Writes what has been held for long enough, and forgets what came no more.
+    /// Writes lines that were held for long enough, and removes subjects without further lines.
     fn tick(&self, now: Instant) {
         self.runs.lock().retain(|_, run| {
             let is_over = now.duration_since(run.written_at) >= PAUSE;
@@ -102,7 +102,7 @@ impl Repetitions {
         });
     }
 
-    /// Whether there was something.
+    /// Writes the held line. Returns true if there was one.
     fn write(&self, run: &mut Repeated, now: Instant) -> bool {
         let Some((line, times)) = run.held.take() else { return false };
         self.lines.log(reported(self.shape, &line, times).as_bytes());
@@ -128,7 +128,7 @@ impl Repetitions {
     }
 }
 
-/// The line, with how often it was said; one of a single time is as it was.
+/// The line, with the number of times that it was logged. A single line is unchanged.
 fn reported(shape: Shape, line: &str, times: u64) -> String {
     if times == 1 {
         return line.to_owned();
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!((warnings.len(), times(&warnings)), (4, 30), "{warnings:?}");
     }
 
-    /// Whatever comes often must not hide what comes once, from the same place in the code.
+    /// Frequent lines must not hide rare ones from the same place in the code.
     #[test]
     fn another_error_is_another_line_and_very_many_others_are_not() {
         let log = CapturedLog::new(Shape::Text);
@@ -339,7 +339,7 @@ mod tests {
         assert!(log.repetitions.is_first(&key, now + 2 * PAUSE));
     }
 
-    /// Of a client's commands.
+    /// A client's commands have no repetitions.
     #[test]
     fn without_repetitions_all_is_written() {
         let log = CapturedLog::new(Shape::Text);

@@ -1,10 +1,10 @@
-//! What of a text may reach a terminal. Texts of tenants (kinds, labels, payloads, errors, names of executors) come from anybody who may insert a
-//! task; a terminal does what it reads: it moves its cursor, takes a clipboard, turns lines around. Must be passed by all that is
-//! printed, and knows nothing of colours: they are added afterwards.
+//! Cleans text for a terminal. Texts of tenants (kinds, labels, payloads, errors, names of executors) can come from
+//! anybody who may insert a task; a terminal executes control sequences: it moves its cursor, reads a clipboard,
+//! reorders lines. All printed text must pass here. The module is independent of colours: they are added afterwards.
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// In the place of what has no picture of its own.
+/// The replacement of a character without a glyph.
 const OTHER: char = '\u{fffd}';
 
 /// One line: no control stays, and none that makes another line.

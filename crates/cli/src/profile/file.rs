@@ -31,7 +31,7 @@ pub(crate) struct Profile {
     pub(crate) urls: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
-    /// Where the token is read from instead.
+    /// The file of the token, instead of the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub(crate) struct Profile {
     pub(crate) namespace: Option<String>,
 }
 
-/// Without its token.
+/// Shows the profile without its token.
 impl std::fmt::Debug for Profile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Profile").field("urls", &self.urls).finish_non_exhaustive()

@@ -1,5 +1,5 @@
-//! Makes a schedule of each line of a crontab, whose tasks carry the command. Nothing is made before every line was looked at,
-//! and what cannot be a schedule is named by its line.
+//! Creates a schedule from each line of a crontab, whose tasks carry the command. Nothing is created before every
+//! line was checked, and lines that cannot be a schedule are reported by number.
 
 mod lines;
 

@@ -1,13 +1,15 @@
-//! `punctual shard check`: whether every task of each database is accounted for. Says so by its exit code; repairs
-//! nothing.
+//! `punctual shard check`: checks that every task of each database, or of an embedded store's file, is accounted for. Names
+//! the tasks that are not. The exit code has the result; it repairs nothing.
 
 use super::store_args::StoreArgs;
 use crate::output::{self, Form, count};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use punctual_cluster::{LedgerPass, TaskFault};
 use punctual_contract::store::Books;
-use punctual_store::ShardCheck;
+use punctual_domain::time::Millis;
+use punctual_store::{ShardCheck, SqliteDoctor};
 use serde::Serialize;
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 #[derive(Serialize)]
 struct Shown {
@@ -29,20 +31,36 @@ struct Shown {
     misplaced_partitions: Vec<u16>,
     /// Partitions of which rows are here that are elsewhere.
     partitions_elsewhere: Vec<u16>,
+    /// Tasks that are lost, doubled or elsewhere.
+    faults: Vec<TaskFault>,
     is_sound: bool,
 }
 
 pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
-    let store = args.open().await?;
-    let checked = store.check().await;
-    store.close().await;
-    let shown: Vec<Shown> = checked?.iter().map(shown).collect();
+    let checked = match args.file()? {
+        Some(file) => vec![embedded(file).await?],
+        None => databases(args).await?,
+    };
+    let shown: Vec<Shown> = checked.iter().map(shown).collect();
     let is_sound = shown.iter().all(|shown| shown.is_sound);
     match Form::json_if(args.json) {
         Form::Json => output::json(&serde_json::json!({ "shards": shown, "is_sound": is_sound }))?,
         Form::Text => print(&shown),
     }
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn databases(args: &StoreArgs) -> Result<Vec<ShardCheck>> {
+    let store = args.open().await?;
+    let checked = store.check().await;
+    store.close().await;
+    Ok(checked?)
+}
+
+/// Beside an engine that has it open, or alone.
+async fn embedded(file: PathBuf) -> Result<ShardCheck> {
+    let check = move || SqliteDoctor::new(&file).check();
+    Ok(tokio::task::spawn_blocking(check).await.context("the check panicked")??)
 }
 
 fn shown(check: &ShardCheck) -> Shown {
@@ -60,11 +78,12 @@ fn shown(check: &ShardCheck) -> Shown {
         moved_without_task: check.places_alone,
         misplaced_partitions: check.misplaced.iter().map(|partition| partition.0).collect(),
         partitions_elsewhere: check.strangers.iter().map(|stranger| stranger.0).collect(),
+        faults: LedgerPass::of(&check.ledger, "", (Millis::ZERO, Millis::ZERO)).faults,
         is_sound: check.is_sound(),
     }
 }
 
-/// How far two accounts differ, over all queues and states.
+/// The difference between two accounts, over all queues and states.
 fn misplaced(books: &Books, counted: &Books) -> u64 {
     let of = |all: &Books, one: &punctual_contract::store::Tally| {
         let same = all.tallies.iter().find(|tally| tally.queue == one.queue && tally.state == one.state);
@@ -98,6 +117,10 @@ fn print(shards: &[Shown]) {
         ]
     });
     output::table(["SHARD", "SOUND", "ACCEPTED", "STANDING", "DELETED", "WHAT DIFFERS"], rows);
+    for (shard, fault) in shards.iter().flat_map(|shard| shard.faults.iter().map(move |fault| (shard, fault)))
+    {
+        output::line(&format!("shard {}: {}", shard.shard, fault.described()));
+    }
 }
 
 /// All that is not as it should be; `nothing` where all is.
@@ -126,7 +149,10 @@ fn differences(shown: &Shown) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_contract::store::{PendingBytes, Tally};
+    use punctual_contract::{
+        ledger::LedgerCount,
+        store::{PendingBytes, Tally},
+    };
     use punctual_domain::{
         name::{Name, QueueKey},
         state::State,
@@ -148,6 +174,7 @@ mod tests {
             places_alone: 0,
             misplaced: Vec::new(),
             strangers: Vec::new(),
+            ledger: LedgerCount::default(),
         })
     }
 
@@ -177,6 +204,7 @@ mod tests {
                 places_alone: 0,
                 misplaced: Vec::new(),
                 strangers: Vec::new(),
+                ledger: LedgerCount::default(),
             })
         };
         assert_eq!((of(true).is_sound, of(true).bytes_uncounted, of(true).bytes_misplaced), (true, true, 43));

@@ -96,7 +96,7 @@ fn file(settings: &[(&str, u64)]) -> Vec<String> {
 const DAY_S: f64 = 86_400.0;
 /// More than any of the constants was ever measured for.
 const RATE_MAX: f64 = 10_000_000.0;
-/// What `archive.after_days` and `engine.horizon_ms` take.
+/// The maximum of `archive.after_days` and `engine.horizon_ms`.
 const KEEP_DAYS_MAX: u32 = 3_650;
 const HORIZON: RangeInclusive<u64> = 10..=604_800;
 

@@ -50,7 +50,7 @@ pub(crate) struct SplitArgs {
     to: usize,
 }
 
-/// As it was asked for, without addresses.
+/// The move as requested, without addresses.
 impl fmt::Display for MoveArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("shard move")?;
@@ -102,7 +102,7 @@ pub(super) async fn split(args: &SplitArgs) -> Result<ExitCode> {
     done
 }
 
-/// Those that go, so that both have as many afterwards: every second one, from the end.
+/// The partitions to move, so that both have as many afterwards: every second one, from the end.
 fn half(here: &[Partition], there: usize) -> Vec<Partition> {
     let away = here.len().saturating_sub(there) / 2;
     here.iter().rev().step_by(2).chain(here.iter().rev().skip(1).step_by(2)).take(away).copied().collect()
@@ -142,7 +142,7 @@ async fn move_all(
     reported(store, before, partitions).await
 }
 
-/// Which database has which partition.
+/// The placement of partitions in databases.
 async fn placed(store: &MysqlStore) -> Result<BTreeMap<u16, usize>> {
     let stats = store.stats().await?;
     Ok(stats
@@ -151,7 +151,7 @@ async fn placed(store: &MysqlStore) -> Result<BTreeMap<u16, usize>> {
         .collect())
 }
 
-/// For the audit: where these were, and where they are.
+/// The placement before and after, for the audit.
 async fn reported(
     store: &MysqlStore,
     before: BTreeMap<u16, usize>,
@@ -165,7 +165,7 @@ async fn reported(
     Ok(Audited { value: ExitCode::SUCCESS, before: of(&before), after: of(&placed(store).await?) })
 }
 
-/// For those who did not do it: an event of the cluster. The move is over whether or not it can be written.
+/// Reports the move to others: an event of the cluster. The move is over whether or not it can be written.
 async fn note(store: &MysqlStore, moved: &Moved) {
     let (at, kind) = (SystemClock.now(), EventKind::PartitionMoved);
     let event = Event {

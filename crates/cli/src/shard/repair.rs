@@ -1,14 +1,15 @@
-//! `punctual shard repair`: settles what `shard check` finds, and says what it did.
+//! `punctual shard repair`: repairs the findings of `shard check`, and reports what it did.
 
 use super::store_args::StoreArgs;
 use crate::{
     audited::{Audited, audited},
     output::{self, count},
 };
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
-use punctual_store::ShardRepair;
-use std::process::ExitCode;
+use punctual_contract::LedgerStore as _;
+use punctual_store::{ShardRepair, SqliteDoctor, SqliteStore};
+use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Args, Debug)]
 pub(crate) struct RepairArgs {
@@ -20,6 +21,9 @@ pub(crate) struct RepairArgs {
 }
 
 pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
+    if let Some(file) = args.store.file()? {
+        return embedded(file, args).await;
+    }
     let store = args.store.open().await?;
     let repaired = if args.dry_run {
         store.repair(true).await.map_err(Into::into)
@@ -27,6 +31,9 @@ pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
         let work = async {
             let found: Vec<_> = store.repair(true).await?.iter().map(json).collect();
             let value = store.repair(false).await?;
+            for repair in &value {
+                store.request_ledger_count(repair.shard_no).await?;
+            }
             let after: Vec<_> = value.iter().map(json).collect();
             let reported = |field: &str, shards| Some(serde_json::json!({ field: shards }).to_string());
             Ok(Audited { value, before: reported("found", found), after: reported("repaired", after) })
@@ -40,6 +47,23 @@ pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
         output::json(&serde_json::json!({ "dry_run": args.dry_run, "shards": shards }))?;
     } else {
         print(&repaired, args.dry_run);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Of a file that no engine has open: account and register become what the rows are.
+async fn embedded(file: PathBuf, args: &RepairArgs) -> Result<ExitCode> {
+    let dry_run = args.dry_run;
+    let work = move || if dry_run { SqliteDoctor::new(&file).check() } else { SqliteStore::repair(&file) };
+    let found = tokio::task::spawn_blocking(work).await.context("the repair panicked")??;
+    let corrected = found.ledger.unaccounted();
+    if args.store.json {
+        output::json(
+            &serde_json::json!({ "dry_run": dry_run, "shards": [{ "shard": 0, "corrected": corrected }] }),
+        )?;
+    } else {
+        let done = if dry_run { "would be corrected" } else { "corrected" };
+        output::line(&format!("{} {done}", count(corrected.unsigned_abs())));
     }
     Ok(ExitCode::SUCCESS)
 }

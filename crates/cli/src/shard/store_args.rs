@@ -1,4 +1,4 @@
-//! Which databases a command is about, and how they are opened. Must never change a database.
+//! The databases of a command, and how they are opened. Must never change a database.
 
 use crate::config;
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ pub(crate) struct StoreArgs {
         value_delimiter = ',',
         required_unless_present = "store_url_file",
         conflicts_with = "store_url_file",
-        value_parser = mysql_url
+        value_parser = store_url
     )]
     store_url: Vec<String>,
     /// File with the URLs, so that no password is visible on the command line
@@ -28,11 +28,14 @@ pub(crate) struct StoreArgs {
     pub(super) json: bool,
 }
 
-fn mysql_url(text: &str) -> Result<String, String> {
-    if text.starts_with("mysql://") {
+const EMBEDDED: &str = "sqlite://";
+
+/// `check` and `repair` take a file, too.
+fn store_url(text: &str) -> Result<String, String> {
+    if text.starts_with("mysql://") || text.starts_with(EMBEDDED) {
         Ok(text.to_owned())
     } else {
-        Err("must be mysql://user@host/database".to_owned())
+        Err("must be mysql://user@host/database; of `check` and `repair` also sqlite://FILE".to_owned())
     }
 }
 
@@ -41,11 +44,25 @@ impl StoreArgs {
         MysqlStore::open(&self.urls()?, MysqlOptions::default()).await.context("the store cannot be opened")
     }
 
+    /// The file of an embedded store.
+    pub(super) fn file(&self) -> Result<Option<PathBuf>> {
+        let given = self.given()?;
+        let file = given.first().and_then(|url| url.strip_prefix(EMBEDDED));
+        Ok(file.filter(|_| given.len() == 1).map(PathBuf::from))
+    }
+
     pub(super) fn urls(&self) -> Result<Vec<String>> {
+        let given = self.given()?;
+        let is_file = given.iter().any(|url| url.starts_with(EMBEDDED));
+        anyhow::ensure!(!is_file, "an embedded store is one file, and has no databases");
+        Ok(given)
+    }
+
+    fn given(&self) -> Result<Vec<String>> {
         let Some(path) = &self.store_url_file else { return Ok(self.store_url.clone()) };
         let text = config::read_secret(path)?;
         let checked = |text: &str| {
-            mysql_url(text.trim()).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
+            store_url(text.trim()).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
         };
         text.split(',').map(checked).collect()
     }

@@ -1,5 +1,5 @@
-//! `punctual task cancel | reschedule | run-now | redrive | bury | delete`. Several references are asked for one after the other; one
-//! refusal does not keep the others from being asked, and makes the exit code 1.
+//! `punctual task cancel | reschedule | run-now | redrive | bury | delete`. Several references are processed one
+//! after the other; a refusal does not stop the others, and makes the exit code 1.
 
 use super::{draft::payload, show};
 use crate::{
@@ -133,7 +133,7 @@ async fn each(
     Ok(ended)
 }
 
-/// With the way out for what cannot be a reference: nothing is changed by what was perhaps meant.
+/// Refuses text that cannot be a reference, with advice: a guess must not change a task.
 fn named(reference: &str) -> String {
     if reference.starts_with("key:") || reference.parse::<TaskRef>().is_ok() {
         return reference.to_owned();

@@ -140,7 +140,7 @@ fn insert_of(task: &Task) -> InsertTask {
     }
 }
 
-/// Where an export stopped before.
+/// The position where an earlier export stopped.
 fn begun(path: &Path) -> Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
@@ -149,7 +149,7 @@ fn begun(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Whole, or as it was.
+/// Writes the file atomically.
 pub(super) fn keep(path: &Path, text: &str) -> Result<()> {
     let beside = path.with_extension("next");
     let kept = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));

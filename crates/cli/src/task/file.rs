@@ -1,4 +1,5 @@
-//! `punctual task import`, and `insert --file`: where the lines come from, where the refused ones go, and what is said at the end.
+//! `punctual task import`, and `insert --file`: the source of the lines, the file of refused ones, and the final
+//! report.
 
 use super::{
     lines::{LINE_BYTES_MAX, Lines},

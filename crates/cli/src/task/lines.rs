@@ -11,7 +11,7 @@ pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 pub(super) struct Lines<R> {
     reader: R,
     limit: usize,
-    /// Of the line that was returned last.
+    /// The number of the line that was returned last.
     number: u64,
     begun: InputLine,
 }
@@ -19,9 +19,9 @@ pub(super) struct Lines<R> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct InputLine {
     pub(super) number: u64,
-    /// Without its end; empty when it is too long.
+    /// The line without its end; empty if it is too long.
     pub(super) text: Vec<u8>,
-    /// Bytes of the file that it took.
+    /// The number of bytes of the line in the file.
     pub(super) bytes: u64,
     pub(super) is_too_long: bool,
 }
@@ -31,12 +31,12 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { reader, limit, number: 0, begun: InputLine::default() }
     }
 
-    /// Of the line that was returned last; 0 before the first.
+    /// The number of the line that was returned last; 0 before the first.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// None: the end.
+    /// Returns `None` at the end.
     pub(super) async fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             // Cancelled here or not at all: `fill_buf` consumes nothing.

@@ -31,11 +31,11 @@ pub(super) struct LoadPlan {
     pub(super) skip: u64,
     pub(super) batch_tasks: usize,
     pub(super) in_flight: usize,
-    /// Of tasks that name none.
+    /// The trace context of tasks that name none.
     pub(super) traceparent: Option<String>,
 }
 
-/// What became of the lines.
+/// The results of the lines.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LoadReport {
     /// Lines with something in them, after those that were skipped.
@@ -85,7 +85,7 @@ impl LoadReport {
 #[derive(Debug, Default)]
 struct Batch {
     tasks: Vec<InsertTask>,
-    /// The lines that the tasks came from.
+    /// The lines of the tasks.
     lines: Vec<InputLine>,
     bytes: usize,
 }
@@ -98,7 +98,7 @@ pub(super) struct Loader<R> {
     plan: LoadPlan,
     progress: ProgressDisplay,
     rejects: Option<File>,
-    /// Where it is kept up to which line all have their answers.
+    /// The file with the number of the line up to which all lines have their answers.
     state_file: Option<PathBuf>,
     report: LoadReport,
     batch: Batch,
@@ -117,7 +117,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         Self { lines, client, plan, progress, rejects, state_file, report, batch, flying }
     }
 
-    /// To the end of the file, to the first failure that is not about a line, or until `stop`.
+    /// Runs to the end of the file, to the first failure that is not about a line, or until `stop`.
     pub(super) async fn run(&mut self, stop: CancellationToken) -> Result<LoadReport> {
         let mut fill_until = Instant::now();
         while self.report.stopped.is_none() {
@@ -250,7 +250,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         Ok(())
     }
 
-    /// No failure of a line: what is under way is still waited for.
+    /// Stops for a reason other than a line. It still waits for running requests.
     fn stop(&mut self, reason: &str) {
         let unsent = self.batch.lines.first().map(|line| line.number);
         self.stop_at(unsent, reason);
@@ -265,7 +265,7 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
     }
 }
 
-/// The task of a line. None: there is nothing in it.
+/// The task of a line. `None` if there is nothing in it.
 pub(super) fn checked(line: &InputLine) -> Option<Result<InsertTask, Invalid>> {
     let first = if line.number == 1 { line.text.strip_prefix("\u{feff}".as_bytes()) } else { None };
     let text = first.unwrap_or(&line.text);

@@ -1,4 +1,4 @@
-//! What is shown while a file is loaded: a bar on stderr if that is a terminal, and each refused line.
+//! The display while a file is loaded: a bar on stderr if that is a terminal, and each refused line.
 
 use crate::output::{self, Form};
 use anyhow::Result;
@@ -13,7 +13,7 @@ pub(super) struct ProgressDisplay {
 }
 
 impl ProgressDisplay {
-    /// `bytes`: of the whole file, if that is known.
+    /// Creates the display. `bytes` is the size of the file, if it is known.
     pub(super) fn new(bytes: Option<u64>, form: Form) -> Self {
         let bar = match bytes {
             _ if !std::io::stderr().is_terminal() => ProgressBar::hidden(),

@@ -24,7 +24,8 @@ async fn on_store<T>(settings: &SettingArgs, work: impl AsyncFnOnce(&OpenStore) 
     done
 }
 
-/// And whether it is the first: before it, callers needed none. A secret in the settings counts as a token.
+/// Creates a token. The flag is true for the first one: before it, callers needed none. A secret in the settings
+/// counts as a token.
 pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Result<(AccessToken, bool)> {
     let grant = access_tokens::grant(asked).map_err(Invalid::from)?;
     let needs_none = Settings::from_layers(&settings.layers()?)?.engine.admin_token.is_none();
@@ -88,7 +89,7 @@ pub(super) async fn revoke(settings: &SettingArgs, id: &str) -> Result<AccessTok
     .await
 }
 
-/// As the audit has it.
+/// The token in the audit.
 fn shown(token: &Token) -> Option<String> {
     serde_json::to_string(&access_tokens::shown(token, SystemClock.now())).ok()
 }

@@ -1,4 +1,4 @@
-//! What a command prints: its beginning or its end, within a bound, read to the last byte so that the command never
+//! The output of a command: its beginning or its end, within a bound, read to the last byte so that the command never
 //! waits for a full pipe.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -18,7 +18,7 @@ impl Capture {
         Self::End { kept: Vec::new(), max }
     }
 
-    /// To the end of `from`. What was read stays when this is dropped half-way.
+    /// Reads to the end of `from`. If this is dropped half-way, the text that was read stays.
     pub(super) async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
         let Some(mut from) = from else { return };
         let mut chunk = vec![0; 8 << 10];
@@ -41,7 +41,7 @@ impl Capture {
         }
     }
 
-    /// Without blanks at the end; says so when the rest was cut off.
+    /// The text without blanks at the end. A note marks truncated text.
     pub(super) fn text(&self) -> String {
         let (kept, note) = match self {
             Self::Beginning { kept, max, is_cut: true } => (kept, format!("\n[cut after {max} bytes]")),

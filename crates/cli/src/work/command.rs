@@ -8,7 +8,7 @@ use tokio::{io::AsyncWriteExt, process::ChildStdin, time::timeout};
 use tokio_util::task::TaskTracker;
 
 const RESULT_BYTES_MAX: usize = 64 << 10;
-/// Of stderr; below what a status message may hold.
+/// The maximum size of stderr; below that of a status message.
 const SAID_BYTES_MAX: usize = 3 << 10;
 /// `EX_TEMPFAIL` of sysexits.h.
 const TRY_LATER: i32 = 75;
@@ -18,7 +18,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) line: String,
-    /// From SIGTERM to SIGKILL.
+    /// The time from SIGTERM to SIGKILL.
     pub(super) kill_after: Duration,
     pub(super) stopping: TaskTracker,
 }
@@ -71,7 +71,7 @@ impl Command {
     }
 }
 
-/// By itself, or because the task is asked to stop.
+/// Waits for the end, by itself or because the task is requested to stop.
 async fn ended(group: &mut Group, task: &Task) -> io::Result<ExitStatus> {
     tokio::select! {
         status = group.wait() => return status,

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 #[derive(Debug)]
 pub(super) struct Group {
-    /// None: it has ended.
+    /// `None` if it has ended.
     child: Option<Child>,
     kill_after: Duration,
     /// Runs what waits for the end of a dropped group.
@@ -34,7 +34,7 @@ impl Group {
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     }
 
-    /// Until its first process has ended; may be dropped and called again.
+    /// Waits until its first process has ended; may be dropped and called again.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         let Some(child) = &mut self.child else { return Err(io::ErrorKind::NotFound.into()) };
         let status = child.wait().await?;
@@ -68,7 +68,7 @@ impl Drop for Group {
     }
 }
 
-/// To the whole group of a child that has not been waited for, so that its number is still its own.
+/// Signals the complete group of a child whose status was not read yet, so that its number is still its own.
 fn signal(child: &Child, signal: Signal) {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(Err(error)) = pid.map(|pid| kill_process_group(pid, signal)) {

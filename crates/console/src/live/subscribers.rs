@@ -1,5 +1,5 @@
-//! How many pages are live at once: in all, and of one token, so that no one token takes the place of all others. A place is
-//! given back when it is dropped.
+//! Limits the number of live pages: in total, and of one token, so that no token occupies the places of all others. A
+//! place is released when it is dropped.
 
 use blake3::Hash;
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 #[derive(Debug)]
 pub(super) struct Subscribers {
     max: usize,
-    /// Of one token.
+    /// The maximum of one token.
     of_one_max: usize,
     taken: Arc<Mutex<Taken>>,
 }
@@ -37,7 +37,7 @@ impl Subscribers {
         Self { max, of_one_max, taken: Arc::default() }
     }
 
-    /// None: where there are no tokens all are one, and may have all.
+    /// Occupies a place. Without tokens all callers are one, and may occupy all.
     pub(super) fn take(&self, who: Option<Hash>) -> Result<Subscription, Full> {
         let mut taken = self.taken.lock();
         if let Some(who) = who

@@ -1,5 +1,5 @@
-//! What is rendered for open pages, once for all who see the same, and how often: all renderings together take a twentieth of
-//! the time. A fault is given to the viewers that waited for it, and never kept.
+//! The renderings of open pages, one for all viewers of the same content, and their interval: all renderings together
+//! take a twentieth of the time. A fault is given to the viewers that waited for it, and never stored.
 
 use blake3::Hash;
 use parking_lot::Mutex;
@@ -16,18 +16,18 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// What was rendered for one is good for others so long.
+/// The time for which a rendering is good for other viewers.
 const SHARED_FOR: Duration = Duration::from_millis(1_500);
 /// All renderings together take one part in so many of the time.
 const PART: u32 = 20;
-/// Of one rendering no more is counted: one that waits for a database costs nothing meanwhile, and alone it stretches its period
-/// to ten seconds at most.
+/// The maximum counted cost of one rendering: one that waits for a database costs nothing meanwhile, and alone it
+/// stretches its period to ten seconds at most.
 const COST_MAX: Duration = Duration::from_millis(500);
 /// The longest period, however many pages are open.
 const PERIOD_MAX: Duration = Duration::from_secs(60);
-/// What takes longer is given up.
+/// The time limit of a rendering.
 const RENDERED_WITHIN: Duration = Duration::from_secs(20);
-/// A page that is looked at less often than this is slow.
+/// The interval from which a page counts as slow.
 const SLOW_FROM: Duration = Duration::from_secs(5);
 
 /// A live part of a page, with its hash.
@@ -38,21 +38,21 @@ pub(super) struct Fragment {
     pub(super) hash: Hash,
 }
 
-/// What a look gave.
+/// The result of a rendering.
 #[derive(Clone, Debug)]
 pub(super) enum RenderedLook {
     Parts(Arc<Vec<Fragment>>),
     /// The session has ended.
     SignedOut,
-    /// In the API's words.
+    /// A fault, with the API's message.
     Fault(Arc<str>),
 }
 
-/// What a viewer gets.
+/// The update for a viewer.
 #[derive(Clone, Debug)]
 pub(super) struct ShownViewport {
     pub(super) look: RenderedLook,
-    /// When it was begun.
+    /// The beginning of the rendering.
     pub(super) as_of_ms: i64,
     pub(super) is_slow: bool,
     /// Another's rendering.
@@ -64,14 +64,14 @@ pub(super) struct ShownViewport {
 pub(super) struct Viewport {
     seen: AsyncMutex<Option<LastShown>>,
     cost_us: AtomicU64,
-    /// Of the last that succeeded, for the waiters for the next.
+    /// The time of the last success, for the viewers that wait for the next one.
     as_of_ms: AtomicU64,
 }
 
 #[derive(Debug)]
 struct LastShown {
     done: Instant,
-    /// There is no further look before.
+    /// The instant before which there is no further rendering.
     until: Instant,
     shown: ShownViewport,
 }
@@ -92,7 +92,8 @@ impl Viewports {
         viewport
     }
 
-    /// Between two renderings of one page, so that those of all that are open keep to their part.
+    /// The pause between two renderings of one page, so that the renderings of all open pages stay within their share
+    /// of the time.
     fn period(&self) -> Duration {
         let costs: u64 =
             self.0.lock().values().filter_map(Weak::upgrade).map(|one| one.cost_us.load(Relaxed)).sum();
@@ -101,12 +102,12 @@ impl Viewports {
 }
 
 impl Viewport {
-    /// None: nothing was seen yet.
+    /// `None` if nothing was rendered yet.
     pub(super) fn as_of_ms(&self) -> Option<u64> {
         Some(self.as_of_ms.load(Relaxed)).filter(|one| *one > 0)
     }
 
-    /// The first who comes looks, the others have what was seen.
+    /// Renders once: the first viewer renders, the others share the result.
     pub(super) async fn shared(
         &self,
         viewports: &Viewports,
@@ -144,7 +145,7 @@ impl Viewport {
 }
 
 impl LastShown {
-    /// That one is signed out is for that one.
+    /// True if other viewers may share the result. The end of a session concerns its own viewer only.
     fn is_good(&self, asked_at: Instant) -> bool {
         !matches!(self.shown.look, RenderedLook::SignedOut)
             && (Instant::now() < self.until || asked_at < self.done)
@@ -161,7 +162,7 @@ mod tests {
         RenderedLook::Parts(Arc::default())
     }
 
-    /// Until all have been rendered and the period is theirs.
+    /// The time until all have been rendered and have their period.
     const FIRST: Duration = Duration::from_secs(120);
 
     /// Renderings within so long after that, of viewers who come every two seconds.

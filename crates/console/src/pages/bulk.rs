@@ -1,5 +1,5 @@
-//! Bulk operations: asked for, previewed, confirmed, watched. Nothing happens before it is confirmed, and it is confirmed with the
-//! revision that was looked at.
+//! Bulk operations: request, preview, confirm, watch. Nothing happens before the confirmation, which has the revision
+//! that was previewed.
 
 mod new;
 
@@ -120,7 +120,7 @@ fn counted(operation: &BulkOperation) -> String {
     }
 }
 
-/// In words.
+/// The filter in words.
 fn said(filter: &BulkFilter) -> String {
     let word = |name: &str, value: Option<&str>| value.map(|text| format!("{name} {text}"));
     let at = |name: &str, at: Option<i64>| at.map(|at| format!("{name} {}", texts::rfc3339(at)));

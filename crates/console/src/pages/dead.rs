@@ -1,6 +1,6 @@
-//! Dead letters, grouped by queue and what went wrong, so that one sees how many causes there are, and not how many tasks. A group is
-//! redriven or deleted by a bulk operation, which counts first, and only where a text finds the group and no other. Groups are of the tasks
-//! that were looked at, and it says how many.
+//! Dead letters, grouped by queue and error, so that one sees the number of causes, and not the number of tasks. A
+//! bulk operation redrives or deletes a group; it counts first, and it is offered only if a text finds the group and
+//! no other. The groups cover the tasks that were read, and the page shows their number.
 
 use crate::{
     context::Context,
@@ -12,9 +12,9 @@ use maud::{Markup, html};
 use punctual_protocol::{Page as Items, Task};
 use std::collections::HashMap;
 
-/// Dead tasks that are looked at for one page.
+/// The number of dead tasks that one page reads.
 const LOOKED_AT: &str = "500";
-/// Of an error, what makes it the same as another.
+/// The part of an error that identifies it.
 const SAME_CHARS: usize = 160;
 /// A shorter text is in errors of any kind.
 const TELLING_MIN_CHARS: usize = 4;
@@ -26,7 +26,7 @@ pub(super) fn pages() -> Vec<Page> {
 struct Group<'a> {
     queue: &'a str,
     kind: &'a str,
-    /// What makes its errors one, see [`alike`].
+    /// The text that all errors of the group share, see [`alike`].
     alike: String,
     tasks: Vec<&'a Task>,
 }
@@ -143,7 +143,7 @@ fn one(context: &Context, nth: usize, group: &Group<'_>, telling: Option<&str>) 
     }
 }
 
-/// Dead ones where nothing says which tasks are meant: without a text the operation would be on all that is dead of the queue and kind.
+/// The buttons, disabled for a group without a text: the operation would cover all dead tasks of the queue and kind.
 fn buttons(context: &Context, among: [(&str, &str); 3], telling: Option<&str>) -> Markup {
     const ACTIONS: [(&str, &str, &str); 2] =
         [("redrive", "redrive", "Redrive the group…"), ("operate", "delete", "Delete the group…")];
@@ -161,9 +161,9 @@ fn buttons(context: &Context, among: [(&str, &str); 3], telling: Option<&str>) -
     }
 }
 
-/// The longest text that is in each error of the group, and in none of another group of this queue and kind: the API looks for errors
-/// that contain a text, letter for letter. Between the numbers that were taken out, errors of a group are the same; and where that does
-/// not tell enough, they may begin alike, numbers and all.
+/// The longest text that is in each error of the group, and in none of another group of this queue and kind: the API
+/// searches for errors that contain a text, letter for letter. Between the numbers that were removed, errors of a
+/// group are the same; and if that is not sufficient, they may begin alike, numbers and all.
 fn telling(group: &Group<'_>, all: &[Group<'_>]) -> Option<String> {
     let beginning = beginning(group);
     let mut texts: Vec<&str> = group.alike.split('#').map(str::trim).collect();
@@ -181,7 +181,7 @@ fn is_telling(text: &str) -> bool {
     text.chars().count() >= TELLING_MIN_CHARS && text.chars().any(char::is_alphabetic)
 }
 
-/// What the errors of a group begin with, all of them.
+/// The common beginning of all errors of a group.
 fn beginning(group: &Group<'_>) -> String {
     let mut errors = group.tasks.iter().map(|task| task.last_error.as_deref().unwrap_or_default());
     let first = errors.next().and_then(|error| error.lines().next()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The machines: engines and what they own, databases and how full they are, what happened to them. Estimates are said to be
-//! estimates, and what does not answer is shown as not answering.
+//! The machines: engines and what they own, databases and their fill level, their events. Estimates are marked as
+//! such, and an unavailable server is shown as unavailable.
 
 use crate::{
     context::Context,
@@ -8,7 +8,7 @@ use crate::{
     view::{Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{Engine, EngineState, Event, HotSet, Page as Items, Partition, Shard, Stats};
+use punctual_protocol::{Engine, EngineState, Event, HotSet, Ledger, Page as Items, Partition, Shard, Stats};
 use std::collections::BTreeMap;
 
 const DAY_MS: i64 = 86_400_000;
@@ -45,7 +45,11 @@ async fn show(context: &Context) -> Result<View, Fault> {
         Err(fault) => parts::missing(fault),
     };
     let of_engines = engines.as_ref().map(|page| engine_table(context, &page.items));
-    let of_shards = shards.as_ref().map(|page| shard_table(context, &page.items));
+    let ledgers = match &shards {
+        Ok(page) => ledgers(context, &page.items).await,
+        Err(_) => Vec::new(),
+    };
+    let of_shards = shards.as_ref().map(|page| shard_table(context, &page.items, &ledgers));
     let of_hot = stats.as_ref().map(|stats| hot_set(stats.hot_set));
     let of_partitions = partitions.as_ref().map(|page| ownership(context, page));
     let of_owners = taken.as_ref().and_then(|taken| Ok(changes_of_owners(context, taken, moved.as_ref()?)));
@@ -91,7 +95,7 @@ fn reaches(engine: &Engine) -> Markup {
     }
 }
 
-fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
+fn shard_table(context: &Context, shards: &[Shard], ledgers: &[Ledger]) -> Markup {
     parts::panel(
         "Databases",
         &html! {
@@ -100,7 +104,8 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                 thead { tr {
                     th.num scope="col" { "Shard" } th scope="col" { "Database" } th scope="col" { "State" } th.num scope="col" { "Partitions" }
                     th.num scope="col" { "Rows, about" } th scope="col" { "Size, about" } th.num scope="col" { "Buckets" }
-                    th.num scope="col" title="Archive runs" { "Archived" }
+                    th.num scope="col" title="Archive runs" { "Archived" } th scope="col" title="Every row against the account" { "Counted" }
+                    th.num scope="col" title="Tasks that are lost, doubled or elsewhere" { "Unaccounted" }
                 } }
                 tbody { @for each_shard in shards { tr data-row data-shard=(each_shard.shard) {
                     th.num scope="row" { (each_shard.shard) }
@@ -114,15 +119,39 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                     td data-label="Size, about" { @match each_shard.bytes { Some(bytes) => (texts::bytes(bytes)), None => (parts::dash()) } }
                     td.num data-label="Buckets" { @match each_shard.buckets { Some(buckets) => (texts::number(buckets)), None => span.dim title="Its time axis is not cut" { "not cut" } } }
                     td.num data-label="Archived" { @match each_shard.archives_published { Some(times) => (texts::count(times.max(0).unsigned_abs(), "time", "times")), None => span.dim title="Nothing of it is in archives" { "never" } } }
+                    td data-label="Counted" { @match each_shard.checked_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim title="Its rows were not counted yet" { "not yet" } } }
+                    td.num data-label="Unaccounted" { @match each_shard.unaccounted { Some(0) => (texts::number(0)), Some(tasks) => (parts::badge(&texts::number(tasks), "bad")), None => (parts::dash()) } }
                 } } }
             } }
+            @for ledger in ledgers { (findings(ledger)) }
             @for shard in shards.iter().filter(|shard| !shard.time_axis.is_empty()) { (axis(context, shard)) }
             p.dim { "Sizes are the database server's estimates, at most 15 s old." }
         },
     )
 }
 
-/// What is due soon and what waits for executors.
+/// The tasks and queues that the last count names.
+fn findings(ledger: &Ledger) -> Markup {
+    const SHOWN: usize = 20;
+    html! {
+        h3 { "Unaccounted in shard " (ledger.shard) }
+        ul data-ledger=(ledger.shard) {
+            @for finding in ledger.findings.iter().take(SHOWN) { li { (finding.text) } }
+            @if ledger.findings.len() > SHOWN { li { "and " ((ledger.findings.len() - SHOWN)) " more" } }
+        }
+    }
+}
+
+/// The ledgers of databases that do not balance.
+async fn ledgers(context: &Context, shards: &[Shard]) -> Vec<Ledger> {
+    let mut ledgers = Vec::new();
+    for shard in shards.iter().filter(|shard| shard.unaccounted.is_some_and(|tasks| tasks != 0)) {
+        ledgers.extend(context.api.get::<Ledger>(&format!("/v1/shards/{}/ledger", shard.shard)).await.ok());
+    }
+    ledgers
+}
+
+/// The tasks that are due soon and those that wait for executors.
 fn hot_set(hot_set: Option<HotSet>) -> Markup {
     let of =
         |name, count: u64, title| html! { div title=(title) { dt { (name) } dd { (texts::number(count)) } } };

@@ -69,7 +69,7 @@ fn facets(context: &Context, page: &Items<Executor>) -> Markup {
     }
 }
 
-/// Where handlers of several versions stand beside each other.
+/// Shows the versions if handlers of several versions run.
 fn versions(page: &Items<Executor>) -> Markup {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
     for executor in page.items.iter().filter(|executor| executor.state != ExecutorState::Dead) {

@@ -1,4 +1,4 @@
-//! The last hour in curves: of the whole cluster, or of one queue.
+//! The last hour in curves: of the complete cluster, or of one queue.
 
 use crate::{
     charts::{self, Series, Unit},
@@ -8,7 +8,7 @@ use crate::{
 use maud::{Markup, html};
 use punctual_protocol::StatsStep;
 
-/// The last step is not over: its numbers would look like a fall.
+/// The steps without the last one, which is not over: its numbers would look like a fall.
 pub(super) fn whole(steps: &[StatsStep]) -> &[StatsStep] {
     steps.split_last().map_or(&[], |pair| pair.1)
 }

@@ -1,5 +1,6 @@
-//! Alerts, and how late tasks fire: against what was promised. What was not measured is left empty. The API tells lateness of the
-//! cluster as a whole over the last hour; of a queue, what the engine that answers has seen since it began.
+//! Alerts, and the lateness of tasks in comparison with its budget. Missing measurements are left empty. The API has
+//! the lateness of the complete cluster over the last hour; of a queue, the observations of the engine that answers
+//! since its start.
 
 use super::{
     hour::{as_float, late, whole},
@@ -16,7 +17,7 @@ use crate::{
 use maud::{Markup, html};
 use punctual_protocol::{Alert, Lateness, Page as Items, Queue, Severity, Stats};
 
-/// Queues that are looked at, and of these, rows.
+/// The number of queues that the page reads, and of rows that it shows.
 const LOOKED_AT: &str = "200";
 const ROWS: usize = 50;
 

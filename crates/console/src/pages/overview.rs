@@ -1,4 +1,5 @@
-//! The first page: what needs attention, and the whole in numbers. What cannot be read is said, and never drawn as 0.
+//! The first page: what needs attention, and the statistics of the cluster. Unreadable values are reported, and never
+//! drawn as 0.
 
 use super::{hour, queues::BUDGET_MS};
 use crate::{
@@ -15,7 +16,7 @@ use punctual_protocol::{
 };
 use std::time::Duration;
 
-/// How long the first byte may wait for the count of what falls due.
+/// The time for which the first byte may wait for the count of tasks that become due.
 const DUE_TIMEOUT: Duration = Duration::from_millis(60);
 
 pub(super) fn pages() -> Vec<Page> {
@@ -25,10 +26,10 @@ pub(super) fn pages() -> Vec<Page> {
     ]
 }
 
-/// What the API has answered, each for itself.
+/// The API's answers, each by itself.
 struct OverviewData {
     stats: Result<Stats, Fault>,
-    /// None: it is not counted yet.
+    /// `None` if it is not counted yet.
     due: Result<Option<Due>, Fault>,
     alerts: Result<Items<Alert>, Fault>,
     engines: Result<Items<Engine>, Fault>,
@@ -62,7 +63,8 @@ async fn overview(context: &Context) -> Result<View, Fault> {
     })
 }
 
-/// Of millions it is counted for seconds, beside a caller that asks: the page is not held up, live or not, and has it with a later look.
+/// Reads the count of coming tasks. With millions of tasks the count takes seconds: the page does not wait for it,
+/// live or not, and shows it in a later rendering.
 async fn coming_up(context: &Context) -> Result<Option<Due>, Fault> {
     let asked = context.api.get("/v1/stats/due");
     tokio::time::timeout(DUE_TIMEOUT, asked).await.map_or(Ok(None), |result| result.map(Some))
@@ -203,7 +205,7 @@ fn promises(context: &Context, seen: &OverviewData, needs: &mut Vec<Need>) {
     }
 }
 
-/// With the page that explains it.
+/// The need of an alert, with the page that explains it.
 pub(super) fn of_alert(context: &Context, alert: &Alert) -> Need {
     let namespace = alert.namespace.as_deref().unwrap_or(&context.namespace);
     let address = match (&*alert.name, &alert.queue) {
@@ -388,7 +390,7 @@ fn summary(context: &Context, stats: &Stats) -> Markup {
     )
 }
 
-/// What was typed into the field of the header: whatever of that name there is.
+/// Finds everything with the name that was typed into the field of the header.
 async fn find(context: &Context) -> Result<View, Fault> {
     let wanted = context.query("q").unwrap_or_default().trim().to_owned();
     let mut view = View::new(

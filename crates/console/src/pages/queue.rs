@@ -23,7 +23,7 @@ use punctual_protocol::{
 use serde_json::{Map, Value, json};
 
 const OPERATE: &str = "operate";
-/// Of a queue that is scanned, unless it is set.
+/// The default interval of a scanned queue.
 const SCAN_INTERVAL_MS: i64 = 1_000;
 const SCAN_CONCURRENCY: u32 = 2;
 
@@ -201,7 +201,7 @@ const fn waits_for(parked_for: ParkedFor) -> &'static str {
     }
 }
 
-/// What is set, in words.
+/// The settings in words.
 fn summary(context: &Context, queue: &Queue) -> Markup {
     let set: Vec<(&str, String)> =
         settings::fields(queue).into_iter().filter(|field| !field.1.is_empty()).collect();
@@ -269,7 +269,7 @@ pub(super) fn difference(before: Option<&Value>, after: Option<&Value>) -> Marku
     }
 }
 
-/// Nothing that is set to nothing.
+/// Removes fields that are null.
 fn without_nulls(answer: Value) -> Option<Value> {
     match answer {
         Value::Null => None,

@@ -14,7 +14,7 @@ use punctual_protocol::{Page as Items, Queue, Rate, Source};
 /// Rows of a page.
 const ROWS: &str = "100";
 const COLUMNS: usize = 9;
-/// What a queue is allowed that has no budget of its own.
+/// The lateness budget of a queue without one.
 pub(super) const BUDGET_MS: i64 = 1_000;
 /// The same of a queue that is scanned.
 const SCANNED_BUDGET_MS: i64 = 600_000;
@@ -105,7 +105,7 @@ fn row(context: &Context, queue: &Queue) -> Markup {
     }
 }
 
-/// Of what this engine has fired, against what is allowed; how many were over it.
+/// The lateness of tasks that this engine has fired, in comparison with the budget, and the number of late tasks.
 pub(super) fn late(queue: &Queue) -> Markup {
     let lateness = queue.counted.map(|counts| counts.lateness);
     html! {
@@ -157,7 +157,7 @@ fn limits(queue: &Queue) -> Markup {
     html! { @if said.is_empty() { (parts::dash()) } @else { (said.join(" · ")) } }
 }
 
-/// Of one queue.
+/// The address of a queue.
 pub(super) fn address(context: &Context, queue: &str) -> String {
     context.href(&under("/console/queues", queue), &[])
 }

@@ -20,7 +20,7 @@ use shared::{LIST, MANAGE, address, call, missed, overlap, when};
 
 const ROWS: &str = "100";
 const COLUMNS: usize = 8;
-/// Coming runs that are looked at for a calendar.
+/// The number of coming runs that are read for a calendar.
 const COMING: &str = "500";
 
 pub(super) fn pages() -> Vec<Page> {
@@ -219,7 +219,7 @@ fn history(context: &Context, runs: &Items<ScheduleRun>) -> Markup {
     )
 }
 
-/// What each run makes.
+/// The task of each run.
 fn task(context: &Context, schedule: &Schedule) -> Markup {
     let labels: Vec<String> =
         schedule.task.labels.iter().map(|label| format!("{}={}", label.0, label.1)).collect();

@@ -1,4 +1,4 @@
-//! One task: its state and why, its life drawn to scale, what its executors said, and what can be done with it.
+//! One task: its state and the reason, its life drawn to scale, its executors' log lines, and the possible actions.
 
 mod act;
 mod timeline;
@@ -72,7 +72,7 @@ fn executor(context: &Context, name: &str) -> Markup {
     html! { a href=(context.href(&crate::layout::under("/console/executors", name), &[])) { (name) } }
 }
 
-/// From the reason on, what must happen.
+/// The chain of explanations, from the reason on.
 fn chain(context: &Context, why: &Why) -> Markup {
     html! {
         p.why #why { (why.reason) }
@@ -235,7 +235,7 @@ fn copies(context: &Context, task: &Task) -> Markup {
     )
 }
 
-/// The body of an insert. None: its payload is not here.
+/// The body of an insert. `None` if its payload is not here.
 fn again(task: &Task) -> Option<String> {
     if task.payload_outside_bytes.is_some() && task.payload.is_none() && task.payload_base64.is_none() {
         return None;
@@ -254,7 +254,7 @@ fn again(task: &Task) -> Option<String> {
     Some(act::with_payload(fields.clone(), task.payload.as_ref()))
 }
 
-/// In words.
+/// The retry policy in words.
 fn retried(retry: &Retry) -> String {
     match retry {
         Retry::Immediate {} => "at once".to_owned(),

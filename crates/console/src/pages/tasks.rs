@@ -34,11 +34,11 @@ const COLUMNS: [(&str, &str); 14] = [
     ("created", "Created"),
     ("updated", "Updated"),
 ];
-/// Not of the versions of one id.
+/// The orders of a search, except for the versions of one id.
 const ORDERS: [(&str, &str); 3] =
     [("", "as found"), ("-created_at", "newest first"), ("-due_at", "latest due first")];
 const SHOWN_AT_FIRST: [&str; 7] = ["queue", "kind", "state", "due", "late", "attempt", "error"];
-/// Of the search, as the API has them; times are read in the zone first.
+/// The filters of the search, with the API's names; times are parsed in the zone first.
 const FILTERS: [&str; 7] = ["task_id", "key", "queue", "state", "phase", "kind", "label"];
 
 pub(super) fn pages() -> Vec<Page> {
@@ -123,7 +123,7 @@ fn filters(context: &Context) -> Markup {
     }
 }
 
-/// As the field takes it.
+/// The time in the form of the field.
 fn shown_time(context: &Context, text: &str) -> String {
     context.zone.read(text).map_or_else(String::new, |zone| context.zone.for_input(zone))
 }
@@ -215,7 +215,7 @@ pub(super) fn labels(context: &Context, task: &Task) -> Markup {
     }
 }
 
-/// How it was looked, where that took long or is not over.
+/// The progress of the search, if it took long or is not over.
 fn looked(context: &Context, found: &FoundTasks) -> Markup {
     let search = &found.search;
     html! {

@@ -23,11 +23,11 @@ pub struct Assignment {
     pub kind: Name,
     pub priority: Priority,
     pub payload: Content,
-    /// As requested; `due_at` is later if this was in the past when the task was accepted.
+    /// The requested execution time. `due_at` is later if this was in the past when the task was accepted.
     pub execute_at: Millis,
     pub due_at: Millis,
     pub fired_at: Millis,
-    /// Since when an executor has it, as stored.
+    /// The stored instant at which the executor received the attempt.
     pub leased_since: Millis,
     pub lease_until: Millis,
     /// The longest time that the attempt may take, from its hand-over.
@@ -36,11 +36,11 @@ pub struct Assignment {
     pub traceparent: Option<String>,
 }
 
-/// An ended attempt: the data of the row that the move found, whichever engine had handed it over.
+/// An ended attempt: the data of the row that the move found, whichever engine had assigned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedAttempt {
     pub queue: QueueKey,
-    /// Since when an executor had it.
+    /// The stored instant at which the executor received the attempt.
     pub leased_since: Millis,
     pub traceparent: Option<String>,
 }

@@ -10,7 +10,7 @@ pub struct Books {
     pub deleted: i64,
     /// Sorted by queue, then state; no zeros.
     pub tallies: Vec<Tally>,
-    /// Of payloads of tasks that wait, wherever those are kept (`State::is_pending`). Sorted; no zeros.
+    /// The payload bytes of tasks that wait, inside and outside of the store (`State::is_pending`). Sorted; no zeros.
     pub pending_bytes: Vec<PendingBytes>,
 }
 

@@ -54,16 +54,16 @@ pub enum Change {
     Abort {
         keep_until: Millis,
     },
-    /// Makes a new fence. None: unchanged. With a new `execute_at` the task is due at the later of it and
-    /// `now`. Another `queue` of its namespace takes over all the store's data of the task: account, bytes,
-    /// declared labels.
+    /// Makes a new fence. `None` means unchanged. With a new `execute_at` the task is due at the later of it and
+    /// `now`. Another `queue` of its namespace takes over all the store's data of the task: account, bytes, declared
+    /// labels.
     Reschedule {
         execute_at: Option<Millis>,
         priority: Option<Priority>,
         payload: Option<Content>,
         queue: Option<Name>,
     },
-    /// Makes a new fence, and leaves the task dead. None: unchanged.
+    /// Makes a new fence, and leaves the task dead. `None` means unchanged.
     Amend {
         max_attempts: Option<u32>,
         priority: Option<Priority>,
@@ -108,7 +108,7 @@ impl Change {
         }
     }
 
-    /// Until when a task that it finishes is kept.
+    /// The end of the retention of a task that the change finishes.
     #[must_use]
     pub const fn keep_until(&self) -> Option<Millis> {
         match self {

@@ -14,12 +14,12 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// Of a task that waits: all that its hand-over answers.
+/// All data of a waiting task that its hand-over needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// In which its row is.
+    /// The state of the task's row.
     pub state: State,
-    /// As in its reference; the grant names the present place of the row.
+    /// The place as in the task's reference. The grant names the present place of the row.
     pub place: TaskRef,
     pub queue: Arc<QueueKey>,
     pub task_id: i64,
@@ -32,7 +32,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Of an entry whose row is still in the entry's state. None: the entry has no dispatch data.
+    /// Reads the data from an entry whose row is still in the entry's state. `None` if the entry has no dispatch
+    /// data.
     #[must_use]
     pub fn of(entry: &HotEntry) -> Option<Self> {
         let (kind, ask) = entry.kind().zip(entry.ask())?;
@@ -56,11 +57,11 @@ impl Facts {
     }
 }
 
-/// Of an attempt that was handed over, without any report since: its row is dispatched, with the fence of the
+/// The data of an attempt that was assigned, without any report since: its row is dispatched, with the fence of the
 /// step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseFacts {
-    /// Where its row is.
+    /// The due time of the row, which locates it.
     pub due_at: Millis,
     pub queue: Arc<QueueKey>,
     pub attempt: u32,
@@ -69,7 +70,7 @@ pub struct LeaseFacts {
 }
 
 impl LeaseFacts {
-    /// In which its row is.
+    /// The state of the attempt's row.
     pub const STATE: State = State::Dispatched;
 
     #[must_use]

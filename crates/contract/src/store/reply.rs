@@ -1,4 +1,4 @@
-//! Answers that are kept under the key of a request.
+//! Answers that are stored under the key of a request.
 
 use punctual_domain::{name::Name, time::Millis};
 
@@ -8,7 +8,7 @@ pub struct ReplyKey {
     pub key: String,
 }
 
-/// Under a key, instead of an answer.
+/// A reservation, which is stored under a key before there is an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     pub request_hash: u64,
@@ -29,7 +29,7 @@ pub enum Reserved {
 pub struct Reply {
     /// Distinguishes a repetition from another request with the same key.
     pub request_hash: u64,
-    /// Not 0.
+    /// The HTTP status, which is not 0.
     pub status: u16,
     pub body: Vec<u8>,
     pub keep_until: Millis,

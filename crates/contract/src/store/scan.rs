@@ -9,7 +9,7 @@ use punctual_domain::{
 pub struct Scan {
     pub partition: Partition,
     pub until: Millis,
-    /// Exclusive; None: from the beginning.
+    /// Exclusive, or `None` means from the beginning.
     pub after: Option<(Millis, i64)>,
     pub limit: usize,
 }
@@ -17,20 +17,20 @@ pub struct Scan {
 #[derive(Clone, Debug)]
 pub struct OverdueLook {
     pub partition: Partition,
-    /// Exclusive; None: from the beginning.
+    /// Exclusive, or `None` means from the beginning.
     pub after: Option<(Millis, i64)>,
     /// Inclusive.
     pub until: Millis,
     /// Most tasks that are answered.
     pub limit: usize,
-    /// About this many rows are read, whatever their state; None: all up to `until`, which is near.
+    /// The approximate number of rows to read, in any state. `None` reads all up to `until`, which is near.
     pub rows: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OverduePage {
     pub found: Vec<Overdue>,
-    /// Where the next look continues; None: everything up to `until` was read.
+    /// The position where the next scan continues. `None` if everything up to `until` was read.
     pub next: Option<(Millis, i64)>,
     /// The number of the database that answered.
     pub database: usize,

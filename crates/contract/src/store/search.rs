@@ -14,14 +14,14 @@ pub struct Query {
     pub due_before: Option<Millis>,
     /// Changed at or after.
     pub updated_from: Option<Millis>,
-    /// Its last error has this text in it, letter for letter.
+    /// The task's last error contains this text, letter for letter.
     pub error: Option<String>,
     /// Along the due times, the latest first, instead of the newest first, where the store has a key for that; otherwise as if
     /// it were not set.
     pub by_due_time: bool,
-    /// Of a search along the due times: the earliest first instead.
+    /// A search along the due times returns the earliest first.
     pub earliest_first: bool,
-    /// Not along the due times: the oldest first, along all ids, instead of the newest.
+    /// A search that is not along the due times returns the oldest first, along all ids, instead of the newest.
     pub oldest_first: bool,
     /// Continue above this id, in a search for the oldest first.
     pub after_id: Option<i64>,
@@ -50,14 +50,14 @@ impl DuePosition {
 pub struct Page {
     /// Histories are not filled in.
     pub tasks: Vec<Task>,
-    /// `before_id` of the next page; None: this was the last, or the search is by due time.
+    /// `before_id` of the next page, or `None` if this was the last, or the search is by due time.
     pub next_before_id: Option<i64>,
-    /// `after_id` of the next page, in a search for the oldest first; None: this was the last.
+    /// `after_id` of the next page, in a search for the oldest first, or `None` if this was the last.
     pub next_after_id: Option<i64>,
-    /// `behind_due` of the next page, in a search by due time; None: this was the last.
+    /// `behind_due` of the next page, in a search by due time, or `None` if this was the last.
     pub next_behind_due: Option<DuePosition>,
     pub along: Along,
-    /// Of a page along ids that is short of its limit, and is not the last: the highest id that there is.
+    /// The highest existing id. Set for a page along ids that is short of its limit and is not the last.
     pub newest_id: Option<i64>,
     /// Ids that were examined, of which the result is a part; for an index, the number of results.
     pub examined: u64,
@@ -77,11 +77,11 @@ pub enum Along {
     /// All tasks, whatever they are, by their ids.
     #[default]
     Ids,
-    /// Those that have the label: their queue has declared it.
+    /// Tasks that have the label: their queue has declared it.
     Label,
     /// The dead.
     Dead,
-    /// Those that are due in the range of time.
+    /// Tasks that are due in the range of time.
     DueTime,
     /// Chunks of ids in which the namespace or the queue has tasks, of the given kind if any.
     Chunks,

@@ -4,7 +4,7 @@ use super::{Pattern, Permission, Role};
 use crate::name::{Name, QueueKey};
 use serde::{Deserialize, Serialize};
 
-/// All of its roles, in all of its namespaces, in all of its queues. Kept as JSON: a field is never renamed.
+/// A grant of all its roles in all its namespaces and all its queues. Stored as JSON: a field is never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
@@ -20,7 +20,7 @@ impl Grant {
         Self { roles: vec![role], namespaces: vec![Pattern::All], queues: vec![Pattern::All] }
     }
 
-    /// Whether one of its roles has the permission, in any scope.
+    /// True if one of the roles has the permission, in any scope.
     #[must_use]
     pub fn permits(&self, permission: Permission) -> bool {
         self.roles.iter().any(|role| role.permissions().contains(&permission))
@@ -53,7 +53,7 @@ impl Grant {
         self.namespaces.contains(&Pattern::All) && self.reaches_all_queues()
     }
 
-    /// Whether the other grants nothing beyond this one: no caller may grant more than it has.
+    /// True if `other` grants nothing beyond this grant: no caller may grant more than it has.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let permitted = |role: &Role| role.permissions().iter().all(|permission| self.permits(*permission));

@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr};
 #[serde(try_from = "String", into = "String")]
 pub enum Pattern {
     All,
-    /// Without the star; neither empty nor longer than a name.
+    /// The prefix without the star. It is neither empty nor longer than a name.
     Prefix(String),
     Exact(Name),
 }
@@ -30,7 +30,7 @@ impl Pattern {
         }
     }
 
-    /// Whether every name that the other matches is matched here too.
+    /// True if this pattern matches every name that `other` matches.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {

@@ -100,7 +100,7 @@ impl Secret {
         SecretHash::of(&self.text)
     }
 
-    /// The id in a sent text; None: it is not a token of ours.
+    /// The id in a sent text, or `None` if it is not a token of ours.
     #[must_use]
     pub fn id_in(sent: &str) -> Option<&str> {
         let (id, secret) = sent.strip_prefix(PREFIX)?.split_once('_')?;
@@ -140,7 +140,7 @@ impl SecretHash {
         Self(*blake3::hash(sent.as_bytes()).as_bytes())
     }
 
-    /// In the same time whatever differs.
+    /// Compares in constant time.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -151,7 +151,7 @@ impl SecretHash {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// None: it does not have the form of `to_hex`.
+    /// Returns `None` if the text does not have the form of `to_hex`.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hex| Self(*hex.as_bytes()))

@@ -1,4 +1,4 @@
-//! Which tasks an operation is about. All conditions that are given hold together.
+//! The selection of an operation's tasks. A task matches if it meets all conditions that are set.
 
 use crate::{
     name::Name,
@@ -8,7 +8,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Kept as JSON: a field is never renamed.
+/// The conditions. Stored as JSON: a field is never renamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
@@ -28,7 +28,7 @@ pub struct Filter {
     /// Exclusive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_before: Option<Millis>,
-    /// Its last error has this text in it, letter for letter.
+    /// The task's last error contains this text, letter for letter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Filter {
             && self.error.as_ref().is_none_or(error)
     }
 
-    /// Whether the account of queues and states alone says how many there are.
+    /// True if the counters of queues and states are sufficient to count the matching tasks.
     #[must_use]
     pub const fn is_of_the_account(&self) -> bool {
         self.kind.is_none()

@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 pub struct Progress {
     /// The number of tasks that the preview has counted.
     pub count: u64,
-    /// False: `count` is a lower bound, because not all tasks were read.
+    /// False if `count` is a lower bound, because not all tasks were read.
     pub count_is_exact: bool,
-    /// Tasks with this id or a higher one were counted; None: counting has ended.
+    /// Tasks with this id or a higher one were counted, or `None` if counting has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting_below: Option<i64>,
-    /// How often it was stored that it was counted on: steps of the operation that are all the same preview.
+    /// The number of stored steps of the count: steps of the operation that are all the same preview.
     #[serde(skip_serializing_if = "is_zero")]
     pub counting_steps: u32,
     /// Tasks that were made later are not touched.
     pub previewed_at: Millis,
-    /// Tasks with this id or a higher one were planned; None: none was.
+    /// Tasks with this id or a higher one were planned, or `None` if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
-    /// No task is left below `before_id`.
+    /// True if no task is left below `before_id`.
     pub is_through: bool,
     /// References of the next tasks, none of which is accounted for yet. An engine that continues begins with
     /// them.
@@ -30,13 +30,13 @@ pub struct Progress {
     pub batch: Vec<String>,
     /// Grows with every batch.
     pub batch_number: u64,
-    /// How often the rest of the batch has failed.
+    /// The number of times that the rest of the batch has failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub tries: u32,
-    /// How often in a row the database of the next tasks did not answer.
+    /// The number of consecutive times that the database of the next tasks did not answer.
     #[serde(skip_serializing_if = "is_zero")]
     pub waits: u32,
-    /// Of the last of those.
+    /// The error of the last of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
     /// It continues then.
@@ -56,7 +56,7 @@ pub struct Progress {
     pub paced_until: Millis,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Millis>,
-    /// Who paused or stopped it, and why.
+    /// Who paused or stopped the operation, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -76,7 +76,7 @@ fn is_no_time(at: &Millis) -> bool {
 #[serde(deny_unknown_fields)]
 pub struct Tally {
     pub done: u64,
-    /// No longer matched when they were processed.
+    /// Tasks that no longer matched when they were processed.
     pub skipped: u64,
     pub failed: u64,
 }

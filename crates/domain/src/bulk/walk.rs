@@ -6,23 +6,24 @@ use super::Progress;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Kept as JSON: a field is never renamed. The first one is in the fields of [`Progress`] itself, as before there were others.
+/// The progress of a walk over some partitions. Stored as JSON: a field is never renamed. The fields of [`Progress`]
+/// itself hold the first walk, as in versions that had only one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Walk {
     /// Sorted. The first walk names none: it has all partitions that no other walk has.
     pub partitions: Vec<u16>,
-    /// Tasks with this id or a higher one were planned; None: none was.
+    /// Tasks with this id or a higher one were planned, or `None` if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_id: Option<i64>,
-    /// No task is left below `before_id`.
+    /// True if no task is left below `before_id`.
     pub is_through: bool,
     /// References of the next tasks, none of which is accounted for yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<String>,
-    /// How often the rest of the batch has failed although its database answered.
+    /// The number of times that the rest of the batch has failed although its database answered.
     pub tries: u32,
-    /// How often in a row its database did not answer.
+    /// The number of consecutive times that the database did not answer.
     pub waits: u32,
     /// Why it does not continue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +46,7 @@ impl Walk {
 }
 
 impl Progress {
-    /// Those that are not over, by number: 0 is the first.
+    /// The walks that are not over, by number: 0 is the first.
     fn going(&self) -> impl Iterator<Item = (usize, Walk)> {
         let apart = self.apart.iter().cloned().enumerate().map(|(nth, walk)| (nth + 1, walk));
         std::iter::once((0, self.first())).chain(apart).filter(|pair| !pair.1.is_over())
@@ -72,7 +73,7 @@ impl Progress {
         Some(due.swap_remove(turn))
     }
 
-    /// The walk of a number as it is after a batch; those that are over are forgotten.
+    /// Stores the state of a walk after a batch. A walk that is over is removed.
     pub fn put(&mut self, nth: usize, walk: Walk) {
         match nth.checked_sub(1) {
             None => {
@@ -97,13 +98,13 @@ impl Progress {
         self.apart.push(apart);
     }
 
-    /// No walk has any tasks left.
+    /// True if no walk has any tasks left.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.going().next().is_none()
     }
 
-    /// When the next of them continues, as far as they are waited for.
+    /// The instant at which the next waiting walk continues.
     #[must_use]
     pub fn next_at(&self) -> Millis {
         self.going().map(|pair| pair.1.again_at).min().unwrap_or(Millis::ZERO)

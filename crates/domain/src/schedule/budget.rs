@@ -8,7 +8,7 @@ use std::fmt;
 /// The steps that are left of a computation.
 pub struct Budget {
     left: u32,
-    /// Whether no caller waits for the result any more.
+    /// Returns true if no caller waits for the result any more.
     is_over: Option<Box<dyn Fn() -> bool + Send>>,
 }
 

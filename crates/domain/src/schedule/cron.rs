@@ -22,9 +22,9 @@ const TEXT_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     fields: Fields,
-    /// It says minutes and hours by their numbers.
+    /// True if the expression has minutes and hours as numbers.
     is_fixed: bool,
-    /// It says no seconds.
+    /// True if the expression has no seconds.
     is_of_minutes: bool,
 }
 
@@ -54,7 +54,7 @@ impl Expression {
         Ok(Self { fields: Fields::of(cron.pattern), is_fixed, is_of_minutes })
     }
 
-    /// As an exclusion: an expression without seconds means its whole minutes.
+    /// The expression as an exclusion: without seconds, it covers complete minutes.
     pub(super) fn excluding(self) -> Self {
         if !self.is_of_minutes {
             return self;
@@ -62,7 +62,7 @@ impl Expression {
         Self { fields: self.fields.of_whole_minutes(), ..self }
     }
 
-    /// The first instant after one; None: there are no more.
+    /// The first instant after one, or `None` if there are no more.
     pub(super) fn next_after(
         &self,
         after: Millis,
@@ -77,7 +77,7 @@ impl Expression {
         Ok(found.map(|at| Millis(at.as_millisecond())).filter(|at| *at <= Millis::MAX))
     }
 
-    /// At which times of the day it has instants, but for those that the clock jumps over.
+    /// The times of the day at which the expression has instants, except for those that the clock jumps over.
     pub(super) const fn times(&self) -> Times {
         self.fields.times()
     }
@@ -104,7 +104,8 @@ impl Expression {
         Ok(Some(ends.unwrap_or(Millis::MAX)))
     }
 
-    /// By wall clock time: each of its times once, wherever it is on the time line.
+    /// Finds the next time by the wall clock: each time of the expression occurs once, wherever it is on the time
+    /// line.
     fn fixed(
         &self,
         after: Timestamp,
@@ -124,7 +125,7 @@ impl Expression {
         Ok(None)
     }
 
-    /// By the time line: wherever the clock shows one of its times.
+    /// Finds the next time on the time line: each instant at which the clock shows a time of the expression.
     fn running(
         &self,
         after: Timestamp,
@@ -150,7 +151,7 @@ impl Expression {
     }
 }
 
-/// The next whole second.
+/// The next full second.
 fn second_after(at: DateTime) -> Option<DateTime> {
     let whole = at.with().subsec_nanosecond(0).build().ok()?;
     whole.checked_add(jiff::SignedDuration::from_secs(1)).ok()

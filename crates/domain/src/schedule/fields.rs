@@ -20,7 +20,7 @@ pub(super) struct Fields {
     times: Times,
     /// Bit n for month n.
     months: u64,
-    /// At least one day matches.
+    /// True if at least one day matches.
     has_a_day: bool,
 }
 
@@ -54,7 +54,7 @@ impl Fields {
         self.has_day(at.date()) && self.times.has(Clock::of(at.time()))
     }
 
-    /// The first matching second at or after `from`. None: there is none.
+    /// The first matching second at or after `from`. `None` if there is none.
     pub(super) fn next(&self, from: DateTime, budget: &mut Budget) -> Result<Option<DateTime>, Spent> {
         if !self.has_a_day {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Fields {
         }
     }
 
-    /// The first second at or after `from` that does not match, among those at the given times. None: all of
+    /// The first second at or after `from` that does not match, among those at the given times. `None` means all of
     /// them match. A second that is at none of these times may also be returned.
     pub(super) fn next_other(
         &self,
@@ -159,7 +159,7 @@ impl Times {
     pub(super) const NONE: Self = Self { seconds: 0, minutes: 0, hours: 0 };
     pub(super) const ALL: Self = Self { seconds: full(MINUTES), minutes: full(MINUTES), hours: full(HOURS) };
 
-    /// At least those of both.
+    /// A superset of both sets of times.
     #[must_use]
     pub(super) const fn or(self, other: Self) -> Self {
         Self {

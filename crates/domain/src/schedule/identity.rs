@@ -9,7 +9,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Whose run it is. The codes are stored and never reused.
+/// The origin of a run. The codes are stored and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
@@ -33,7 +33,7 @@ impl RunKind {
         }
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
@@ -48,7 +48,7 @@ const PURPOSE: &[u8] = b"schedule run";
 pub struct RunIdentity {
     /// Never used again.
     pub schedule: i64,
-    /// Of the schedule: its id alone might recur in a database that was set back.
+    /// The creation time of the schedule: its id alone might recur in a database that was reset.
     pub created_at: Millis,
     pub kind: RunKind,
     pub at: Millis,
@@ -82,7 +82,8 @@ impl UnkeyedIdentity<'_> {
     }
 }
 
-/// How long after its instant a run fires, by its schedule's name: everybody can compute it, and it is always the same.
+/// The delay of a run after its instant. It is a function of the schedule's name and the instant, so that every
+/// engine computes the same delay.
 #[must_use]
 pub fn jitter_ms(namespace: &Name, schedule: &Name, at: Millis, most_ms: i64) -> i64 {
     let most = u64::try_from(most_ms).unwrap_or(0);

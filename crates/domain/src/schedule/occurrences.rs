@@ -12,7 +12,7 @@ use super::{
 use crate::time::Millis;
 use jiff::tz::{Offset, TimeZone};
 
-/// Nothing is planned before this: the beginning of 1970.
+/// The earliest instant of a plan: the beginning of 1970.
 const FIRST: Millis = Millis(-1);
 
 /// A schedule's instants, ready for searches.
@@ -86,7 +86,7 @@ impl Timing {
         })
     }
 
-    /// The first instant after one; None: there are no more.
+    /// The first instant after one, or `None` if there are no more.
     ///
     /// # Errors
     /// The budget is exhausted: there is no instant up to the one that the error names.
@@ -102,15 +102,15 @@ impl Timing {
         }
     }
 
-    /// Whether this is one of its instants.
+    /// True if `at` is an instant of this timing.
     ///
     /// # Errors
-    /// As [`Timing::next_after`].
+    /// Fails like [`Timing::next_after`].
     pub fn has(&self, at: Millis, budget: &mut Budget) -> Result<bool, LookAgain> {
         Ok(self.next_after(Millis(at.0 - 1), budget)? == Some(at))
     }
 
-    /// At most `count` of them, in order; fewer, where the budget is used up.
+    /// Returns at most `count` instants, in order. It returns fewer if the budget is exhausted.
     #[must_use]
     pub fn occurrences(&self, after: Millis, count: usize, budget: &mut Budget) -> Vec<Millis> {
         let mut next = |from: Millis| self.next_after(from, budget).ok().flatten();
@@ -121,7 +121,7 @@ impl Timing {
     /// The last instant in a range (begin exclusive, end inclusive), and whether it is the only one.
     ///
     /// # Errors
-    /// As [`Timing::next_after`], if not even the first one was found.
+    /// Fails like [`Timing::next_after`], if not even the first instant was found.
     pub fn last_within(
         &self,
         after: Millis,

@@ -76,13 +76,13 @@ pub struct Line {
 #[serde(deny_unknown_fields)]
 pub struct LastRun {
     pub at: Millis,
-    /// Of its task: the revision of the document that it was made by.
+    /// The version of the run's task: the revision of the document that created it.
     pub version: i64,
     pub planned_at: Millis,
 }
 
 impl Progress {
-    /// Of a schedule that begins now.
+    /// The progress of a schedule that begins now.
     #[must_use]
     pub fn beginning(now: Millis) -> Self {
         Self { decided_until: now, ..Self::default() }

@@ -15,19 +15,19 @@ pub const LATE_AFTER_MS: i64 = 10_000;
 const RUNS_MAX: usize = 200;
 /// Runs that wait for each other.
 const BUFFERED_MAX: usize = 1_000;
-/// Between two checks whether the last run has ended, while an instant is near.
+/// The pause between two checks whether the last run has ended, while an instant is near.
 const LOOK_MIN_MS: i64 = 200;
 /// The same, where it is far.
 const LOOK_MAX_MS: i64 = 15_000;
 /// The same, for a run that waits for nothing else.
 const LOOK_BUFFERED_MS: i64 = 1_000;
-/// Pause before the next look, if the budget was exhausted before the next instant was found.
+/// The pause before the next step, if the budget was exhausted before the next instant was found.
 const LOOK_AGAIN_MS: i64 = 5_000;
 
 /// Facts about the payloads of runs.
 #[derive(Clone, Copy)]
 pub struct Fills<'a> {
-    /// Whether the payload of a run has a value, by its instant and number; an error says why not.
+    /// Checks that the payload of a run has a value, by its instant and number. The error is the reason why not.
     pub value: &'a dyn Fn(Millis, u64) -> Result<(), String>,
     /// The payloads of this step have reached their cost limit: the rest is continued later.
     pub are_dear: &'a dyn Fn() -> bool,
@@ -43,12 +43,12 @@ impl fmt::Debug for Fills<'_> {
 pub struct Facts<'a> {
     pub namespace: &'a Name,
     pub name: &'a Name,
-    /// Of the document.
+    /// The revision of the document.
     pub revision: i64,
     pub now: Millis,
-    /// How long before its instant a run is made.
+    /// The time by which a run is created before its instant.
     pub lead_ms: i64,
-    /// Whether the run that `Progress::last` names has ended. True if there is none.
+    /// True if the run that `Progress::last` names has ended, or if there is none.
     pub last_is_over: bool,
 }
 
@@ -80,7 +80,7 @@ impl Outcome {
         }
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code)
@@ -103,7 +103,7 @@ pub struct PlannedRun {
     pub kind: RunKind,
     /// The instant of the schedule.
     pub at: Millis,
-    /// When its task fires: later than `at` by the jitter, or because it was missed or waited.
+    /// The instant at which the run's task fires: later than `at` by the jitter, or because it was missed or waited.
     pub execute_at: Millis,
     pub outcome: Outcome,
     pub reason: Option<String>,
@@ -117,7 +117,7 @@ pub struct PlannedRun {
 pub struct Step {
     pub progress: Progress,
     pub runs: Vec<PlannedRun>,
-    /// When the next step is due; None: not before the schedule is changed.
+    /// The instant of the next step, or `None` if there is none before the schedule is changed.
     pub wake_at: Option<Millis>,
     /// The run of an earlier step that must be stopped.
     pub cancels: Option<LastRun>,
@@ -233,8 +233,8 @@ impl Stepping<'_> {
         self.step.runs.push(run);
     }
 
-    /// False: it is skipped, because its payload has no value. Then nothing waits for it, and it does not
-    /// count as a run.
+    /// False if it is skipped, because its payload has no value. Then nothing waits for it, and it does not count as
+    /// a run.
     fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) -> bool {
         let number = self.step.progress.next_number();
         if let Err(problem) = (self.fills.value)(at, number) {
@@ -420,7 +420,7 @@ impl Stepping<'_> {
         progress.made_ahead.retain(|made_at| *made_at != left_out_at);
     }
 
-    /// Plans upcoming instants. Returns when to look again.
+    /// Plans upcoming instants. Returns the time of the next step.
     fn plan(&mut self) -> Option<Millis> {
         let Facts { now, lead_ms, .. } = *self.facts;
         while self.last_is_over && !self.step.progress.buffered.is_empty() && !self.is_full() {

@@ -28,7 +28,7 @@ pub struct TaskTemplate {
     pub priority: Priority,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
-    /// None, here and below: the queue's setting when the run is made.
+    /// `None`, here and below, selects the queue's setting when the run is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ pub struct Graph {
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) parents: Vec<u32>,
-    /// How many parents must hold.
+    /// The number of parents that must hold.
     pub(super) need: usize,
     pub(super) on_failure: OnFailure,
     pub(super) compensates: bool,

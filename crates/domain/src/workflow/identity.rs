@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct NodeIdentity<'a> {
     pub workflow: i64,
-    /// Of the workflow: its id alone might recur in a database that was set back.
+    /// The creation time of the workflow: its id alone might recur in a database that was reset.
     pub created_at: Millis,
     pub node: &'a Name,
     pub item: Option<u32>,

@@ -20,7 +20,7 @@ pub struct Progress {
     /// The node that it is of another workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentNode>,
-    /// The ids of its tasks follow from the secret of the cluster. False: an older program has begun it.
+    /// The ids of its tasks follow from the secret of the cluster. False if an older program has begun it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_keyed: bool,
 }

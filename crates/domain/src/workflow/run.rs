@@ -45,7 +45,7 @@ impl WorkflowState {
         }
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
@@ -56,7 +56,7 @@ impl WorkflowState {
         !matches!(self, Self::Running | Self::Compensating)
     }
 
-    /// As it is shown.
+    /// The displayed name of the state.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -147,7 +147,7 @@ impl Run {
         self.rows.get(key)
     }
 
-    /// Of a node as a whole.
+    /// The state of a node, with all its items.
     #[must_use]
     pub fn state_of(&self, node: u32) -> NodeState {
         self.rows.get(&NodeKey::node(node)).map_or(NodeState::Blocked, |row| row.state)
@@ -164,12 +164,12 @@ impl Run {
         self.open().filter(|pair| !pair.1.is_made)
     }
 
-    /// Those that carry a task and have not ended.
+    /// The rows that carry a task and have not ended.
     pub fn open(&self) -> impl Iterator<Item = (&NodeKey, &NodeRow)> {
         self.rows.iter().filter(|row| row.1.state.is_open() && row.1.items.is_none())
     }
 
-    /// Its task exists.
+    /// Records that the task of the row exists.
     pub fn made(&mut self, key: &NodeKey) {
         if let Some(row) = self.rows.get_mut(key) {
             row.is_made = true;
@@ -181,7 +181,7 @@ impl Run {
         self.changed.insert(key);
     }
 
-    /// A task of this attempt has ended. False: it is not awaited.
+    /// A task of this attempt has ended. False if it is not awaited.
     pub fn end(&mut self, graph: &Graph, key: NodeKey, attempt: u32, end: End) -> bool {
         let Some(row) =
             self.rows.get(&key).copied().filter(|row| row.state.is_open() && row.attempt == attempt)
@@ -239,7 +239,7 @@ impl Run {
         ready
     }
 
-    /// Whether a node's join holds; None: undecided.
+    /// True if a node's join holds. `None` if that is undecided.
     fn joined(&self, graph: &Graph, node: u32) -> Option<bool> {
         let rules = graph.rules(node)?;
         let (mut held, mut waiting) = (0, 0);
@@ -324,7 +324,7 @@ impl Run {
         }
     }
 
-    /// No further node begins. False: the workflow is already ending, or has ended.
+    /// Prevents the start of further nodes. Returns false if the workflow is already ending, or has ended.
     pub fn ending(&mut self, ending: Ending) -> bool {
         let begins = self.state == WorkflowState::Running && self.ending.is_none();
         if begins {
@@ -356,7 +356,7 @@ impl Run {
         Ok(())
     }
 
-    /// None: the row stays as it is. If a failed node has `Continue`, the branch that was taken stays.
+    /// Returns `None` if the row stays as it is. If a failed node has `Continue`, the branch that followed it stays.
     fn again(&self, graph: &Graph, key: NodeKey, row: NodeRow) -> Option<NodeRow> {
         let goes_on = || graph.rules(key.node).is_some_and(|rules| rules.on_failure == OnFailure::Continue);
         let node_failed = match self.state_of(key.node) {
@@ -421,7 +421,7 @@ impl Run {
 }
 
 impl Join {
-    /// As it is shown.
+    /// The displayed form of the join.
     #[must_use]
     pub fn word(self) -> String {
         match self {

@@ -30,7 +30,7 @@ impl Admitted {
         Self(By::Secret { of, sent })
     }
 
-    /// None: no token was required.
+    /// `None` if no token was required.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         match &self.0 {
@@ -59,7 +59,7 @@ impl Changes {
 }
 
 impl Access {
-    /// None: the caller would be admitted now. Costs a look-up.
+    /// Returns `None` if the caller would be admitted now. Costs a look-up.
     pub(super) fn refusal(&self, admitted: &Admitted, now: Millis) -> Option<&'static str> {
         match &admitted.0 {
             By::NoToken => self.is_required(now).then_some(NO_TOKEN),

@@ -17,17 +17,17 @@ use std::sync::{
 };
 use tokio::time::Instant;
 
-/// In histories and in the audit, of a token that no store has.
+/// The name, in histories and in the audit, of a token that no store has.
 const ADMIN: &str = "admin";
 
 /// A valid token.
 #[derive(Debug)]
 pub struct Identity {
-    /// None: the token of the configuration.
+    /// `None` for the token of the configuration.
     pub id: Option<TokenId>,
     pub name: String,
     pub grant: Grant,
-    /// In histories: name and id.
+    /// The author in histories: name and id.
     pub by: String,
     pub(super) token: Option<Token>,
     pub(super) used_at: Arc<AtomicI64>,
@@ -49,16 +49,16 @@ pub(crate) struct Access {
     pub(super) known: RwLock<Arc<KnownTokens>>,
     pub(super) is_loaded: AtomicBool,
     pub(super) used_written_at: AtomicI64,
-    /// For callers that stay a while.
+    /// Notifies callers of long requests of changes.
     pub(super) changes: admitted::Changes,
-    /// When the store was last searched for an unknown token.
+    /// The instant of the last search of the store for an unknown token.
     pub(super) looked_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct KnownTokens {
     pub(super) revision: i64,
-    /// Until then requests without a token are accepted. None: they are refused.
+    /// The instant until which requests without a token are accepted. `None` if they are refused.
     pub(super) required_at: Option<Millis>,
     pub(super) tokens: HashMap<String, Arc<Identity>>,
 }
@@ -86,13 +86,13 @@ impl Identity {
         }
     }
 
-    /// None: it does not expire.
+    /// `None` if the token does not expire.
     #[must_use]
     pub fn expires_at(&self) -> Option<Millis> {
         self.token.as_ref()?.expires_at
     }
 
-    /// None: the secret is valid. Both secrets are always compared, so that the time taken reveals nothing.
+    /// Returns `None` if the secret is valid. It always compares both secrets, so that the duration reveals nothing.
     pub(super) fn refusal(&self, sent: &SecretHash, now: Millis) -> Option<&'static str> {
         let Some(token) = &self.token else { return Some(UNKNOWN) };
         let is_present = token.secret.matches(sent);
@@ -139,13 +139,14 @@ impl Access {
         self.admin.is_some() || self.known.read().revision > 0
     }
 
-    /// Whether requests without a token are refused. The first token may have been made with a time in which they are not.
+    /// True if requests without a token are refused. After the creation of the first token, they may be accepted for
+    /// some time.
     pub(super) fn is_required(&self, now: Millis) -> bool {
         let accepts_none = |known: &KnownTokens| known.required_at.is_some_and(|at| now < at);
         self.is_configured() && (self.admin.is_some() || !accepts_none(&self.known()))
     }
 
-    /// Replaces the known tokens, unless newer ones are known. Noted uses are kept.
+    /// Replaces the known tokens, unless newer ones are known. Noted uses are preserved.
     pub(super) fn replace(&self, read: Tokens) {
         let mut known = self.known.write();
         if self.is_loaded.load(SeqCst) && read.revision < known.revision {

@@ -21,7 +21,8 @@ pub struct NewToken {
     pub name: String,
     pub grant: Grant,
     pub expires_at: Option<Millis>,
-    /// For the first token only: requests without a token are accepted for this long after its creation.
+    /// The time after the creation of the first token for which requests without a token are accepted. For the first
+    /// token only.
     pub grace_ms: Option<i64>,
 }
 
@@ -51,7 +52,7 @@ pub enum Created {
 pub const NOT_THE_FIRST: &str = "is for the first token only: there have been tokens before";
 
 /// # Errors
-/// A failing store. The error says whether the token may exist nevertheless; then its secret is lost.
+/// A failing store. The error states whether the token may exist nevertheless; then its secret is lost.
 pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Created, Error> {
     for _ in 0..TRIES {
         let before = store.tokens().await?;
@@ -83,7 +84,7 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
     Err(Error::Contended)
 }
 
-/// The token in its current state. None: no token has this id.
+/// The token in its current state. `None` if no token has this id.
 async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
     Ok(store.tokens().await?.all.into_iter().find(|token| token.id == *id))
 }
@@ -91,7 +92,7 @@ async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Er
 /// The result of a change of a token.
 #[derive(Clone, Debug)]
 pub enum Turned<T> {
-    /// With the token before the change.
+    /// The change was made. `before` is the token before the change.
     Done { before: Box<Token>, after: T },
     /// No token has this id.
     NotFound,
@@ -102,7 +103,7 @@ pub enum Turned<T> {
 /// A new secret; the one that was good until now stays so for a while.
 ///
 /// # Errors
-/// As [`create`].
+/// Fails like [`create`].
 pub async fn rotate(
     store: &dyn AccessStore,
     id: &TokenId,
@@ -134,7 +135,7 @@ pub async fn rotate(
 /// Revokes a token permanently, at every engine within a second. A revoked token is left as it is.
 ///
 /// # Errors
-/// As [`create`]; the call can be repeated.
+/// Fails like [`create`]; the call can be repeated.
 pub async fn revoke(
     store: &dyn AccessStore,
     id: &TokenId,
@@ -173,7 +174,7 @@ impl Engine {
     }
 
     /// # Errors
-    /// As [`create`].
+    /// Fails like [`create`].
     pub async fn create_token(&self, new: NewToken, by: &str) -> Result<Created, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move {
@@ -185,7 +186,7 @@ impl Engine {
     }
 
     /// # Errors
-    /// As [`rotate`].
+    /// Fails like [`rotate`].
     pub async fn rotate_token(&self, id: TokenId, overlap_ms: i64) -> Result<Turned<Issued>, Error> {
         let core = Arc::clone(&self.core);
         self.run(async move {
@@ -197,7 +198,7 @@ impl Engine {
     }
 
     /// # Errors
-    /// As [`revoke`].
+    /// Fails like [`revoke`].
     pub async fn revoke_token(&self, id: TokenId, by: &str) -> Result<Turned<Token>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move {

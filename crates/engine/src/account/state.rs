@@ -12,9 +12,9 @@ use punctual_domain::{
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync, time::Instant};
 
-/// Callers that accept an older account get one of at most this age.
+/// The maximum age of an account for callers that accept an older one.
 const KEPT_FOR: Duration = Duration::from_secs(1);
-/// Or this many times the time that the read took. With very many queues, reading takes a twentieth of the
+/// The maximum age as a multiple of the duration of the read. With very many queues, reading takes a twentieth of the
 /// time at most.
 const KEPT_FACTOR: u32 = 20;
 
@@ -54,7 +54,7 @@ impl Account {
         &self.books
     }
 
-    /// Of all queues.
+    /// The states of all queues.
     #[must_use]
     pub const fn states(&self) -> &BTreeMap<State, i64> {
         &self.states
@@ -75,7 +75,7 @@ impl Account {
         range(&self.books.pending_bytes, |one| one.queue.namespace.cmp(name))
     }
 
-    /// In the lines of this engine.
+    /// The number of ready tasks in the lines of this engine.
     #[must_use]
     pub fn ready(&self, queue: &QueueKey) -> usize {
         range(&self.ready, |one| (*one.0).cmp(queue)).first().map_or(0, |one| one.1)

@@ -61,7 +61,7 @@ impl Agendas {
     }
 
     /// Whether the service reads for itself whatever the agendas say; it counts as done.
-    pub(super) fn takes_turn(&self, topic: Topic, now: Instant) -> bool {
+    pub(super) fn reads_itself(&self, topic: Topic, now: Instant) -> bool {
         let mut itself = self.itself.lock();
         let is_time =
             itself.get(&topic).is_none_or(|at| now.saturating_duration_since(*at) >= READS_ITSELF_AFTER);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agenda_says_nothing_when_it_is_old_and_a_service_has_its_turn_now_and_then() {
+    fn an_old_agenda_counts_as_none_and_a_service_reads_now_and_then() {
         let (agendas, now) = (Agendas::default(), Instant::now());
         let later = |ms| now + Duration::from_millis(ms);
         assert_eq!(agendas.of(0, now), None);
@@ -107,11 +107,11 @@ mod tests {
         assert_eq!(agendas.of(1, now), None);
         agendas.forget(0);
         assert_eq!(agendas.of(0, now), None);
-        assert!(agendas.takes_turn(Topic::Bulk, now));
-        assert!(!agendas.takes_turn(Topic::Bulk, later(3_999)));
-        assert!(agendas.takes_turn(Topic::Labels, now));
-        assert!(agendas.takes_turn(Topic::Bulk, later(4_000)));
+        assert!(agendas.reads_itself(Topic::Bulk, now));
+        assert!(!agendas.reads_itself(Topic::Bulk, later(3_999)));
+        assert!(agendas.reads_itself(Topic::Labels, now));
+        assert!(agendas.reads_itself(Topic::Bulk, later(4_000)));
         agendas.distrust(Topic::Bulk);
-        assert!(agendas.takes_turn(Topic::Bulk, later(4_001)));
+        assert!(agendas.reads_itself(Topic::Bulk, later(4_001)));
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// An alert about an event, as opposed to a state, ends when the event has not occurred for this long.
 const QUIET_MS: i64 = 60_000;
 
-/// In the order in which they are listed.
+/// The kinds of alerts, in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AlertKind {
     FiredEarly,
@@ -101,7 +101,7 @@ impl AlertKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The sentence for events that occurred this often within the last minute; None: the alert is a state.
+    /// The sentence for events that occurred this often within the last minute, or `None` if the alert is a state.
     #[must_use]
     pub fn counted(self, count: u64) -> Option<String> {
         let (one, many) = match self {
@@ -183,12 +183,11 @@ pub struct Alert {
     pub since: Millis,
     pub queue: Option<QueueKey>,
     pub text: String,
-    /// How often the event occurred within the last minute; 0 for a state. Counts of several engines are
-    /// added.
+    /// The number of events within the last minute; 0 for a state. Counts of several engines are added.
     pub count: u64,
 }
 
-/// The subject of an alert: a queue, a service, or the whole engine.
+/// The subject of an alert: a queue, a service, or the engine.
 pub(super) type About = (AlertKind, Option<QueueKey>, &'static str);
 
 #[derive(Debug, Default)]
@@ -196,7 +195,7 @@ pub(crate) struct Alerts {
     active: Mutex<BTreeMap<About, Active>>,
     /// Counts of the checks within the last minute.
     counted: Mutex<HashMap<About, Counted>>,
-    /// When the oldest waiting task of a queue fired.
+    /// The instant at which the oldest waiting task of a queue fired.
     pub(super) oldest: Mutex<BTreeMap<QueueKey, Millis>>,
     pub(super) looked_at: Mutex<Option<Instant>>,
 }
@@ -225,7 +224,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// How much it has grown within the last minute, and when last.
+    /// Returns how much the counter has grown within the last minute, and when last.
     fn look(&mut self, (look, now): (AlertCheck, Millis), count: u64) -> (u64, Option<Millis>) {
         if self.looks.is_empty() {
             // The engine counts from its own beginning.

@@ -1,4 +1,4 @@
-//! Of each queue, where its executors wait. Asks no executor for tasks.
+//! The waiting executors of each queue. The module delivers no tasks itself.
 
 use super::state::QueueWaiters;
 use hashbrown::{HashMap, HashSet};
@@ -25,7 +25,8 @@ impl Arrivals {
         asked_for.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
-    /// Also if all executors are busy: one that returns looks at the line first.
+    /// Wakes one waiting executor. The call is needed even if all executors are busy: one that returns checks the
+    /// line first.
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let waiters = self.0.lock().get(queue).map(Arc::clone);
         waiters.iter().for_each(|waiters| waiters.wake_one());
@@ -45,8 +46,8 @@ impl Arrivals {
         self.0.lock().values().for_each(|waiters| all(waiters));
     }
 
-    /// Forgets queues without waiters, without preleased tasks, and without a request since then. No executor
-    /// has tasks of them.
+    /// Removes queues without waiters, without preleased tasks, and without a request since then. No executor has
+    /// tasks of them.
     pub(crate) fn forget(&self, before: Millis) {
         let is_in_use = |waiters: &Arc<QueueWaiters>| {
             Arc::strong_count(waiters) > 1 || waiters.is_asked_since(before) || waiters.has_some_here()

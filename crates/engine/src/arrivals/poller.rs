@@ -1,6 +1,6 @@
-//! One of the waiters of a queue polls for all of them: no other waiter would find more. If each polled,
-//! thousands of idle waiters would take the processor from the busy ones. The others look much more rarely,
-//! in case the poller hangs. Must never prevent a waiter from getting what fires.
+//! One of the waiters of a queue polls for all of them: no other waiter would find more. If each polled, thousands of
+//! idle waiters would take the processor from the busy ones. The others poll much more rarely, in case the poller
+//! hangs. Must never prevent a waiter from getting what fires.
 
 use super::QueueWaiters;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 pub(crate) struct QueuePoller<'a>(&'a QueueWaiters);
 
 impl QueueWaiters {
-    /// None while another waiter polls.
+    /// Returns `None` while another waiter polls.
     pub(crate) fn look_for_all(&self) -> Option<QueuePoller<'_>> {
         // Not `then_some`: that would build a second poller, and dropping it would unset the flag of the
         // first.

@@ -11,7 +11,7 @@ use punctual_domain::{
 };
 use std::collections::BTreeSet;
 
-/// What a waiting executor is given.
+/// The delivery to a waiting executor.
 #[derive(Debug)]
 pub(crate) enum Given {
     /// Fired: to be leased.
@@ -24,9 +24,9 @@ pub(crate) enum Given {
 #[derive(Debug)]
 pub(crate) struct Preleased {
     pub(crate) assignment: Assignment,
-    /// When its lease was requested.
+    /// The instant of the request for the lease.
     pub(crate) asked: SteadyReading,
-    /// When it was added here.
+    /// The instant at which the task was added here.
     pub(crate) since: Millis,
 }
 
@@ -48,7 +48,7 @@ impl Preleased {
 #[derive(Debug, Default)]
 pub(super) struct PreleasedTasks {
     order: Order<Box<Preleased>>,
-    /// How long each is here.
+    /// The preleased tasks by the instant at which they arrived here.
     since: BTreeSet<(Millis, Position)>,
 }
 
@@ -72,7 +72,7 @@ impl PreleasedTasks {
         Some(*preleased)
     }
 
-    /// The next tasks, at most `most`. Those that are no longer good are skipped, and stay.
+    /// Returns the next tasks, at most `most`. It skips tasks that are no longer good, and leaves them here.
     pub(super) fn take(&mut self, most: usize, is_good: impl Fn(&Preleased) -> bool) -> Vec<Preleased> {
         let mut draws = Draws::new(fastrand::u32(..));
         let (mut taken, mut back) = (Vec::new(), Vec::new());

@@ -20,7 +20,7 @@ pub(crate) struct QueueWaiters {
     pub(super) waiting: AtomicUsize,
     /// One of the waiters polls for all of them.
     pub(super) has_poller: AtomicBool,
-    /// When an executor last requested tasks.
+    /// The instant of the last request of an executor for tasks.
     asked_at: AtomicI64,
     pub(super) registered: Mutex<RegisteredWaiters>,
 }
@@ -32,11 +32,11 @@ pub(super) struct RegisteredWaiters {
     pub(super) last: u64,
     pub(super) preleased_tasks: PreleasedTasks,
     lately: Lately,
-    /// Nothing is preleased until then, because preleased tasks found no executor.
+    /// Nothing is preleased before this instant, because preleased tasks found no executor.
     back_off_until: Millis,
 }
 
-/// A lease that is older than this is returned instead of handed over.
+/// The maximum age of a preleased lease that is delivered. An older one is returned.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
 impl RegisteredWaiters {
@@ -44,7 +44,7 @@ impl RegisteredWaiters {
         self.idle.iter().map(|idle| idle.max).sum()
     }
 
-    /// The next preleased tasks. One that was leased too long ago is not handed over.
+    /// Returns the next preleased tasks. It does not deliver a task that was leased too long ago.
     fn take(&mut self, most: usize, current_time: CurrentTime) -> Vec<Preleased> {
         let leased = self.preleased_tasks.take(most, is_good(current_time));
         self.handed_over(leased.len(), current_time);
@@ -80,7 +80,7 @@ fn is_good(current_time: CurrentTime) -> impl Fn(&Preleased) -> bool {
     move |preleased| preleased.asked.age(current_time) <= GOOD_FOR
 }
 
-/// How many were handed over in the present tenth of a second, and in the one before.
+/// The number of tasks that were delivered in the present tenth of a second, and in the one before.
 #[derive(Debug, Default)]
 struct Lately {
     tenth: i64,
@@ -101,7 +101,7 @@ impl Lately {
 #[derive(Debug)]
 pub(super) struct Idle {
     pub(super) number: u64,
-    /// The most tasks that it takes.
+    /// The maximum number of tasks that the waiter accepts.
     pub(super) max: usize,
     pub(super) gives: oneshot::Sender<Given>,
 }
@@ -154,8 +154,8 @@ impl QueueWaiters {
         entries
     }
 
-    /// Gives preleased tasks to the waiters, and keeps the rest for the next callers. True: some are kept
-    /// now.
+    /// Delivers preleased tasks to the waiters, and stores the rest for the next callers. Returns true if some are
+    /// stored now.
     pub(crate) fn hand(&self, leased: Vec<Preleased>, current_time: CurrentTime) -> bool {
         let mut registered = self.registered.lock();
         registered.preleased_tasks.put(leased);
@@ -168,7 +168,7 @@ impl QueueWaiters {
         self.registered.lock().take(most, current_time)
     }
 
-    /// Leases that were kept since before an instant: no executor took them.
+    /// Removes the leases that were stored before an instant: no executor fetched them.
     pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
         let mut registered = self.registered.lock();
         let old = registered.preleased_tasks.take_before(before);
@@ -178,7 +178,7 @@ impl QueueWaiters {
         old.into_iter().map(|preleased| preleased.assignment).collect()
     }
 
-    /// The clock was set back: instants in the future are forgotten.
+    /// Resets instants in the future after the clock was set back.
     pub(crate) fn begin_anew(&self) {
         self.asked_at.store(i64::MIN, SeqCst);
         let mut registered = self.registered.lock();
@@ -190,14 +190,14 @@ impl QueueWaiters {
         !self.registered.lock().preleased_tasks.is_empty()
     }
 
-    /// How many tasks the waiters would accept.
+    /// The number of tasks that the waiters would accept.
     pub(crate) fn idle_places(&self) -> usize {
         self.registered.lock().idle_places()
     }
 
-    /// How many tasks may be preleased: as many as the waiters accept, plus twice as many as were recently
-    /// handed over, because that many are in transit at any time. None while no caller waits and they would
-    /// overtake a task.
+    /// The number of tasks that may be preleased: as many as the waiters accept, plus twice as many as were recently
+    /// delivered, because that many are in transit at any time. Zero while no caller waits and they would overtake a
+    /// task.
     pub(crate) fn room(&self, now: Millis, would_overtake: bool) -> usize {
         let mut registered = self.registered.lock();
         if now < registered.back_off_until || !registered.preleased_tasks.is_empty() {

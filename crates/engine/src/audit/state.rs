@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 /// Kinds of refusals in one period; further ones are counted together.
 const KINDS_MAX: usize = 1_000;
 const MINUTE_MS: i64 = 60_000;
-/// Changes of tasks kept while the audit cannot be written. The oldest are dropped first; the tasks'
-/// histories remain.
+/// The maximum number of changes of tasks in memory while the audit cannot be written. The oldest are dropped first;
+/// the tasks' histories remain.
 const NOTED_MAX: usize = 10_000;
 
 /// Refused attempts that count as one: of one token (or none) from one address, in one minute, with one answer.
@@ -25,8 +25,8 @@ struct Kind {
     address: Option<String>,
 }
 
-/// The most concurrent writers. They suffice for a thousand changes a second. While the catalog hangs, no
-/// more wait for it.
+/// The maximum number of concurrent writers. They suffice for a thousand changes a second. While the catalog hangs,
+/// no more wait for it.
 pub(super) const WRITERS_MAX: u32 = 4;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Default for Audit {
     }
 }
 
-/// None: the machine has no randomness, and a repeated entry cannot be distinguished from a new one.
+/// Returns `None` if the machine has no randomness: a repeated entry could then not be distinguished from a new one.
 fn new_key() -> Option<AuditKey> {
     let mut key = AuditKey::default();
     getrandom::fill(&mut key).is_ok().then_some(key)

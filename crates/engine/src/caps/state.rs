@@ -17,7 +17,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Full {
     pub scope: Scope,
-    /// As of the last count, with the inserts since then.
+    /// The number of waiting tasks as of the last count, with the inserts since then.
     pub waiting: u64,
     pub max_waiting: u64,
 }
@@ -88,7 +88,7 @@ pub(super) struct CapCounts {
     bytes: HashMap<Name, u64>,
 }
 
-/// Has not been handed over.
+/// True if a task in this state has not been delivered.
 pub(crate) fn is_waiting(state: State) -> bool {
     state.is_pending()
 }

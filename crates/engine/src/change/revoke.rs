@@ -65,7 +65,7 @@ fn has_fired(task: &Task) -> bool {
     }
 }
 
-/// None: the task must be cancelled separately.
+/// Returns `None` if the task must be cancelled separately.
 fn answer_of_finished(task: &Task, by: &str) -> Option<TakenBack> {
     (task.state == State::Cancelled).then(|| answer_of_cancelled(task, by))
 }

@@ -5,7 +5,7 @@ use punctual_contract::store::Change;
 use punctual_domain::task::Task;
 use std::fmt::Display;
 
-/// None: the line of the history already says everything.
+/// Returns `None` if the line of the history already has all of it.
 pub(super) fn what_changes(task: &Task, change: &Change) -> Option<String> {
     let asked = &task.ask;
     let mut said = Vec::new();

@@ -1,9 +1,8 @@
-//! Which time an engine uses, by three witnesses: the machine's wall clock; its steady clock, which cannot be
-//! set; and the keeper, a clock that all engines of one store share. The wall clock is followed while it runs
-//! with the steady one since the keeper last agreed with it. A step is followed only if the keeper confirms
-//! it, or, without a keeper, after it has lasted for a while. Until then the steady clock determines the
-//! time. Two witnesses that agree outvote the third. Pure: reads no clock. Time never runs backwards, unless
-//! a step is followed.
+//! Selects the time that an engine uses, by three witnesses: the machine's wall clock; its steady clock, which cannot
+//! be set; and the keeper, a clock that all engines of one store share. The wall clock is followed while it runs with
+//! the steady one since the keeper last agreed with it. A step is followed only if the keeper confirms it, or,
+//! without a keeper, after it has lasted for a while. Until then the steady clock determines the time. Two witnesses
+//! that agree outvote the third. Pure: reads no clock. Time never runs backwards, unless a step is followed.
 
 use punctual_contract::clock::ClockStatus;
 
@@ -12,7 +11,7 @@ pub(super) const MS: i64 = 1_000_000;
 const ROUND_TRIP_MAX_NS: i64 = 1_000 * MS;
 /// The keeper's time is rounded down to a millisecond.
 const KEEPER_RESOLUTION_NS: i64 = MS;
-/// From here on a pause of the machine is one.
+/// The minimum pause of the machine that counts as a suspend.
 const SUSPENDED_NS: i64 = 250 * MS;
 /// If no caller asked for the time for longer than this, the process stood still: the wheel's thread asks ten
 /// times a second. The clocks do not show it, because they all continued.
@@ -21,14 +20,14 @@ const STOOD_STILL_NS: i64 = 1_000 * MS;
 /// The machine's clocks at one instant, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     pub wall_ns: i64,
     /// Runs evenly whatever happens to the wall clock; also during a suspend, if the machine supports that.
     pub steady_ns: i64,
-    /// As `steady_ns`, but stops during a suspend.
+    /// The same as `steady_ns`, but it stops during a suspend.
     pub awake_ns: i64,
-    /// How long reading them took, and so how far they may be apart. The steady clock was read last, so the
-    /// time computed from both is at most the true one.
+    /// The duration of the reading, and so the maximum difference between the clocks. The steady clock was read last,
+    /// so the time computed from both is at most the true one.
     pub spread_ns: i64,
 }
 
@@ -42,7 +41,7 @@ impl Reading {
 #[derive(Debug)]
 pub(super) struct Belief {
     bound_ns: i64,
-    /// Without a keeper: a step that has lasted this long is followed. None: the keeper is asked.
+    /// The time after which a step is followed without a keeper. `None` if the keeper is asked.
     grace_ns: Option<i64>,
     /// The offset that was last agreed upon.
     anchor: i64,
@@ -57,7 +56,7 @@ pub(super) struct Belief {
     /// The shown time stops until the offset catches up with it.
     holds: bool,
     slept_ns: i64,
-    /// When the clocks were last read, on the steady clock.
+    /// The instant of the last read of the clocks, on the steady clock.
     looked_ns: i64,
     wall_ahead_ns: i64,
     steps: u64,
@@ -72,7 +71,7 @@ struct ClockOffset {
 
 #[derive(Clone, Copy, Debug)]
 struct Keeper {
-    /// When it was last believed.
+    /// The offset of the wall clock when it was last believed.
     offset: i64,
     margin: i64,
     heard: i64,
@@ -101,7 +100,7 @@ impl Belief {
         }
     }
 
-    /// When the clocks were last read, on the steady clock.
+    /// The instant of the last read of the clocks, on the steady clock.
     pub(super) const fn looked_ns(&self) -> i64 {
         self.looked_ns
     }

@@ -1,12 +1,12 @@
-//! How long ago something happened, for decisions that expire soon. After a suspend, or a jump of the wall
-//! clock, the age is unknown and counts as too long. Must not be stored.
+//! The age of an event, for decisions that expire soon. After a suspend, or a jump of the wall clock, the age is
+//! unknown and counts as too long. Must not be stored.
 
 use punctual_domain::time::Millis;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SteadyReading {
-    /// On the engine's steady clock.
+    /// The reading of the engine's steady clock.
     at: Duration,
     discontinuities: u64,
 }
@@ -15,7 +15,7 @@ pub(crate) struct SteadyReading {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CurrentTime {
     pub(crate) now: Millis,
-    /// On the engine's steady clock.
+    /// The reading of the engine's steady clock.
     pub(crate) steady: Duration,
     pub(crate) discontinuities: u64,
 }
@@ -32,7 +32,7 @@ impl SteadyReading {
         Self { at: Duration::ZERO, discontinuities: 0 }
     }
 
-    /// At the most.
+    /// The maximum age.
     pub(crate) fn age(&self, current_time: CurrentTime) -> Duration {
         if self.discontinuities == current_time.discontinuities {
             current_time.steady.saturating_sub(self.at)

@@ -10,7 +10,7 @@ use punctual_domain::time::Span;
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// A later answer says too little.
+/// The maximum duration of a read of the keeper: a later answer is too inaccurate.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// A smaller step back is covered by overlapping reads.
 const BACK_MS: i64 = 100;
@@ -27,8 +27,8 @@ pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(),
     Ok(())
 }
 
-/// As often as heartbeats, but separate: it delays none. While the keeper is unavailable, the last agreed
-/// offset determines the time.
+/// Reads the keeper. It runs as often as heartbeats, but separately: it delays none. While the keeper is unavailable,
+/// the last agreed offset determines the time.
 async fn ask_keeper(core: &Core) {
     let Some(trust) = core.clock.trust() else { return };
     match tokio::time::timeout(ANSWERS_WITHIN, ask(trust, core.shared.ownership.as_ref())).await {
@@ -99,7 +99,7 @@ impl Engine {
     }
 }
 
-/// What an operator should know about the clock; None: nothing.
+/// Describes a problem of the clock to an operator. `None` if there is none.
 pub(crate) fn doubt(core: &Core) -> Option<String> {
     let status = core.clock.trust()?.status();
     let ahead = |ms: i64| format!("{} {}", Span(ms), if ms < 0 { "behind" } else { "ahead of" });

@@ -33,7 +33,7 @@ impl Engine {
     /// Stores tasks and sees that they fire. Acknowledged means durable.
     ///
     /// # Errors
-    /// When the store fails; the error says whether the tasks may be stored all the same.
+    /// When the store fails; the error states whether the tasks may be stored all the same.
     pub fn insert<'a>(
         &'a self,
         tasks: Vec<NewTask>,
@@ -45,7 +45,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::insert`], with an answer for each task: a failing database does not affect tasks of the
+    /// Inserts like [`Engine::insert`], with an answer for each task: a failing database does not affect tasks of the
     /// others.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Engine {
         Box::pin(async move { change::read(&self.core, place).await })
     }
 
-    /// The task with its payload and result, where these are kept outside of the store.
+    /// The task with its payload and result, where these are stored outside of the store.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing store, or a content that cannot be read.
@@ -117,7 +117,7 @@ impl Engine {
             .await
     }
 
-    /// Changes time, priority, payload or queue of an unfired task. `change` must be a `Reschedule`. None:
+    /// Changes time, priority, payload or queue of an unfired task. `change` must be a `Reschedule`. `None` if
     /// `expected` refused the task.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Engine {
     /// Makes a waiting task due now.
     ///
     /// # Errors
-    /// As [`Engine::reschedule`].
+    /// Fails like [`Engine::reschedule`].
     pub async fn run_now(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
         let change = Change::Reschedule {
             execute_at: Some(self.core.now()),
@@ -191,8 +191,8 @@ impl Engine {
         Box::pin(async move { Ok(hand_over::lease(&self.core, request, Restrictions::default()).await?) })
     }
 
-    /// As `lease`, for an executor that does not accept every task. Only leases that declared the concurrency
-    /// count for it.
+    /// Leases like `lease`, for an executor that does not accept every task. Only leases that declared the
+    /// concurrency count for it.
     ///
     /// # Errors
     /// A failing back end.
@@ -207,8 +207,8 @@ impl Engine {
         })
     }
 
-    /// Waits until one of several queues of a namespace has tasks, and leases at most `max`. Each request
-    /// also bounds its own queue. The first request's wait time counts for all.
+    /// Waits until one of several queues of a namespace has tasks, and leases at most `max`. Each request also bounds
+    /// its own queue. The first request's wait time counts for all.
     ///
     /// # Errors
     /// A failing back end, if nothing was leased before it failed.
@@ -225,8 +225,8 @@ impl Engine {
         })
     }
 
-    /// As `lease`, for an executor that holds at most `concurrency` tasks: of all queues of the namespace, at
-    /// all engines.
+    /// Leases like `lease`, for an executor that holds at most `concurrency` tasks: of all queues of the namespace,
+    /// at all engines.
     ///
     /// # Errors
     /// A failing back end.
@@ -252,11 +252,11 @@ impl Engine {
         Box::pin(async move { Ok(all_of(self.record_each(reports, by).await?)?) })
     }
 
-    /// As `record_outcomes`, with an answer for each report: a failing database does not affect attempts of
+    /// Records like `record_outcomes`, with an answer for each report: a failing database does not affect attempts of
     /// the others.
     ///
     /// # Errors
-    /// Only of the engine as a whole.
+    /// Fails only if the engine itself fails.
     pub fn record_each<'a>(
         &'a self,
         reports: Vec<outcome::OutcomeReport>,
@@ -278,7 +278,7 @@ impl Engine {
     /// Tasks in order, with an answer for each: a failing database does not affect tasks of the others.
     ///
     /// # Errors
-    /// Only of the engine as a whole.
+    /// Fails only if the engine itself fails.
     pub async fn read_each(
         &self,
         places: Vec<TaskRef>,
@@ -291,10 +291,10 @@ impl Engine {
         .await
     }
 
-    /// As `extend`, but each has an answer of its own.
+    /// Extends like `extend`, but each heartbeat has its own answer.
     ///
     /// # Errors
-    /// Only of the engine as a whole.
+    /// Fails only if the engine itself fails.
     pub fn extend_each(
         &self,
         beats: Vec<Beat>,
@@ -321,7 +321,7 @@ impl Engine {
         Ok(slots::shared_slots(&self.core).await?)
     }
 
-    /// The holders of a queue's slots: its limit, and the first holders. None: the queue counts for no limit.
+    /// The holders of a queue's slots: its limit, and the first holders. `None` if the queue counts for no limit.
     ///
     /// # Errors
     /// A limiter that is unavailable.

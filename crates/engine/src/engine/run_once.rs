@@ -20,10 +20,10 @@ use punctual_domain::{state::State, time::Millis};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What one run did.
+/// The results of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineRun {
-    /// Partitions taken over.
+    /// The number of acquired partitions.
     pub gained: usize,
     pub preloaded: usize,
     pub drained: usize,
@@ -132,12 +132,12 @@ impl Engine {
     /// Sends pending announcements to the other engines now; a running engine does so by itself.
     ///
     /// # Errors
-    /// When an announcement cannot be sent; then the others find it at their next look.
+    /// Fails if an announcement cannot be sent; the others then find the change at their next check.
     pub fn announce(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
         Box::pin(async move { announce::run_once(&self.core).await })
     }
 
-    /// The next instant at which a run has work; None: nothing waits and no lease is active.
+    /// The next instant at which a run has work, or `None` if nothing waits and no lease is active.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,5 +1,5 @@
-//! An engine's memory of evaluations: marks to remove, suspects, and subjects that are set aside. Marks
-//! nothing itself.
+//! An engine's memory of evaluations: marks to remove, suspects, and subjects that are set aside. Marks nothing
+//! itself.
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, atomic::AtomicI64},
 };
 
-/// Those that an alert names.
+/// The maximum number of subjects that an alert names.
 const NAMED_MAX: usize = 5;
 
 pub(super) type BeforeHook = dyn Fn(EvaluationKind, &str) -> BoxFuture<'static, ()> + Send + Sync;
@@ -53,7 +53,7 @@ pub(crate) struct Evaluations {
     pub(super) left: Mutex<Vec<(EvaluationPass, Vec<i64>)>>,
     /// Other engines have marked these.
     pub(super) suspects: Mutex<HashSet<(EvaluationKind, i64)>>,
-    /// As of the last look.
+    /// The subjects that are set aside, as of the last check.
     pub(super) set_aside: Mutex<Vec<SetAside>>,
 }
 
@@ -70,7 +70,7 @@ impl Evaluations {
         }
     }
 
-    /// The text of the alert. None: nothing is set aside.
+    /// The text of the alert. `None` if nothing is set aside.
     pub(crate) fn alert(&self) -> Option<String> {
         let all = self.set_aside.lock();
         if all.is_empty() {

@@ -10,7 +10,7 @@ use punctual_domain::{
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// An executor that says the same again is written this often.
+/// The interval of writes for an executor whose report is unchanged.
 const WRITE_AFTER_MS: i64 = 5_000;
 
 pub(super) type Key = (Name, Name);
@@ -56,7 +56,7 @@ struct Member {
     written_at: Option<Millis>,
     /// It called since.
     is_unwritten: bool,
-    /// Of the last sign that was sent. The store accepts only later ones, and two calls may share a
+    /// The time of the last sign that was sent. The store accepts only later ones, and two calls may share a
     /// millisecond.
     sent_at: Option<Millis>,
 }
@@ -130,7 +130,7 @@ impl ExecutorRegistry {
         });
     }
 
-    /// The signs to write. Executors that left, or were not seen for long, are forgotten.
+    /// Returns the signs to write. Executors that left, or were silent for long, are removed.
     pub(super) fn signs(&self, now: Millis) -> Vec<Sign> {
         let mut signs = Vec::new();
         self.members.lock().retain(|(namespace, name), member| {

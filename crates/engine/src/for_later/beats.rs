@@ -41,7 +41,7 @@ fn without_answer<A>(beats: Vec<Beat>, answers: &[Option<A>]) -> Vec<Beat> {
     beats.into_iter().zip(answers).filter(|(_, answer)| answer.is_none()).map(|(beat, _)| beat).collect()
 }
 
-/// Where no answer is, in order.
+/// Fills the places without an answer, in order.
 fn fill<A>(answers: &mut [Option<A>], more: Vec<A>) {
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     open.zip(more).for_each(|(answer, more)| *answer = Some(more));

@@ -17,23 +17,23 @@ use punctual_domain::place::TaskRef;
 use std::sync::Arc;
 
 impl Engine {
-    /// To be called before `start`: outcomes whose database does not answer are written to the journal and
-    /// acknowledged. Earlier records in it are applied. False: a journal is already set.
+    /// Sets the journal, before `start`: outcomes whose database does not answer are written to it and acknowledged.
+    /// Earlier records in it are applied. Returns false if a journal is already set.
     pub fn keep_outcomes_in(&self, journal: Arc<dyn Journal>) -> bool {
         self.core.maintenance.for_later.set_journal(journal)
     }
 
-    /// Registers a listener for each workflow task whose outcome was taken for later and is now accepted. It
-    /// must not block. False: another listener is registered.
+    /// Registers a listener for each workflow task whose outcome was taken for later and is now accepted. It must not
+    /// block. False if another listener is registered.
     pub fn on_applied(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
         self.core.maintenance.for_later.set_listener(Box::new(listener))
     }
 
-    /// As `record_each`, for reports that say more. A report about which the store should first have been
-    /// asked, and did not answer, is only taken for later.
+    /// Records like `record_each`, for reports with more data. If the store should first have been queried about a
+    /// report, and did not answer, the report is only accepted for later.
     ///
     /// # Errors
-    /// Only of the engine as a whole.
+    /// Fails only if the engine itself fails.
     pub fn record_submitted<'a>(
         &'a self,
         reports: Vec<Submission>,
@@ -50,11 +50,11 @@ impl Engine {
         })
     }
 
-    /// As `extend_each`, for heartbeats with outcomes, which are taken for later if the store does not
+    /// Extends like `extend_each`, for heartbeats with outcomes, which are accepted for later if the store does not
     /// answer: answers in time.
     ///
     /// # Errors
-    /// Only of the engine as a whole.
+    /// Fails only if the engine itself fails.
     pub fn heartbeat_each(
         &self,
         beats: Vec<Beat>,
@@ -77,7 +77,7 @@ impl Engine {
         self.core.maintenance.for_later.journal().is_some()
     }
 
-    /// None: there is no journal.
+    /// `None` if there is no journal.
     #[must_use]
     pub fn journal_numbers(&self) -> Option<JournalNumbers> {
         let leases_waiting = u64::try_from(self.core.live.lock().count_for_later()).unwrap_or(u64::MAX);

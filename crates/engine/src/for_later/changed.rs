@@ -75,12 +75,12 @@ pub(crate) fn read_as(core: &Core, task: HotEntry) {
 /// its caller is gone, and the store may still make the change.
 pub(crate) struct Changing<'c> {
     core: &'c Core,
-    /// The task before the change. None: nothing is marked, or the answer is known.
+    /// The task before the change. `None` if nothing is marked, or the answer is known.
     task: Option<HotEntry>,
 }
 
-/// From here on, late results of reads are not given to executors. `takes_fired`: the change takes the task
-/// out of its line. None: an executor has the task, or is about to get it.
+/// Begins a change. From here on, late results of reads are not given to executors. `takes_fired` states that the
+/// change removes the task from its line. Returns `None` if an executor has the task, or is about to get it.
 pub(crate) fn begin(core: &Core, task: HotEntry, takes_fired: bool) -> Option<Changing<'_>> {
     if !is_allowed(core, &task.queue) {
         return Some(Changing::unmarked(core));
@@ -90,7 +90,7 @@ pub(crate) fn begin(core: &Core, task: HotEntry, takes_fired: bool) -> Option<Ch
 }
 
 impl<'c> Changing<'c> {
-    /// For a preleased task: its stage keeps it from executors.
+    /// Creates the guard of a preleased task, which is not marked: its stage keeps it from executors.
     pub(crate) const fn unmarked(core: &'c Core) -> Self {
         Self { core, task: None }
     }

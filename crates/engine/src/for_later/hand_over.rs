@@ -1,7 +1,7 @@
-//! Hand-overs while the tasks' database does not answer, in queues that allow it (`while_store_is_away:
-//! hand_over`). The executor gets its tasks from this engine's live table, which has everything a hand-over
-//! needs. Must not hand over a task that the engine's journal has handed over, or one of a partition that
-//! another engine owns. Must not decide what the store has.
+//! Hand-overs while the tasks' database does not answer, in queues that allow it (`while_store_is_away: hand_over`).
+//! The executor gets its tasks from this engine's live table, which has everything a hand-over needs. Must not hand
+//! over a task that the engine's journal has handed over, or one of a partition that another engine owns. Must not
+//! decide what the store has.
 //!
 //! Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
@@ -52,7 +52,7 @@ pub(crate) fn is_allowed(core: &Core, queue: &QueueKey) -> bool {
         && !core.pushes(queue)
 }
 
-/// The journal has handed this over: no other executor gets it before the store has the lease.
+/// True if the journal has handed this task over: no other executor gets it before the store has the lease.
 pub(crate) fn is_handed_over(core: &Core, entry: &HotEntry) -> bool {
     has_handed_over(core, entry.place.id, entry.fence)
 }
@@ -71,8 +71,8 @@ pub(crate) fn is_with_executor(core: &Core, task: i64, fence: i64) -> bool {
     is_to_be_written || has_handed_over(core, task, fence)
 }
 
-/// An attempt that has ended in the store, as a table entry. It refuses late results of earlier reads, which
-/// nothing else would refuse in a queue that hands over without its database. None: this queue does not.
+/// An attempt that has ended in the store, as a table entry. It refuses late results of earlier reads, which nothing
+/// else would refuse in a queue that hands over without its database. `None` if this queue does not.
 pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fence: i64) -> Option<HotEntry> {
     is_allowed(core, queue).then(|| HotEntry {
         place,
@@ -90,7 +90,7 @@ pub(crate) fn entry_of_ended(core: &Core, queue: &QueueKey, place: TaskRef, fenc
     })
 }
 
-/// Those that the journal has not handed over.
+/// Keeps the entries that the journal has not handed over.
 pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
     if core.maintenance.for_later.waiting() == 0 {
         return entries;
@@ -99,8 +99,8 @@ pub(crate) fn keep_free(core: &Core, mut entries: Vec<HotEntry>) -> Vec<HotEntry
     entries
 }
 
-/// Keeps the entries that can be handed over, if their databases are known to make no leases. The others are
-/// set aside, before they take slots that later tasks need.
+/// Keeps the entries that can be handed over, if their databases are known to make no leases. The others are set
+/// aside, before they take slots that later tasks need.
 pub(crate) fn keep_those_that_can_go(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let state = &core.maintenance.for_later;
     let waits = |entry: &HotEntry| {
@@ -115,7 +115,8 @@ pub(crate) fn keep_those_that_can_go(core: &Core, entries: Vec<HotEntry>) -> Vec
     able
 }
 
-/// Asks the store for leases of one queue. Where tasks are handed over without it, it is not waited for.
+/// Requests leases of one queue from the store. The call does not wait for the store where tasks are handed over
+/// without it.
 pub(crate) async fn ask(
     core: &Arc<Core>,
     part: usize,
@@ -143,8 +144,8 @@ pub(crate) async fn ask(
     answer
 }
 
-/// The store has not made these leases, or it is unknown. The leases begin at `asked_at`, as the store would
-/// make them. Returns the tasks that are handed over without the store, and the rest.
+/// Handles leases that the store has not made, or for which that is unknown. The leases begin at `asked_at`, as the
+/// store would make them. Returns the tasks that are handed over without the store, and the rest.
 pub(crate) async fn hand_over(
     core: &Core,
     request: &LeaseRequest,
@@ -201,7 +202,8 @@ struct Reserved {
 }
 
 impl Reserved {
-    /// None: the table has a newer fence of the task, its lease is in doubt, or a running insert names it.
+    /// Returns `None` if the table has a newer fence of the task, its lease is in doubt, or a running insert names
+    /// it.
     fn new(core: &Core, entry: HotEntry, lease: Assignment, executor: &str) -> Option<Self> {
         let written = JournalledLease::of(&lease, entry.demands(), executor, longest(&lease));
         let record = written.record()?;
@@ -224,8 +226,8 @@ impl Reserved {
         self.entry
     }
 
-    /// The record is durable. None: another call has handed the task over, the store already has the lease,
-    /// or another engine has the partition: no executor learns of it.
+    /// Delivers a lease whose record is durable. Returns `None` if another call has handed the task over, the store
+    /// already has the lease, or another engine has the partition: no executor learns of it.
     fn give(self, core: &Core, kept: AppendResult) -> Option<Assignment> {
         let (id, fence) = (self.lease.place.id, self.lease.fence);
         if kept != AppendResult::New {
@@ -256,7 +258,8 @@ fn has_room(journal: &dyn Journal) -> bool {
     size.bytes.saturating_mul(2) <= size.bytes_max
 }
 
-/// All that its executor needs is here, it is of a partition of this engine, and was not handed over before.
+/// True if the entry has all that its executor needs, belongs to a partition of this engine, and was not handed over
+/// before.
 fn is_complete(core: &Core, entry: &HotEntry) -> bool {
     let is_here = |facts: Facts| facts.may_go() && !facts.ask.payload.is_outside;
     core.holdings.tenure(entry.place.partition).is_some()
@@ -264,7 +267,7 @@ fn is_complete(core: &Core, entry: &HotEntry) -> bool {
         && !is_handed_over(core, entry)
 }
 
-/// As the store would make it.
+/// The lease, as the store would make it.
 fn lease_of(entry: &HotEntry, request: &LeaseRequest, asked_at: Millis, now: Millis) -> Option<Assignment> {
     let Facts { place, queue, task_id, task_version, priority, attempt, kind, ask, .. } = Facts::of(entry)?;
     let since = asked_at.max(entry.fired_at);
@@ -296,16 +299,16 @@ fn longest(lease: &Assignment) -> Millis {
     lease.timeout_ms.map_or(Millis::MAX, |timeout_ms| lease.leased_since.plus(timeout_ms))
 }
 
-/// Of leases that never reached their executors, returns those that the store has. The others are returned
-/// once the store has them.
+/// Among leases that never reached their executors, returns those that the store has. The others are returned once
+/// the store has them.
 pub(crate) fn keep_stored(core: &Core, mut leases: Vec<Assignment>) -> Vec<Assignment> {
     let mut table = core.live.lock();
     leases.retain(|lease| !table.unheard_for_later(lease.place.id, lease.fence));
     leases
 }
 
-/// Answers a heartbeat of an attempt that the store does not know. None: the store must be asked. Progress
-/// and log lines are discarded.
+/// Answers a heartbeat of an attempt that the store does not know. `None` if the store must be asked. Progress and
+/// log lines are discarded.
 pub(super) fn extended(core: &Core, beat: &Beat) -> Option<Extended> {
     let now = core.now();
     core.live.lock().extend_for_later(beat.place.id, beat.fence, beat.lease_until, now)

@@ -1,4 +1,4 @@
-//! How callers name a task. Asks no store.
+//! The names of a task that callers use. The module does not read the store.
 
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{name::Name, task::NewTask};

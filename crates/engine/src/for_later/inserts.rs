@@ -4,9 +4,9 @@
 //!
 //! Order of steps, and what a crash, a hang or a cut between two of them leaves:
 //!
-//! 1. The names of the insert are noted: while it runs, no task with such a name is handed over without the
-//!    database. Crash: the insert is gone as well. An insert whose answer is lost no longer counts as
-//!    running; if it commits later, the lease is refused.
+//! 1. The names of the insert are noted: while it runs, no task with such a name is handed over without the database.
+//!    Crash: the insert is lost as well. An insert whose answer is lost no longer counts as running; if it commits
+//!    later, the lease is refused.
 //! 2. Leases of such tasks in the journal are written, then their outcomes, as always (`pass`); the insert
 //!    waits for that. If a lease cannot be written in time, the insert of that task alone is refused: nothing
 //!    has happened, and it may be repeated.
@@ -20,13 +20,13 @@ use punctual_domain::task::NewTask;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Between two looks for a lease that the next run over the journal is about to write.
+/// The pause between two checks for a lease that the next run over the journal is about to write.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An insert that is under way.
 pub(crate) struct Begun<'c> {
     _noted: Option<super::state::Inserting<'c>>,
-    /// By their numbers in the batch.
+    /// The refused tasks, by their index in the batch.
     refused: HashSet<usize>,
 }
 

@@ -20,9 +20,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JournalledLease {
     pub(crate) place: TaskRef,
-    /// Where its row is.
+    /// The due time of the task's row, which locates it.
     pub(crate) due_at: Millis,
-    /// Of the lease.
+    /// The fence of the lease.
     pub(crate) fence: i64,
     pub(crate) attempt: u32,
     pub(crate) queue: Arc<QueueKey>,
@@ -31,13 +31,13 @@ pub(crate) struct JournalledLease {
     pub(crate) fired_at: Millis,
     pub(crate) executor: String,
     pub(crate) until: Millis,
-    /// No heartbeat extends it beyond this.
+    /// The latest end of the lease: no heartbeat extends it further.
     pub(crate) longest: Millis,
-    /// Of the limits that it counts for.
+    /// The concurrency key of the limits that the lease counts for.
     pub(crate) concurrency_key: Option<String>,
 }
 
-/// With the number of its record.
+/// A lease with the number of its record.
 pub(super) type WaitingLease = (u64, JournalledLease);
 
 #[derive(Serialize, Deserialize)]
@@ -54,7 +54,7 @@ struct LeaseRecord {
     executor: String,
     until_ms: i64,
     longest_ms: i64,
-    /// Since 0.3.
+    /// Present since 0.3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     concurrency_key: Option<String>,
 }
@@ -62,7 +62,7 @@ struct LeaseRecord {
 /// The attempt's state in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptStatus {
-    /// Its row is as it was: the lease can be made.
+    /// The row of the task is unchanged: the lease can be made.
     Open,
     /// The lease, until then.
     Made(Millis),
@@ -90,12 +90,12 @@ impl JournalledLease {
         }
     }
 
-    /// Of the outcome of the attempt.
+    /// The key of the attempt's outcome.
     pub(crate) const fn key(&self) -> AttemptKey {
         AttemptKey { task: self.place.id, fence: self.fence }
     }
 
-    /// None: it cannot be encoded.
+    /// Returns `None` if the lease cannot be encoded.
     pub(crate) fn record(&self) -> Option<NewRecord> {
         let wire = LeaseRecord {
             r#ref: self.place.to_string(),
@@ -118,7 +118,7 @@ impl JournalledLease {
         Some(NewRecord { key: self.key().of_hand_over(), digest, body: serde_json::to_vec(&wire).ok()? })
     }
 
-    /// None: a later release wrote it, or it is not a record.
+    /// Returns `None` if a later release wrote the body, or it is not a record.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let wire: LeaseRecord = serde_json::from_slice(body).ok()?;
         let (namespace, queue) = (Name::new(&wire.namespace).ok()?, Name::new(&wire.queue).ok()?);
@@ -138,7 +138,7 @@ impl JournalledLease {
         })
     }
 
-    /// With the fence of the lease.
+    /// The entry of the task, with the fence of the lease.
     pub(crate) fn entry(&self) -> HotEntry {
         let demands = Demands { concurrency_key: self.concurrency_key.clone(), ..Demands::default() };
         HotEntry {
@@ -172,7 +172,8 @@ impl JournalledLease {
         }
     }
 
-    /// By its row. The lease may have been made by a call whose answer was lost: the fence and the executor say so.
+    /// Derives the status of the attempt from its row. The lease may have been made by a call whose answer was lost:
+    /// the fence and the executor show that.
     pub(super) fn status_of(&self, task: Option<&Task>) -> AttemptStatus {
         let Some(task) = task else { return AttemptStatus::Refused };
         match &task.lease {

@@ -21,9 +21,9 @@ use std::{
     sync::Arc,
 };
 
-/// After this many single outcomes of which the database accepted none, the others are not tried.
+/// The number of single outcomes after which the others are not tried if the database accepted none of them.
 const ALONE_MAX: usize = 20;
-/// Of the journal, applied in one step.
+/// The maximum size of the part of the journal that is applied in one step.
 const PAGE_BYTES: usize = 256 << 10;
 
 pub(super) struct JournalPass<'c> {
@@ -57,7 +57,7 @@ pub(super) async fn run(core: Arc<Core>, part: usize) -> Result<usize, Error> {
 }
 
 impl JournalPass<'_> {
-    /// From the first record of this database on.
+    /// Applies the pages from the first record of this database on.
     async fn pages(&mut self) -> Result<(), Error> {
         let state = &self.core.maintenance.for_later;
         let read = state.read_by(self.part, placement(self.core));
@@ -125,7 +125,7 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Sends a small query. False: the database is silent, or refuses.
+    /// Sends a small query. False if the database is silent, or refuses.
     async fn look(&mut self) -> bool {
         let mut partitions = self.core.partitions();
         let Some(partition) = partitions.find(|partition| parts::is_in(self.core, self.part, *partition))
@@ -157,7 +157,8 @@ impl JournalPass<'_> {
         answers
     }
 
-    /// Without those of leases that the store has refused, which are stale, and those whose lease is still to be made.
+    /// Removes outcomes of leases that the store has refused, which are stale, and those whose lease must still be
+    /// made.
     async fn without_refused(&self, outcomes: Vec<Waiting>) -> Vec<Waiting> {
         let (mut waiting, mut stale) = (Vec::with_capacity(outcomes.len()), Vec::new());
         for (number, report) in outcomes {
@@ -254,7 +255,7 @@ fn placement(core: &Core) -> u64 {
 struct PendingPage {
     leases: Vec<WaitingLease>,
     outcomes: Vec<Waiting>,
-    /// Of a later release.
+    /// Records of a later release.
     odd: Vec<(u64, AttemptKey)>,
 }
 

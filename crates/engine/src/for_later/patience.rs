@@ -1,5 +1,5 @@
-//! How long to wait for a database that the journal can replace. Must not abandon what an engine does with an
-//! answer: a late call continues by itself.
+//! Time limits for a database that the journal can replace. Must not abandon what an engine does with an answer: a
+//! late call continues by itself.
 
 use crate::core::Core;
 use futures_util::FutureExt as _;
@@ -13,7 +13,7 @@ pub(super) const STORE_ANSWERS_WITHIN: Duration = Duration::from_millis(2_500);
 pub(super) const LOOK_WITHIN: Duration = Duration::from_secs(1);
 pub(super) const DOING: &str = "report outcomes";
 
-/// None: the call was late, and continues by itself.
+/// Returns `None` if the call was late. It continues by itself.
 pub(super) async fn in_time<T: Send + 'static>(
     core: &Core,
     asked: impl Future<Output = T> + Send + 'static,
@@ -26,7 +26,7 @@ pub(super) async fn in_time<T: Send + 'static>(
     None
 }
 
-/// For calls whose late answers are of no use: they are abandoned.
+/// Limits calls whose late answers are of no use: they are abandoned.
 pub(super) async fn asked<T>(
     within: Duration,
     call: impl Future<Output = Result<T, Error>>,

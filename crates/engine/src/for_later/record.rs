@@ -41,7 +41,7 @@ pub(crate) struct Submitted {
     pub(crate) at: Millis,
 }
 
-/// With the number of its record.
+/// An outcome with the number of its record.
 pub(super) type Waiting = (u64, Submitted);
 
 #[derive(Serialize, Deserialize)]
@@ -55,7 +55,7 @@ struct OutcomeRecord {
     after_ms: Option<i64>,
     status_code: i64,
     status_msg: String,
-    /// As `Content::code`. None: the outcome has no result.
+    /// The same as `Content::code`. `None` if the outcome has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result_code: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ impl Submitted {
         Filed { report: self.submission.report.clone(), by: Arc::clone(&self.by), at: self.at }
     }
 
-    /// None: executors send no such report.
+    /// Returns `None` for a report that executors do not send.
     pub(super) fn record(&self) -> Option<NewRecord> {
         let Submission { report, words, within, of_workflow } = &self.submission;
         let (outcome, after_ms) = outcome_of(report.report)?;
@@ -123,7 +123,7 @@ impl Submitted {
         Some(NewRecord { key: self.key(), digest: digest(report)?, body })
     }
 
-    /// None: a later release wrote it, or it is not a record.
+    /// Returns `None` if a later release wrote the body, or it is not a record.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let (len, rest) = body.split_first_chunk::<4>()?;
         let (json, bytes) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;

@@ -1,6 +1,5 @@
-//! What an engine remembers about its journal of outcomes: where it is, which databases do not answer, and
-//! which records could not be applied by a working database. Keeps no outcome: the journal does. Asks no
-//! store.
+//! An engine's state of its journal of outcomes: its location, the databases that do not answer, and the records that
+//! could not be applied by a working database. Stores no outcome: the journal does. Does not read the store.
 
 use super::identity::Identity;
 use hashbrown::{HashMap, HashSet, hash_map::Entry};
@@ -27,11 +26,11 @@ use tokio::time::Instant;
 /// expiring.
 const TRIES_MAX: u32 = 5;
 
-/// An outcome may arrive here before the engine that handed its task over has written the lease: it is tried
-/// this often.
+/// The maximum number of tries of an outcome that arrives before the engine that handed its task over has written the
+/// lease.
 const BEHIND_ITS_LEASE_MAX: u32 = 50;
 
-/// How often the engine looks for journals that other engines left in the same directory.
+/// The period in which the engine checks for journals that other engines left in the same directory.
 const LOOK_AROUND_EVERY: Duration = Duration::from_secs(1);
 
 type Listener = Box<dyn Fn(TaskRef) + Send + Sync>;
@@ -57,23 +56,24 @@ struct JournalState {
     no_leases: HashSet<usize>,
     /// Databases that have accepted an outcome since one of their records could not be applied.
     taken: HashSet<usize>,
-    /// How often records could not be applied that others did not wait for.
+    /// The number of failed tries of records for which others did not wait.
     tries: HashMap<AttemptKey, u32>,
     looked_around_at: Option<Instant>,
     /// Names of running inserts, and how many inserts use each.
     inserting: HashMap<Identity, usize>,
-    /// By database.
+    /// The positions of the runs by database.
     read_to: HashMap<usize, ReadTo>,
 }
 
-/// How far the runs of one database have read the journal, by record numbers.
+/// The positions, by record numbers, up to which the runs of one database have read the journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadTo {
     /// Up to here, none of its records waits.
     pub(super) passed: u64,
     /// Up to here, the table knows its leases.
     pub(super) seen: u64,
-    /// Which partitions were which database's then: where that has changed, it begins with the first record again.
+    /// The assignment of partitions to databases during the read. If it has changed, the run begins with the first
+    /// record again.
     pub(super) placement: u64,
 }
 
@@ -93,7 +93,7 @@ struct JournalCounts {
 pub struct JournalNumbers {
     /// Acknowledged as accepted for later.
     pub kept: u64,
-    /// Not acknowledged: the journal was full, or could not be written.
+    /// Outcomes that were not acknowledged: the journal was full, or could not be written.
     pub refused: u64,
     /// Accepted by their database, when it was back.
     pub applied: u64,
@@ -103,7 +103,8 @@ pub struct JournalNumbers {
     pub handed_over: u64,
     /// Of these leases, those that the database has made since.
     pub leases_written: u64,
-    /// And those that it has refused: the tasks were cancelled or changed meanwhile, or leased elsewhere.
+    /// Of these leases, those that the database has refused: the tasks were cancelled or changed meanwhile, or leased
+    /// elsewhere.
     pub leases_refused: u64,
     /// Leases that the database does not know yet.
     pub leases_waiting: u64,
@@ -129,7 +130,7 @@ impl Drop for HandingOver<'_> {
     }
 }
 
-/// Running inserts: tasks with their names are handed over by the database only.
+/// Running inserts: only the database hands over tasks with their names.
 pub(super) struct Inserting<'s> {
     state: &'s ForLater,
     named: Vec<Identity>,
@@ -156,7 +157,7 @@ impl Drop for Begun<'_> {
 }
 
 impl ForLater {
-    /// False: it has one.
+    /// False if it has one.
     pub(super) fn set_journal(&self, journal: Arc<dyn Journal>) -> bool {
         self.journal.set(journal).is_ok()
     }
@@ -169,7 +170,7 @@ impl ForLater {
         self.journal().is_some()
     }
 
-    /// None: outcomes that their database does not accept are refused.
+    /// `None` if outcomes that their database does not accept are refused.
     pub(super) fn journal(&self) -> Option<&Arc<dyn Journal>> {
         self.journal.get()
     }
@@ -180,7 +181,7 @@ impl ForLater {
         }
     }
 
-    /// None: another pass is running.
+    /// Returns `None` if another pass is running.
     pub(super) fn begin(&self) -> Option<Begun<'_>> {
         (!self.is_applying.swap(true, SeqCst)).then_some(Begun(self))
     }
@@ -218,7 +219,7 @@ impl ForLater {
         self.inner.lock().read_to.clear();
     }
 
-    /// Whether to look now for journals of ended engines.
+    /// True if it is time to check for journals of ended engines.
     pub(super) fn looks_around(&self, now: Instant) -> bool {
         let mut inner = self.inner.lock();
         let is_time = inner.looked_around_at.is_none_or(|at| now.duration_since(at) >= LOOK_AROUND_EVERY);
@@ -269,13 +270,14 @@ impl ForLater {
         }
     }
 
-    /// Whether it has since this was last asked, because of a record that could not be applied.
+    /// True if the database has accepted an outcome since the last call, which the engine makes because of a record
+    /// that could not be applied.
     pub(super) fn has_taken(&self, part: usize) -> bool {
         self.is_failing.store(true, Relaxed);
         self.inner.lock().taken.remove(&part)
     }
 
-    /// It could not be applied, and not for want of its database. True: for the first time.
+    /// It could not be applied, and not for want of its database. True means for the first time.
     pub(super) fn failed_alone(&self, key: AttemptKey) -> bool {
         let mut inner = self.inner.lock();
         let tries = inner.tries.entry(key).or_default();
@@ -283,7 +285,7 @@ impl ForLater {
         *tries == 1
     }
 
-    /// The task is as before the attempt. True: its lease may still be written.
+    /// The task is as before the attempt. True if its lease may still be written.
     pub(super) fn may_be_early(&self, key: AttemptKey) -> bool {
         let mut inner = self.inner.lock();
         let tries = inner.tries.entry(key).or_default();
@@ -303,7 +305,7 @@ impl ForLater {
         }
     }
 
-    /// The outcome was acknowledged, or the task was handed over without its database. Its lease must not
+    /// True if the outcome was acknowledged, or the task was handed over without its database. Its lease must not
     /// expire before that is applied.
     pub(crate) fn holds(&self, task: i64, fence: i64) -> bool {
         let Some(journal) = self.journal.get() else { return false };
@@ -343,7 +345,7 @@ impl ForLater {
         add(&self.counts.leases_refused, 1);
     }
 
-    /// None: there is no journal.
+    /// `None` if there is no journal.
     pub(super) fn numbers(&self) -> Option<JournalNumbers> {
         let waiting = self.journal.get()?.size();
         let counts = &self.counts;

@@ -1,7 +1,7 @@
-//! Writes the leases that executors got during an outage, once the database returns, for their fences, and
-//! before anything else of their attempts. A refused lease is not made another way: the task was cancelled or
-//! changed, or is with another executor, and the outcome of the refused attempt is stale. Must not decide
-//! which tasks are handed over.
+//! Writes the leases that executors got during an outage, once the database returns, for their fences, and before
+//! anything else of their attempts. A refused lease is not made another way: the task was cancelled or changed, or is
+//! with another executor, and the outcome of the refused attempt is stale. Must not decide which tasks are handed
+//! over.
 
 use super::{
     hand_over::lease_in_table,
@@ -74,8 +74,8 @@ impl JournalPass<'_> {
         Ok(())
     }
 
-    /// Outcomes that are stale because their lease is not written yet wait for it: another engine handed the
-    /// task over, and will write it.
+    /// Defers outcomes that are stale because their lease is not written yet: another engine handed the task over,
+    /// and will write it.
     pub(super) async fn without_early(
         &self,
         waiting: Vec<Waiting>,
@@ -104,7 +104,7 @@ impl JournalPass<'_> {
         waiting.into_iter().zip(recorded).filter(|(waiting, _)| !is_early(waiting)).unzip()
     }
 
-    /// After a start or a takeover, the table gets the leases again.
+    /// Restores the leases in the table, after a start or a takeover.
     pub(super) fn know_again(&self, waiting: &[WaitingLease]) {
         let mut table = self.core.live.lock();
         for (_, lease) in waiting {
@@ -163,7 +163,8 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Its record is removed after that of its outcome, so that a start in between finds both or none.
+    /// Refuses a lease. Its record is removed after that of its outcome, so that a start in between finds both or
+    /// none.
     fn refuse(&mut self, number: u64, lease: &JournalledLease) {
         let (task, fence, executor) = (lease.place.id, lease.fence, &lease.executor);
         tracing::warn!(

@@ -11,7 +11,8 @@ use super::{
 use punctual_contract::hot::HotEntry;
 use punctual_domain::{place::TaskRef, state::State, task::Task, time::Millis};
 
-/// The first look is after this time, each later one after twice as long: a commit may still be running.
+/// The time until the first read of a doubtful lease; each later read comes after twice as long: a commit may still
+/// be running.
 const LOOK_AFTER_MS: i64 = 200;
 const LOOK_AFTER_MAX_MS: i64 = 5_000;
 /// A lease that the store has not made this long after its end is never made.
@@ -31,9 +32,10 @@ pub(super) struct Doubt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DoubtfulLease {
     pub(crate) place: TaskRef,
-    /// Of the lease.
+    /// The fence of the lease.
     pub(crate) fence: i64,
-    /// For whom it was asked, and until when, by each call whose answer was lost. Empty: it was made, so no other call has this fence.
+    /// The executor and the end of the lease in each call whose answer was lost. Empty if the lease was made, so that
+    /// no other call has this fence.
     asked: Vec<(String, Millis)>,
     until: Millis,
 }
@@ -137,14 +139,14 @@ impl Table {
         }
     }
 
-    /// Its executor never learned of the lease that it has.
+    /// True if the executor never learned of the lease that it has.
     pub(crate) fn is_in_doubt(&self, task: &Task) -> bool {
         let slot = self.by_id.get(&task.place.id).and_then(|nth| self.slots.get(*nth));
         slot.and_then(|slot| slot.doubt.as_ref()).is_some_and(|doubt| doubt.lease.is_of(task))
     }
 
-    /// The doubtful leases to look at now, at most `most`. Until it is resolved, each is looked at again,
-    /// less and less often.
+    /// The doubtful leases to read now, at most `most`. Until it is resolved, each is read again, less and less
+    /// often.
     pub(crate) fn doubts_due(&mut self, now: Millis, most: usize) -> Vec<DoubtfulLease> {
         let due: Vec<usize> = self.index.until(Group::Doubt, now).take(most).collect();
         let mut leases = Vec::with_capacity(due.len());

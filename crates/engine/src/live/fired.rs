@@ -8,11 +8,11 @@ use punctual_contract::{hot::HotEntry, store::Assignment};
 pub(crate) enum Fired {
     /// It may be offered.
     ToLease(HotEntry),
-    /// It was leased ahead: it may be handed over.
+    /// The task was preleased: it may be delivered.
     Leased(Box<Ready>),
 }
 
-/// What the table does with a lease that the store has made.
+/// The table's decision about a lease that the store has made.
 #[derive(Debug)]
 pub(crate) enum Granted {
     /// The task waits to fire, or the caller that withdrew it returns the lease.
@@ -28,6 +28,6 @@ pub(crate) enum Granted {
 pub(crate) struct Ready {
     pub(crate) entry: HotEntry,
     pub(crate) assignment: Assignment,
-    /// When the lease was requested.
+    /// The instant of the request for the lease.
     pub(crate) asked: SteadyReading,
 }

@@ -19,7 +19,7 @@ use punctual_domain::{place::Partition, time::Millis};
 const REFUSED_FOR_MS: i64 = 60_000;
 /// A written attempt is remembered this long, which is longer than a running call takes.
 const WRITTEN_FOR_MS: i64 = 60_000;
-/// An ended attempt is remembered this long, which is longer than a read of the store takes; at most
+/// The time for which an ended attempt is remembered, which is longer than a read of the store takes; at most
 /// `ENDED_MAX` of them.
 const ENDED_FOR_MS: i64 = 10_000;
 const ENDED_MAX: usize = 20_000;
@@ -29,9 +29,9 @@ const ENDED_MAX: usize = 20_000;
 pub(crate) struct ForLaterLease {
     pub(crate) executor: String,
     pub(crate) until: Millis,
-    /// No heartbeat extends it beyond this.
+    /// The latest end of the lease: no heartbeat extends it further.
     pub(crate) longest: Millis,
-    /// Its executor has sent a heartbeat.
+    /// True if the executor has sent a heartbeat.
     pub(crate) has_begun: bool,
     /// The lease has not reached its executor.
     pub(crate) is_unheard: bool,
@@ -39,7 +39,7 @@ pub(crate) struct ForLaterLease {
     pub(crate) is_refused: bool,
     /// The store has the lease or its outcome. Until this instant, older entries of the task are refused.
     pub(crate) written_until: Option<Millis>,
-    /// No executor has it: a caller changed the task at `until`, or may have.
+    /// True if no executor has the task: a caller changed it at `until`, or may have.
     pub(crate) is_change: bool,
 }
 
@@ -51,7 +51,7 @@ impl ForLaterLease {
 }
 
 impl Table {
-    /// An executor gets this, with the fence of the lease. False: it is here with this fence or a newer one.
+    /// An executor gets this, with the fence of the lease. False if it is here with this fence or a newer one.
     pub(crate) fn hand_over_for_later(&mut self, entry: HotEntry, lease: ForLaterLease) -> bool {
         let there = self.by_id.get(&entry.place.id).copied();
         match there.map(|nth| (nth, self.fence(nth))) {
@@ -78,7 +78,7 @@ impl Table {
         self.by_id.get(&id).and_then(|nth| self.slots.get(*nth)).is_some_and(|slot| slot.doubt.is_some())
     }
 
-    /// Answers a heartbeat as the store would. None: the store has the lease.
+    /// Answers a heartbeat as the store would. `None` if the store has the lease.
     pub(crate) fn extend_for_later(
         &mut self,
         id: i64,
@@ -95,12 +95,12 @@ impl Table {
         Some(Extended::Held { lease_until: lease.until, cancel_requested: false, has_begun })
     }
 
-    /// The lease has not reached its executor. False: the store has it.
+    /// The lease has not reached its executor. False if the store has it.
     pub(crate) fn unheard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).map(|lease| lease.is_unheard = true).is_some()
     }
 
-    /// The lease is about to reach its executor. False: the store already has it, or has refused it.
+    /// The lease is about to reach its executor. False if the store already has it, or has refused it.
     pub(crate) fn heard_for_later(&mut self, id: i64, fence: i64) -> bool {
         self.unwritten_mut(id, fence).is_some_and(|lease| {
             lease.is_unheard = false;
@@ -128,9 +128,9 @@ impl Table {
         self.refuse_older(attempts, now, false);
     }
 
-    /// A caller is about to change this task; the entry is as before. From now on, no executor gets the old
-    /// entry, however late a read returns it. With `takes_fired`, neither does a fired entry, because the
-    /// change takes it out of its line. False: an executor has it, or is about to get it.
+    /// A caller is about to change this task; the entry is as before. From now on, no executor gets the old entry,
+    /// however late a read returns it. With `takes_fired`, neither does a fired entry, because the change takes it
+    /// out of its line. False if an executor has it, or is about to get it.
     pub(crate) fn begin_change(&mut self, task: &HotEntry, takes_fired: bool) -> bool {
         let (id, fence) = (task.place.id, task.fence);
         if self.for_later(id, fence + 1).is_some_and(|lease| lease.written_until.is_none()) {
@@ -213,7 +213,7 @@ impl Table {
         self.at(entry).is_some()
     }
 
-    /// Those that callers have changed, or may have.
+    /// The entries that callers have changed, or may have.
     pub(crate) fn changed_of(&self, entries: &[HotEntry]) -> Vec<(Partition, i64, i64)> {
         if self.index.is_empty(Group::ForLater) {
             return Vec::new();
@@ -228,7 +228,7 @@ impl Table {
         self.for_later(id, fence).is_some_and(|lease| lease.is_change)
     }
 
-    /// The attempt is forgotten.
+    /// Removes the attempt.
     pub(crate) fn record_for_later(&mut self, id: i64, fence: i64) {
         if self.is_for_later(id, fence)
             && let Some(nth) = self.at_fence(id, fence)
@@ -237,7 +237,7 @@ impl Table {
         }
     }
 
-    /// Those that were refused or written, and are over.
+    /// Removes the attempts that were refused or written, and are over.
     pub(crate) fn forget_for_later(&mut self, now: Millis) {
         let is_over = |nth: &usize| {
             let attempt = self.slots.get(*nth).and_then(|slot| slot.attempt.as_ref());
@@ -251,7 +251,7 @@ impl Table {
         over.into_iter().for_each(|nth| drop(self.advance(nth, TaskEvent::Settled)));
     }
 
-    /// How many attempts the store does not know.
+    /// The number of attempts that the store does not know.
     pub(crate) fn count_for_later(&self) -> usize {
         self.unwritten().count()
     }

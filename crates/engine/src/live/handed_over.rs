@@ -1,8 +1,8 @@
-//! Attempts at executors, at most one per task, with the fence of the lease. An attempt stays for two
-//! purposes. A preleased one has its lease in the engine's name, and the store must learn who has it. And its
-//! outcome needs no read of the row while the row is probably unchanged since the hand-over. It is removed
-//! with its outcome or release, or when neither purpose remains. Losing the first costs the rest of a short
-//! lease, losing the second a read. Must not ask the store itself.
+//! Attempts at executors, at most one per task, with the fence of the lease. An attempt stays for two purposes. A
+//! preleased one has its lease in the engine's name, and the store must learn who has it. And its outcome needs no
+//! read of the row while the row is probably unchanged since the hand-over. It is removed with its outcome or
+//! release, or when neither purpose remains. Losing the first costs the rest of a short lease, losing the second a
+//! read. Must not read the store itself.
 
 use super::{
     for_later::ForLaterLease,
@@ -19,16 +19,16 @@ use punctual_contract::{
 use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use std::sync::Arc;
 
-/// Beyond this many attempts no facts are kept: their rows are read when they end.
+/// The maximum number of attempts with facts. The rows of further attempts are read when they end.
 pub(super) const KNOWN_MAX: usize = 50_000;
 
-/// What remains to be done about an attempt.
+/// The remaining work of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    /// Its holder, as long as the store does not know.
+    /// The holder, as long as the store does not know it.
     pub(super) holder: Option<Holder>,
     pub(super) facts: Option<AttemptFacts>,
-    /// Its database is unavailable.
+    /// Set if the attempt's database is unavailable.
     pub(super) for_later: Option<ForLaterLease>,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct AttemptFacts {
     pub(super) until: Millis,
 }
 
-/// Handed over, and the store does not know to whom.
+/// An attempt that was handed over, and whose holder the store does not know.
 #[derive(Debug)]
 pub(crate) struct Unreported {
-    /// With the fence of the lease.
+    /// The entry with the fence of the lease.
     pub(crate) entry: HotEntry,
     pub(crate) since: Millis,
     /// The record for the store.
@@ -61,12 +61,12 @@ pub(crate) struct Unreported {
 #[derive(Debug, Default)]
 pub(crate) struct EndedAttempts {
     pub(crate) unreported: Vec<Unreported>,
-    /// By task and fence.
+    /// The facts by task and fence.
     pub(crate) known: HashMap<(i64, i64), LeaseFacts>,
 }
 
 impl Unreported {
-    /// When the attempt fired, by task and fence.
+    /// The instant at which the attempt fired, by task and fence.
     pub(crate) fn fired(&self) -> Option<((i64, i64), Millis)> {
         Some(((self.beat.place.id, self.beat.fence), self.beat.handed_over_at?))
     }
@@ -124,7 +124,7 @@ impl Table {
         }
     }
 
-    /// Those of which facts are good until now at most.
+    /// Removes the attempts whose facts are good until now at most.
     pub(crate) fn forget_old_attempts(&mut self, now: Millis) {
         let over = self.index.until(Group::Reported, now).collect::<Vec<usize>>();
         over.into_iter().for_each(|nth| drop(self.advance(nth, TaskEvent::Settled)));
@@ -158,7 +158,7 @@ impl Table {
         }
     }
 
-    /// This attempt was handed over here, and the store may not know its holder.
+    /// True if this attempt was handed over here, and the store may not know its holder.
     pub(crate) fn is_unreported(&self, id: i64, fence: i64) -> bool {
         self.at_fence(id, fence).is_some_and(|nth| self.holder(nth).is_some())
     }
@@ -167,8 +167,7 @@ impl Table {
         self.index.is_empty(Group::Unreported) && self.index.is_empty(Group::Reporting)
     }
 
-    /// Attempts handed over until then whose holder the store does not know: the store is now asked to record
-    /// them.
+    /// Begins the reports of attempts that were handed over until then and whose holder the store does not know.
     pub(crate) fn begin_reports(&mut self, until: Millis) -> Vec<Beat> {
         let old: Vec<usize> = self.index.until(Group::Unreported, until).collect();
         let begun = old.into_iter().filter_map(|nth| {
@@ -185,8 +184,8 @@ impl Table {
         }
     }
 
-    /// The store may not know them: those handed over after `since` are reported again. The leases of the
-    /// others have expired.
+    /// Ends failed reports. The store may not know the holders: attempts that were handed over after `since` are
+    /// reported again. The leases of the others have expired.
     pub(crate) fn not_reported(&mut self, beats: &[Beat], since: Millis) {
         for beat in beats {
             let Some(nth) = self.at_fence(beat.place.id, beat.fence) else { continue };
@@ -222,7 +221,7 @@ impl Table {
         self.known_attempts -= usize::from(before.1);
     }
 
-    /// Of this attempt something is known.
+    /// True if something of this attempt is known.
     #[cfg(test)]
     pub(super) fn knows_attempt(&self, id: i64, fence: i64) -> bool {
         self.at_fence(id, fence).and_then(|nth| self.slots.get(nth)).is_some_and(Slot::has_facts)
@@ -280,7 +279,7 @@ mod tests {
         lease
     }
 
-    /// Whether its holder must be reported, and whether its facts are known.
+    /// Returns if the attempt's holder must be reported, and if its facts are known.
     fn state(live: &Live, lease: &Assignment) -> (bool, bool) {
         let state = state_of_attempt(live, lease);
         assert_eq!(live.lock().slots.len(), usize::from(state != (false, false)), "one entry a task");

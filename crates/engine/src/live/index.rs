@@ -5,7 +5,7 @@ use super::line::{Line, Lines, ParkedIn, Served};
 use punctual_domain::{name::QueueKey, order::Position, time::Millis};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Why slots are looked up, and the instant by which they are sorted.
+/// The reason to look up a slot, and the instant by which the slots are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     /// Unfired tasks not yet considered for a prelease, by due time.
@@ -16,23 +16,23 @@ pub(super) enum Group {
     Leased,
     /// Fired tasks behind the gate of their database, by due time.
     Database,
-    /// Those that have fired and are tried again: the same.
+    /// Fired tasks that are tried again, by the same instant.
     Retry,
-    /// Those that have fired, and the store does not know to be ready: the same.
+    /// Fired tasks that the store does not know to be ready, by the same instant.
     Unpersisted,
-    /// Those that are served from here and have a deadline: that.
+    /// Tasks that are served from here and have a deadline, by that deadline.
     Deadline,
-    /// Tasks with a lease in doubt, by the time of the next look.
+    /// Tasks with a lease in doubt, by the time of the next read.
     Doubt,
-    /// Handed over tasks whose holder the store does not know, by the time of the hand-over. `Reporting`:
-    /// those that the store is being asked to record.
+    /// Handed over tasks whose holder the store does not know, by the time of the hand-over. In `Reporting`, the
+    /// store is being requested to record them.
     Unreported,
     Reporting,
     /// Handed over tasks whose holder needs no report, by the time until which their facts are good.
     Reported,
-    /// Those that were handed over while their database is unavailable: the instant for which they were due.
+    /// Tasks that were handed over while their database is unavailable, by the instant at which they were due.
     ForLater,
-    /// Those that were passed to another engine: when.
+    /// Tasks that were passed to another engine, by the time of that.
     Passed,
 }
 
@@ -41,9 +41,10 @@ const GROUPS: usize = Group::Passed as usize + 1;
 /// A place in the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// With the id of the task.
+    /// An instant in a group, with the id of the task.
     At(Group, Millis, i64),
-    /// Of a queue that is served from the table: where it is in its order or in a lane, and its task's id and version.
+    /// A task of a queue that is served from the table: its place in the queue's order or in a lane, and its id and
+    /// version.
     Served(Arc<QueueKey>, ParkedIn, Position, (i64, i64)),
 }
 
@@ -99,7 +100,7 @@ impl Index {
         self.len(group) == 0
     }
 
-    /// Those until an instant, the earliest first.
+    /// The slots until an instant, the earliest first.
     pub(super) fn until(&self, group: Group, until: Millis) -> impl Iterator<Item = usize> {
         let range = (group, Millis(i64::MIN), i64::MIN)..=(group, until, i64::MAX);
         self.slots.range(range).map(|(_, nth)| *nth)

@@ -13,10 +13,10 @@ use punctual_domain::{
     time::Millis,
 };
 
-/// What the table knows about an overdue task.
+/// The table's information about an overdue task.
 #[derive(Debug)]
 pub(crate) enum Overdue {
-    /// Nothing, or only an older fence.
+    /// The table knows nothing, or only an older fence.
     Unknown,
     /// It has fired and was offered; as it is here.
     Offered(HotEntry),
@@ -35,7 +35,7 @@ impl Table {
         fired.map(|(_, slot)| (slot.entry.place, slot.entry.fence, slot.entry.fired_at)).collect()
     }
 
-    /// How many have fired, and are not with an executor as far as is known here.
+    /// The number of tasks that have fired, and are not with an executor as far as is known here.
     pub(crate) fn count_fired(&self) -> usize {
         self.slots.iter().filter(|(_, slot)| awaits_executor(slot.stage)).count()
     }
@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// These have fired, and their database does not answer. At most `most` are kept; the service that offers
+    /// Defers fired tasks whose database does not answer. At most `most` are stored; the service that offers
     /// fired tasks again finds the rest.
     pub(crate) fn set_aside(&mut self, entries: &[HotEntry], most: usize) {
         for entry in entries {
@@ -112,7 +112,7 @@ impl Table {
         }
     }
 
-    /// Of tasks whose leases were requested, keeps those that the table still has at the same fence.
+    /// Among tasks whose leases were requested, keeps those that the table still has at the same fence.
     pub(crate) fn still_here(&self, mut entries: Vec<HotEntry>) -> Vec<HotEntry> {
         entries.retain(|entry| self.at(entry).is_some());
         entries
@@ -145,8 +145,8 @@ impl Table {
         slot.is_some_and(|slot| slot.entry.fence >= entry.fence && is_kept(slot.stage))
     }
 
-    /// `stage`: of an entry that is new in the table. False: it is already kept, or has its own lease, or the
-    /// table has a newer fence.
+    /// Stores an entry. `stage` applies to an entry that is new in the table. Returns false if the entry is already
+    /// stored, or has its own lease, or the table has a newer fence.
     pub(super) fn keep(&mut self, entry: &HotEntry, event: TaskEvent, stage: Stage) -> bool {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();

@@ -28,23 +28,23 @@ impl Versioned for Served {
     }
 }
 
-/// None: in the order. One name is shared by all tasks that are parked in the lane.
+/// The lane of a parked task, or `None` in the order. One name is shared by all tasks that are parked in the lane.
 pub(super) type ParkedIn = Option<Arc<ParkReason>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Line {
     order: Order<Served>,
-    /// No lane is empty.
+    /// The lanes. No lane is empty.
     lanes: BTreeMap<Arc<ParkReason>, Order<Served>>,
     parked: usize,
     /// It was long, and has left tasks to the store.
     pub(super) has_left_some: bool,
 }
 
-/// How many of a queue are where.
+/// The number of tasks of a queue in each place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LineCounts {
-    /// In its order.
+    /// The tasks in the queue's order.
     pub(crate) ready: usize,
     pub(crate) parked: usize,
 }
@@ -109,7 +109,7 @@ impl Line {
         self.line_counts().all() == 0
     }
 
-    /// In the order, the oldest of each level.
+    /// The oldest task of each level in the order.
     pub(super) fn oldest(&self) -> impl Iterator<Item = usize> {
         self.order.oldest().map(|served| served.nth)
     }
@@ -129,5 +129,5 @@ impl Line {
     }
 }
 
-/// By queue; no line is empty.
+/// The lines by queue; no line is empty.
 pub(super) type Lines = HashMap<Arc<QueueKey>, Line>;

@@ -42,7 +42,7 @@ const SELDOM: [(Stage, &[TaskEvent]); 8] = [
     (Stage::HandedOver { report: HolderReport::Owed }, &[TaskEvent::Reported]),
     (Stage::HandedOver { report: HolderReport::Asked }, &[TaskEvent::NotReported]),
 ];
-/// Events of a kept task that is offered once more.
+/// Events of a stored task that is offered once more.
 const OFFERED_ELSEWHERE: &[TaskEvent] = &[
     TaskEvent::GrantBegun,
     TaskEvent::Lined,
@@ -82,7 +82,7 @@ struct LiveModel {
     leased: HashSet<Key>,
     /// Fired, and neither given nor returned yet.
     awaited: HashSet<Key>,
-    /// May be offered or handed over: cancelled xor fired.
+    /// The tasks that may be offered or handed over: cancelled xor fired.
     given: HashSet<Key>,
     withdrawn: HashSet<Key>,
     /// Fired and offered: in no line here.
@@ -93,7 +93,7 @@ struct LiveModel {
     unpersisted: HashSet<Key>,
     retry_queue: HashSet<Key>,
     served: HashSet<Key>,
-    /// With other engines, perhaps.
+    /// The tasks that other engines may have.
     passed: Vec<HotEntry>,
     /// Tasks with a lease that may have been made, and with one that was made and could not be returned.
     doubted: HashSet<Key>,
@@ -102,13 +102,13 @@ struct LiveModel {
     made: HashSet<Key>,
     /// Fired with a lease that was made ahead: an executor may have them.
     ready: Vec<HotEntry>,
-    /// Handed over, by the fence of the lease: since when.
+    /// The handed over tasks, by the fence of the lease, with the time of the hand-over.
     handed_over: BTreeMap<Key, Millis>,
     reporting: HashSet<Key>,
     reports: Vec<Vec<Beat>>,
     /// Attempts at executors, by the fence of the lease: until when their facts may be known.
     delivered: BTreeMap<Key, Millis>,
-    /// With executors, by leases of which the store does not know.
+    /// The tasks at executors, by leases that the store does not know.
     for_later: HashSet<Key>,
     seen: ModelCoverage,
 }

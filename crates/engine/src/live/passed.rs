@@ -9,7 +9,7 @@ use super::{
 use punctual_contract::hot::HotEntry;
 use punctual_domain::time::Millis;
 
-/// After this long, a passed task is the store's: leased, or stored as before.
+/// The time after which a passed task belongs to the store: leased, or stored as before.
 pub(crate) const PASSED_MS: i64 = 2_000;
 
 impl Table {
@@ -30,7 +30,7 @@ impl Table {
         }
     }
 
-    /// Forgets tasks that were passed until an instant. Their doubtful leases are still looked at.
+    /// Removes tasks that were passed until an instant. Their doubtful leases are still read.
     pub(crate) fn forget_passed(&mut self, until: Millis) {
         let old: Vec<usize> = self.index.until(Group::Passed, until).collect();
         for nth in old {

@@ -112,7 +112,7 @@ impl Table {
         self.drop_leases(|_| true)
     }
 
-    /// No task is preleased or considered for it, and the store knows all holders.
+    /// True if no task is preleased or considered for it, and the store knows all holders.
     pub(crate) fn is_ahead_idle(&self) -> bool {
         let has_no_leases = self.index.is_empty(Group::Candidate) && self.index.is_empty(Group::Leased);
         has_no_leases && self.is_all_reported()

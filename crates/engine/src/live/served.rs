@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 /// Tasks in the line of one queue: some 200 MiB.
 const LINE_MAX: usize = 400_000;
-/// With this many tasks in the table, lines that are longer than `LINE_FAIR` do not grow.
+/// The number of tasks in the table from which lines that are longer than `LINE_FAIR` do not grow.
 const TABLE_MAX: usize = 1_000_000;
 const LINE_FAIR: usize = 1_000;
-/// In a longer line, memory is dearer than reading a row: the dispatch data is left out.
+/// The maximum length of a line with dispatch data. In a longer line, memory is dearer than reading a row.
 const ASKS_MAX: usize = 20_000;
 
 impl Table {
@@ -53,7 +53,7 @@ impl Table {
         line_counts >= LINE_MAX || (line_counts >= LINE_FAIR && self.slots.len() >= TABLE_MAX)
     }
 
-    /// The line has left tasks to the store, and is again at most half full, as is the table. True only once,
+    /// True if the line has left tasks to the store, and is again at most half full, as is the table. True only once,
     /// or a full table would cause a read of the store at each hand-over.
     pub(crate) fn has_room_again(&mut self, queue: &QueueKey) -> bool {
         let has_room = self.line_counts(queue).all() <= LINE_MAX / 2 && self.slots.len() <= TABLE_MAX / 2;
@@ -64,7 +64,7 @@ impl Table {
         true
     }
 
-    /// These have fired and may not be handed over now: moves them from the order into a lane of their queue.
+    /// Parks fired tasks that may not be handed over now: moves them from the order into a lane of their queue.
     pub(crate) fn park(
         &mut self,
         lane: &ParkReason,
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// As `keep`, with the task's place in the line.
+    /// Stores an entry like `keep`, with the task's place in the line.
     fn keep_served(
         &mut self,
         entry: &HotEntry,
@@ -146,7 +146,8 @@ impl Table {
         slot.is_some_and(|slot| is_served(slot.stage) && slot.entry.fence >= entry.fence)
     }
 
-    /// Nothing here fires or keeps it. Or it is in a line, and the store does not know that it has fired.
+    /// True if nothing here fires or holds the task, or if it is in a line, and the store does not know that it has
+    /// fired.
     pub(crate) fn is_left_to_store(&self, entry: &HotEntry) -> bool {
         let is_unpersisted = || self.unpersisted_at(entry.place.id, entry.fence).is_some();
         !self.will_fire(entry)
@@ -166,7 +167,7 @@ impl Table {
         taken
     }
 
-    /// How many of each queue.
+    /// The number of tasks of each queue.
     pub(crate) fn count_served(&self) -> HashMap<Arc<QueueKey>, LineCounts> {
         self.index.lines().map(|(queue, line)| (Arc::clone(queue), line.line_counts())).collect()
     }
@@ -177,12 +178,13 @@ impl Table {
         parked.map(|(queue, _)| Arc::clone(queue)).collect()
     }
 
-    /// How many of one queue.
+    /// The number of tasks of one queue.
     pub(crate) fn line_counts(&self, queue: &QueueKey) -> LineCounts {
         self.index.line(queue).map_or_else(LineCounts::default, Line::line_counts)
     }
 
-    /// When the oldest task of each queue fired, without parked ones; of each level, the earliest due counts.
+    /// The instant at which the oldest task of each queue fired, without parked ones; of each level, the earliest due
+    /// counts.
     pub(crate) fn oldest_served(&self) -> impl Iterator<Item = (Arc<QueueKey>, Millis)> {
         let oldest = |queue: &Arc<QueueKey>| Some((Arc::clone(queue), self.oldest_in(queue)?));
         self.index.lines().filter_map(move |(queue, _)| oldest(queue))
@@ -245,7 +247,7 @@ pub(super) mod tests {
         Level::of(entry.priority, entry.attempt, Retries::default())
     }
 
-    /// The most urgent level always.
+    /// Selects the most urgent level always.
     pub(in crate::live) fn strict(limit: usize) -> Admission {
         let choice = Choice::HighestFirst { percent: 100 };
         Admission { limit, chooser: Chooser { choice, retries_percent: None }, seed: 1 }

@@ -1,13 +1,13 @@
-//! Where a task is, and what can happen to it. `steps` says which event is legal in which stage.
-//! This file must never decide a move.
+//! The stages of a task, and their events. `steps` has the legal events of each stage. This file must never decide a
+//! move.
 
-/// Where a task is. A task that has left the table has no stage.
+/// The stage of a task. A task that has left the table has no stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
     /// The store is asked for the claim, which tasks of push queues have. `due`: the task became due before
     /// the answer.
     Claiming { due: bool },
-    /// Not due yet, and no lease is requested.
+    /// The task is not due yet, and no lease is requested.
     Waiting,
     /// The store is asked for a prelease. `due`: the task became due before the answer.
     Leasing { due: bool },
@@ -20,20 +20,20 @@ pub(crate) enum Stage {
     Offered,
     /// Fired, and passed to another engine, which asks the store for its lease.
     Passed,
-    /// Fired, and kept by this engine, whichever engine owns its partition: in the line of its queue, from which the executors that ask here are
-    /// served, or behind a gate.
+    /// The task has fired, and this engine keeps it, whichever engine owns its partition: in the line of its queue,
+    /// from which the executors that poll here are served, or behind a gate.
     Ready { gate: Option<Gate> },
     /// Fired, and the store is asked for the lease of an executor.
     Granting,
     /// An executor's lease was made, did not reach the executor, and could not be returned. The entry has the
     /// fence of the lease.
     InDoubt,
-    /// With an executor. The entry has the fence of the lease. After a prelease, the store does not know the
+    /// An executor has the task. The entry has the fence of the lease. After a prelease, the store does not know the
     /// holder at first. Once no report is needed, it stays in the table while its facts may save a read.
     HandedOver { report: HolderReport },
 }
 
-/// Whether the store knows the holder of a task.
+/// States if the store knows the holder of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HolderReport {
     /// It does not, and must learn it.
@@ -42,7 +42,7 @@ pub(crate) enum HolderReport {
     Asked,
     /// It does, or the lease is over.
     Done,
-    /// Its database is unavailable. The lease is in the engine's journal; the store learns of it after the
+    /// The task's database is unavailable. The lease is in the engine's journal; the store learns of it after the
     /// outage (`for_later`).
     ForLater,
 }
@@ -104,7 +104,7 @@ pub(crate) enum TaskEvent {
     Reported,
     /// The store may not know its holder.
     NotReported,
-    /// Its outcome is here, or it did not reach its executor.
+    /// The outcome of the attempt is here, or the attempt did not reach its executor.
     Ended,
     /// The store needs no more calls, and no facts of its attempt are known.
     Settled,

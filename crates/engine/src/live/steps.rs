@@ -25,7 +25,7 @@ const CLAIMING: Stage = Claiming { due: false };
 const CLAIMING_DUE: Stage = Claiming { due: true };
 const LEASING: Stage = Leasing { due: false };
 const LEASING_DUE: Stage = Leasing { due: true };
-/// In the line of its queue, in its order.
+/// The task is in the line of its queue, in its order.
 pub(super) const SERVED: Stage = Ready { gate: None };
 pub(super) const GATED: Stage = Ready { gate: Some(Gate::Database) };
 pub(super) const RETRY: Stage = Ready { gate: Some(Gate::Retry) };
@@ -70,7 +70,7 @@ pub(crate) const STEPS: &[(Stage, &[(TaskEvent, Next)])] = &[
     (FOR_LATER,    &[(Settled, Gone)]),
 ];
 
-/// Where `event` leads from `stage`. None: it is illegal there.
+/// The result of `event` in `stage`. `None` if the event is illegal there.
 pub(crate) fn step(stage: Stage, event: TaskEvent) -> Option<Next> {
     let (_, moves) = STEPS.iter().find(|(from, _)| *from == stage)?;
     let (_, next) = moves.iter().find(|(on, _)| *on == event)?;
@@ -82,7 +82,7 @@ pub(crate) const fn has_lease(stage: Stage) -> bool {
     matches!(stage, Leasing { .. } | Leased | Held)
 }
 
-/// No lease is requested.
+/// True if no lease is requested.
 pub(crate) const fn is_before_lease(stage: Stage) -> bool {
     matches!(stage, Claiming { .. } | Waiting)
 }

@@ -27,13 +27,13 @@ pub(crate) struct Table {
     pub(super) slots: Slab<Slot>,
     pub(super) by_id: HashMap<i64, usize>,
     pub(super) index: Index,
-    /// How many have not fired.
+    /// The number of tasks that have not fired.
     pub(super) unfired: usize,
-    /// Of how many attempts at executors something is known.
+    /// The number of attempts at executors of which something is known.
     pub(super) known_attempts: usize,
-    /// By partition, whether this engine works on it. In the others no task waits to fire.
+    /// By partition: true if this engine works on it. In the other partitions no task waits to fire.
     open: Vec<bool>,
-    /// How often each move was made.
+    /// The number of times that each move was made.
     #[cfg(test)]
     pub(super) moves: HashMap<(Stage, TaskEvent), usize>,
 }
@@ -44,20 +44,20 @@ pub(super) struct Slot {
     pub(super) stage: Stage,
     /// The store has made the claim.
     pub(super) is_claimed: bool,
-    /// When its lease was requested.
+    /// The instant of the request for the lease.
     pub(super) asked: Option<SteadyReading>,
     pub(super) lease: Option<Box<Assignment>>,
     /// Fired, and the store does not know yet that it is ready.
     pub(super) is_unpersisted: bool,
     /// A lease of the task may have been made that never reached its executor.
     pub(super) doubt: Option<Box<Doubt>>,
-    /// Of a task that is handed over.
+    /// The attempt of a task that is handed over.
     pub(super) attempt: Option<Box<Attempt>>,
-    /// Of a task in a line.
+    /// The level of a task in a line.
     pub(super) level: Level,
-    /// Of a parked task.
+    /// The lane of a parked task.
     pub(super) aside: ParkedIn,
-    /// When the task was passed to another engine.
+    /// The instant at which the task was passed to another engine.
     pub(super) passed_at: Millis,
 }
 
@@ -78,7 +78,7 @@ impl Slot {
         }
     }
 
-    /// The known facts of its attempt, if it is handed over.
+    /// True if facts of the attempt are known, if the task is handed over.
     pub(super) fn has_facts(&self) -> bool {
         self.attempt.as_ref().is_some_and(|attempt| attempt.facts.is_some())
     }
@@ -88,7 +88,7 @@ impl Slot {
         self.is_unpersisted || self.doubt.is_some()
     }
 
-    /// Where its stage puts it in the index.
+    /// The rank of the slot in the index, by its stage.
     pub(super) fn rank(&self) -> Option<Rank> {
         let due = |group| Some(Rank::At(group, self.entry.due_at, self.entry.place.id));
         match self.stage {
@@ -120,25 +120,25 @@ impl Slot {
         Rank::Served(Arc::clone(queue), aside, (self.level, *due_at, place.id), self.entry.version())
     }
 
-    /// Its rank by deadline, while it is in a line or lane and has a deadline.
+    /// The rank by deadline, while the task is in a line or lane and has a deadline.
     fn deadline_rank(&self) -> Option<Rank> {
         let HotEntry { deadline_at, place, .. } = &self.entry;
         let has_one = is_served(self.stage) && *deadline_at < Millis::MAX;
         has_one.then_some(Rank::At(Group::Deadline, *deadline_at, place.id))
     }
 
-    /// Where it is while the store does not know that it has fired.
+    /// The rank of the task while the store does not know that it has fired.
     pub(super) fn unpersisted_rank(&self) -> Option<Rank> {
         let (at, id) = (self.entry.due_at, self.entry.place.id);
         self.is_unpersisted.then_some(Rank::At(Group::Unpersisted, at, id))
     }
 
-    /// Its rank while it may be considered for a prelease.
+    /// The rank of the task while it may be considered for a prelease.
     pub(super) const fn as_candidate(&self) -> Rank {
         Rank::At(Group::Candidate, self.entry.due_at, self.entry.place.id)
     }
 
-    /// Where its lease in doubt puts it.
+    /// The rank of the lease in doubt.
     pub(super) fn doubt_rank(&self) -> Option<Rank> {
         self.doubt.as_ref().map(|doubt| Rank::At(Group::Doubt, doubt.look_at, self.entry.place.id))
     }
@@ -165,7 +165,7 @@ impl Table {
         }
     }
 
-    /// The only place where a stage changes. None: the event is illegal here, and changes nothing.
+    /// The only place where a stage changes. `None` if the event is illegal here, and changes nothing.
     pub(super) fn advance(&mut self, nth: usize, event: TaskEvent) -> Option<Moved> {
         let slot = self.slots.get_mut(nth)?;
         let before = slot.stage;
@@ -192,7 +192,7 @@ impl Table {
         Some(Moved { before, gone: None })
     }
 
-    /// Where it is in the index has changed, perhaps.
+    /// Updates the index after a possible change of the rank.
     pub(super) fn rank_anew(&mut self, nth: usize, old: Option<Rank>, new: Option<Rank>) {
         if old != new {
             old.iter().for_each(|rank| self.index.remove(rank));
@@ -200,8 +200,8 @@ impl Table {
         }
     }
 
-    /// Stops keeping the task; it stays only while something about it is unsettled with the store. False: the
-    /// event was illegal, and nothing has changed.
+    /// Stops keeping the task; it stays only while something about it is unsettled with the store. False if the event
+    /// was illegal, and nothing has changed.
     pub(super) fn let_go(&mut self, nth: usize, event: TaskEvent) -> bool {
         let is_legal = self.advance(nth, event).is_some();
         self.finish(nth);

@@ -25,7 +25,7 @@ impl Table {
         known
     }
 
-    /// None: it has a lease of its own, or the table has a newer fence.
+    /// Returns `None` if the task has its own lease, or the table has a newer fence.
     pub(super) fn slot_of_fired(&mut self, entry: &HotEntry) -> Option<usize> {
         self.make_way(entry.place.id, i64::MAX);
         let there = self.by_id.get(&entry.place.id).copied();
@@ -63,14 +63,14 @@ impl Table {
         self.index.all(Group::Unpersisted).filter_map(|nth| Some(&self.slots.get(nth)?.entry))
     }
 
-    /// Those of them that have fired until an instant, by their due times.
+    /// The unpersisted tasks that have fired until an instant, by their due times.
     pub(crate) fn unpersisted_until(&self, until: Millis) -> impl Iterator<Item = &HotEntry> {
         let due = self.index.until(Group::Unpersisted, until);
         let entries = due.filter_map(|nth| Some(&self.slots.get(nth)?.entry));
         entries.filter(move |entry| entry.fired_at <= until)
     }
 
-    /// When this attempt fired, if the store does not know it.
+    /// The instant at which this attempt fired, if the store does not know it.
     pub(crate) fn unpersisted_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let slot = self.at_fence(id, fence).and_then(|nth| self.slots.get(nth))?;
         slot.is_unpersisted.then_some(slot.entry.fired_at)

@@ -19,9 +19,9 @@ use punctual_domain::{
 pub(crate) struct Loaded {
     /// New, newer, or withdrawn and put back: the wheel needs their due times.
     pub(crate) accepted: Vec<HotEntry>,
-    /// Of these, the ones whose claim the store must be asked for.
+    /// Of these, the tasks whose claim must be requested from the store.
     pub(crate) to_claim: Vec<HotEntry>,
-    /// In partitions that this engine does not work on.
+    /// Tasks in partitions that this engine does not work on.
     pub(crate) elsewhere: Vec<HotEntry>,
     /// Before, no task could be considered for a prelease.
     pub(crate) has_first_candidate: bool,
@@ -32,11 +32,11 @@ pub(crate) struct Loaded {
 pub(crate) struct AfterClaims {
     /// Fired while the store was asked.
     pub(crate) fired: Vec<HotEntry>,
-    /// As in `Loaded`.
+    /// The same as in `Loaded`.
     pub(crate) has_first_candidate: bool,
 }
 
-/// What a withdrawal finds.
+/// The result of a withdrawal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withdrawal {
     /// The task has not fired, and will not unless it is loaded again. `has_lease`: this engine has its
@@ -214,14 +214,14 @@ impl Table {
         entries.iter().filter_map(not_claimed).collect()
     }
 
-    /// The store says that these are not to fire.
+    /// Removes entries that must not fire, according to the store.
     pub(crate) fn refuse_claims(&mut self, entries: &[HotEntry]) {
         for entry in entries {
             self.at(entry).map(|nth| self.advance(nth, TaskEvent::ClaimRefused));
         }
     }
 
-    /// Fires due tasks, the earliest first, at most `most`; and returns whether these were all.
+    /// Fires due tasks, the earliest first, at most `most`. The flag is true if these were all.
     pub(crate) fn fire(&mut self, now: Millis, most: usize) -> (Vec<Fired>, bool) {
         let due: Vec<usize> = [Group::Claimed, Group::Leased]
             .into_iter()
@@ -234,7 +234,7 @@ impl Table {
         (fired, is_all)
     }
 
-    /// None: its claim or lease is still requested, and the answer continues with it.
+    /// Returns `None` if the task's claim or lease is still requested; the answer then continues with it.
     fn fire_one(&mut self, nth: usize, now: Millis) -> Option<Fired> {
         if let Some(slot) = self.slots.get_mut(nth) {
             slot.entry.fired_at = now;
@@ -250,7 +250,7 @@ impl Table {
         }
     }
 
-    /// A caller takes a task out before it fires. The table forgets its lease: the caller returns the lease,
+    /// Removes a task for a caller before it fires. The table also removes its lease: the caller returns the lease,
     /// even one that the store is about to make.
     pub(crate) fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawal {
         let Some((nth, slot)) = self.by_id.get(&id).and_then(|nth| Some((*nth, self.slots.get(*nth)?)))
@@ -296,13 +296,13 @@ impl Table {
         self.waits(entry.place.id, entry.fence)
     }
 
-    /// How many have not fired.
+    /// The number of tasks that have not fired.
     pub(crate) const fn len(&self) -> usize {
         self.unfired
     }
 }
 
-/// Its instant moves it on.
+/// True if the task's instant moves it on.
 const fn step_is_due(stage: Stage) -> bool {
     matches!(
         stage,

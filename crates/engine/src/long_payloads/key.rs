@@ -24,7 +24,7 @@ fn folder(at: Millis) -> String {
     format!("{:06}", at.0.max(0) / DAY_MS)
 }
 
-/// Whether a key was put on a later day; then all that follow it were, too.
+/// True if a key was put on a later day; then all keys that follow it were put later, too.
 pub(crate) fn is_of_a_later_day(key: &str, than: Millis) -> bool {
     key.split('/').next().is_some_and(|part| part > folder(than).as_str())
 }

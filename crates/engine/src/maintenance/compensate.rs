@@ -1,7 +1,6 @@
-//! Retries tasks that could not be sent. Its memory is not essential: the refill, and the scan of a partition
-//! that was just taken over, show every `dispatch_failed` task to `Unsent`, so a crash costs one more look.
-//! Never sends anything itself: tasks that are due again are loaded, fired and published as for the first
-//! time.
+//! Retries tasks that could not be sent. Its memory is not essential: the refill, and the scan of a partition that
+//! was just taken over, show every `dispatch_failed` task to `Unsent`, so a crash costs one more check. Never sends
+//! anything itself: tasks that are due again are loaded, fired and published as for the first time.
 
 pub(crate) mod state;
 

@@ -40,12 +40,12 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 const BATCH: usize = 100;
 /// Batches of one run in one part: 1,600 tasks a second.
 const BATCHES: usize = 4;
-/// How long executors have to report their running attempts.
+/// The time that executors have to report their running attempts.
 const GRACE_MS: i64 = 5_000;
-/// No namespace is removed sooner. By then every engine refuses its tasks, and those that were accepted
-/// before are found.
+/// The minimum time before a namespace is removed. By then every engine refuses its tasks, and those that were
+/// accepted before are found.
 const GONE_AFTER_MS: i64 = 12_000;
-/// Rows of one statement that forgets traces.
+/// The number of rows of one statement that deletes traces.
 const TRACES: usize = 500;
 /// Settings of queues that one run removes.
 const QUEUES: usize = 100;
@@ -79,7 +79,7 @@ pub(crate) fn is_going(core: &Core) -> bool {
     core.settings.known().namespaces.values().any(|set| set.deletion.is_some())
 }
 
-/// In turn: each run begins with the next namespace.
+/// The namespaces in rotation: each run begins with the next namespace.
 fn going(core: &Core) -> Vec<(Name, Deletion)> {
     let known = core.settings.known();
     let deletion = |(name, set): (&Name, &punctual_domain::settings::ScopeSettings)| {
@@ -191,7 +191,7 @@ async fn remove(
     control::save_known(core, asked, now).await.map(drop)
 }
 
-/// How many were removed.
+/// Resets the queues. Returns the number of removed settings.
 async fn reset_queues(
     core: &Arc<Core>,
     namespace: &Name,
@@ -208,8 +208,8 @@ async fn reset_queues(
     Ok(count)
 }
 
-/// Removes fired tasks that were not handed over from the lines. Their rows were deleted, or a crash left
-/// them. Returns their number.
+/// Removes fired tasks that were not handed over from the lines. Their rows were deleted, or a crash left them.
+/// Returns their number.
 fn empty_lines(core: &Core, namespace: &Name) -> usize {
     core.live.lock().serve_no_more(|queue| queue.namespace == *namespace, |_| true).len()
 }

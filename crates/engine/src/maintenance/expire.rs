@@ -1,6 +1,6 @@
-//! Buries fired tasks that were not started in time: past their deadline, or pending for longer than their
-//! queue allows. Runs when an executor asks for tasks. Those of which no executor asks are buried when
-//! `refill` looks at overdue tasks.
+//! Buries fired tasks that were not started in time: past their deadline, or pending for longer than their queue
+//! allows. Runs when an executor requests tasks. Tasks that no executor requests are buried when `refill` checks
+//! overdue tasks.
 
 use crate::{core::Core, for_later::hand_over as without_store, parts, pipeline::hand_over::grants::forget};
 use punctual_contract::{
@@ -37,8 +37,8 @@ pub(crate) async fn look_at_served(core: &Arc<Core>) {
     }
 }
 
-/// Keeps the tasks that may still start, and buries the others. Those of a failing database are set aside,
-/// except those that are handed over without it.
+/// Keeps the tasks that may still start, and buries the others. Those of a failing database are set aside, except
+/// those that are handed over without it.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();
     let entries = parts::keep_answering(core, without_store::keep_free(core, entries));

@@ -30,9 +30,9 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// How often a lease that ends in its engine's name is returned with its attempt: engines usually die for
-/// other reasons than the task. One more, and the attempt counts: a task that kills the engine that hands it
-/// over must end.
+/// The maximum number of leases that end in their engine's name and are returned with their attempt: engines usually
+/// die for other reasons than the task. After one more, the attempt counts: a task that kills the engine that hands
+/// it over must end.
 const GIVEN_BACK_MAX: usize = 4;
 /// The reason for returning such a lease. Histories count it, so no other end of a lease may use this reason.
 const NOT_HANDED_OVER: &str = "not_handed_over";
@@ -110,7 +110,7 @@ async fn shorten(
     Ok((count, next))
 }
 
-/// None: the lease may have been made or extended since.
+/// Returns `None` if the lease may have been made or extended since.
 fn shortened_to(task: &Task, seen: Millis, now: Millis) -> Option<Beat> {
     let lease = task.lease.as_ref()?;
     let left_ms = lease.until.since(seen).max(0);
@@ -159,7 +159,7 @@ fn is_ahead(task: &Task) -> bool {
     task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead)
 }
 
-/// Of those whose leases ended in an engine's name, the ones for which that must not continue.
+/// Among tasks whose leases ended in an engine's name, returns those for which that must not continue.
 async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64>, Error> {
     let ahead: Vec<TaskRef> = tasks.iter().filter(|task| is_ahead(task)).map(|task| task.place).collect();
     if ahead.is_empty() {
@@ -170,9 +170,8 @@ async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64
     Ok(too_often.map(|task| task.place.id).collect())
 }
 
-/// How often its lease has ended this way, up to the limit, since it last reached an executor or was
-/// rescheduled: over years, a task meets some engines that die. A truncated history has lost its oldest
-/// entries.
+/// The number of leases of the task that have ended this way, up to the limit, since it last reached an executor or
+/// was rescheduled: over years, a task meets some engines that die. A truncated history has lost its oldest entries.
 fn given_back(history: &[Entry]) -> usize {
     let is_so = |entry: &&Entry| {
         entry.event == Some(Event::Release) && entry.reason.as_deref() == Some(NOT_HANDED_OVER)

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 /// time. A mark that collides with a hand-over of the same task makes that hand-over start again.
 pub(crate) const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
-/// After this long, a fired task that no executor here has taken is shown to other engines.
+/// The time after which a fired task that no executor here has leased is shown to other engines.
 const FOR_OTHERS_MS: i64 = 100;
 /// The store is busy with urgent work: a unit of work that takes this long is the last of its run.
 const SLOW: Duration = Duration::from_millis(20);
@@ -133,8 +133,8 @@ fn worth_it(
     (waiting, soon_gone)
 }
 
-/// Whether a task is moved here or was handed over meanwhile: the store knows of it either way. A task that
-/// was to be preleased was not marked when it was claimed. A task that was ready before, or could not be
+/// Marks tasks as ready. A task is either moved here, or was handed over meanwhile: the store knows of it either way.
+/// A task that was to be preleased was not marked when it was claimed. A task that was ready before, or could not be
 /// sent, is already known.
 async fn mark(core: &Core, fired: &[HotEntry], now: Millis) -> Result<(), Error> {
     let steps = |mark: &HotEntry| {

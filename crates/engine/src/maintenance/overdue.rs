@@ -1,12 +1,12 @@
-//! Looks in every partition of the store, whichever engine owns it, for long overdue tasks that have not
-//! fired. Their owner does not see them, because its hot set, a watermark or its own clock hides them; or no
-//! engine owns the partition. Only reports them: it fires nothing, and changes nothing.
+//! Checks every partition of the store, whichever engine owns it, for long overdue tasks that have not fired. Their
+//! owner does not find them, because its hot set, a watermark or its own clock hides them; or no engine owns the
+//! partition. Only reports them: it fires nothing, and changes nothing.
 //!
-//! There are two walks over the rows, each bounded. One follows the present, and reads each row once, some
-//! seconds after its time. It shows within two looks what has just stopped firing. The other passes through
-//! all rows from the oldest on, some rows per look, and then starts again. It shows what the first walk
-//! missed (a row that appeared late, a clock that was set back). Every look repeats what the walks have
-//! found, until it has fired. Neither walk continues beyond what it can remember.
+//! There are two walks over the rows, each bounded. One follows the present, and reads each row once, some seconds
+//! after its time. It shows within two checks what has just stopped firing. The other passes through all rows from
+//! the oldest on, some rows per check, and then starts again. It shows what the first walk missed (a row that
+//! appeared late, a clock that was set back). Every check repeats what the walks have found, until it has fired.
+//! Neither walk continues beyond what it can remember.
 
 pub(crate) mod state;
 
@@ -24,21 +24,21 @@ use std::{collections::BTreeSet, time::Duration};
 /// Tasks that wait for busy executors fire long before the store learns of it. Tasks that are less late may
 /// be such tasks.
 pub(crate) const OVERDUE_MS: i64 = 10_000;
-/// Where the walk that follows the present begins.
+/// The distance from the present at which the walk that follows the present begins.
 const FOLLOW_FROM_MS: i64 = 600_000;
-/// Rows of a partition that the walk over all rows reads in one look. Ten million rows take about half a day
-/// in one partition, and less than an hour in 64.
+/// The number of rows of a partition that the walk over all rows reads in one check. Ten million rows take about half
+/// a day in one partition, and less than an hour in 64.
 const LAP_ROWS: usize = 500;
 const PAGE: usize = 200;
-/// Pages of one walk in one look, if many rows have fired that the store does not know to be fired.
+/// The maximum number of pages of one walk in one check, if many rows have fired that the store does not know to be
+/// fired.
 const PAGES_MAX: usize = 20;
 /// Tasks of one partition that are remembered.
 const SUSPECTS_MAX: usize = 8;
-/// Longer than any of these reads should take: a database that does not answer is left out of this look.
+/// The time limit of each of these reads: a database that does not answer is left out of this check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Looks once at all partitions. Returns how many have an overdue task. An error is returned after all had
-/// their turn.
+/// Checks all partitions once. Returns how many have an overdue task. An error is returned after all were checked.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let (mut result, mut silent) = (Ok(()), BTreeSet::new());
     for partition in core.partitions() {
@@ -74,7 +74,7 @@ pub(crate) async fn run_manually(core: &Core, now: Millis) -> Result<(), Error> 
     run_once(core, now).await.map(drop)
 }
 
-/// One look at one partition.
+/// One check of one partition.
 struct OverdueCheck<'c> {
     core: &'c Core,
     partition: Partition,
@@ -94,7 +94,7 @@ impl OverdueCheck<'_> {
         Ok(())
     }
 
-    /// Forgets tasks that have fired, or that are due at another time now.
+    /// Removes tasks that have fired, or that are due at another time now.
     async fn confirm(&self, watched: &mut Watched) -> Result<(), Error> {
         for (key, suspect) in watched.suspects.clone() {
             let just_it = OverdueLook {
@@ -117,7 +117,8 @@ impl OverdueCheck<'_> {
         Ok(())
     }
 
-    /// An unreadable queue hides no task: the partition identifies it, and the next look asks for the queue.
+    /// Reads the queue of an overdue task. An unreadable queue hides no task: the partition identifies it, and the
+    /// next check reads the queue again.
     async fn queue_of(&self, overdue: &Overdue) -> Option<QueueKey> {
         let read = self.core.store.read(&[overdue.place]).await;
         let read =
@@ -125,7 +126,7 @@ impl OverdueCheck<'_> {
         read.ok()?.pop()?.map(|task| task.ask.queue)
     }
 
-    /// Returns where the walk stopped; None: at the end.
+    /// Returns where the walk stopped, or `None` means at the end.
     async fn walk(
         &self,
         watched: &mut Watched,
@@ -154,8 +155,8 @@ impl OverdueCheck<'_> {
         Ok(after)
     }
 
-    /// Ids of tasks that have fired although the store does not know: this engine knows it, or another one
-    /// says so.
+    /// Ids of tasks that have fired although the store does not know: this engine knows it, or another one reports
+    /// it.
     async fn have_fired(&self, found: &[Overdue]) -> HashSet<i64> {
         let (fired, unknown): (Vec<&Overdue>, Vec<&Overdue>) = {
             let table = self.core.live.lock();

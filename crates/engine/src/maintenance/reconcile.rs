@@ -1,8 +1,8 @@
-//! Compares the limiter with the store, which knows what is in flight. Every second it checks members whose
-//! lease should have ended; every 30 s, and after each change of settings, all members and all leases. It
-//! rebuilds a limiter that has lost its members. Time alone frees nothing: only what the store says is not in
-//! flight. It also keeps a slot while the engine that was granted it may still commit the lease, and while an
-//! engine has handed the attempt over without its database (`handed_over`). One engine does it for all.
+//! Compares the limiter with the store, which knows what is in flight. Every second it checks members whose lease
+//! should have ended; every 30 s, and after each change of settings, all members and all leases. It rebuilds a
+//! limiter that has lost its members. Time alone frees nothing: only what is not in flight according to the store. It
+//! also keeps a slot while the engine that was granted it may still commit the lease, and while an engine has handed
+//! the attempt over without its database (`handed_over`). One engine does it for all.
 
 mod handed_over;
 pub(crate) mod state;
@@ -24,14 +24,14 @@ use state::{Leases, Owed, Reconciler, UnusedGrant};
 use std::{future::pending, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// How long a part of the store is waited for.
+/// The time limit of the wait for a part of the store.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// An engine has `admit::SLOTS_GOOD` for a lease after its grant; the rest is for clocks that differ.
 const GRACE_MS: i64 = 10_000;
-/// For members that were in flight: no grant is pending.
+/// The grace for members that were in flight: no grant is pending.
 const NO_GRACE_MS: i64 = -1;
-/// A limiter that is not whole is rebuilt after this. By then, a grant from before the loss is leased, and so
-/// found in the store; otherwise its engine asks the limiter before any executor gets the task
+/// The time after which a limiter that is incomplete is rebuilt. By then, a grant from before the loss is leased, and
+/// so found in the store; otherwise its engine asks the limiter before any executor gets the task
 /// (`pipeline::granted`).
 const REBUILD_AFTER_MS: i64 = 750;
 /// An engine's clock may be set by so much while the wait continues.
@@ -52,14 +52,14 @@ struct Looks<'c> {
 }
 
 impl Looks<'_> {
-    /// Whether it holds the limits of a queue.
+    /// True if the limiter has the limits of a queue.
     fn are_of(&self, core: &Core, queue: &QueueKey) -> bool {
         Arc::ptr_eq(core.limiter_of(queue), self.limiter)
     }
 }
 
-/// Returns how many slots were freed, given and parked tasks brought back. Each limiter is checked
-/// separately: if Redis is unavailable, the limiter in the store is unaffected.
+/// Returns the number of freed and restored slots, and of parked tasks that were brought back. Each limiter is
+/// checked separately: if Redis is unavailable, the limiter in the store is unaffected.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let (maintenance, leads) = (&core.maintenance, core.leads());
     if !leads {
@@ -188,7 +188,8 @@ async fn look(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<usize, 
     all.failed.map_or(Ok(all.count), Err)
 }
 
-/// How many slots were freed or given. If a database failed, its error; its slots are unchanged.
+/// The number of slots that were freed or restored. If a database failed, `failed` has its error; its slots are
+/// unchanged.
 #[derive(Debug, Default)]
 struct ReconcileResult {
     count: usize,
@@ -202,7 +203,7 @@ impl ReconcileResult {
     }
 }
 
-/// Of members.
+/// The reason of a loss of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     /// Grants from before the loss may be leased only now.
@@ -211,9 +212,8 @@ enum Loss {
     Old,
 }
 
-/// No task waits that could be leased by an older grant: a grant is for a waiting task, and a lease takes
-/// one. This needs one account of one instant: a task that is moving between two databases would be in
-/// neither.
+/// True if no task waits that could be leased by an older grant: a grant is for a waiting task, and a lease uses one.
+/// This needs one account of one instant: a task that is moving between two databases would be in neither.
 async fn nothing_waits(core: &Core) -> Result<bool, Error> {
     if core.store.parts() > 1 {
         return Ok(false);
@@ -277,7 +277,7 @@ async fn rebuild(core: &Arc<Core>, looks: Looks<'_>, loss: Loss, now: Millis) ->
     Ok(restored.len())
 }
 
-/// The slots that a task in flight should hold; None: it has no limits. `executor`: the scope of an executor
+/// The slots that a task in flight should hold, or `None` if it has no limits. `executor`: the scope of an executor
 /// with a bound.
 fn held_by(core: &Core, looks: Looks<'_>, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
     let until = task.lease.as_ref()?.until;

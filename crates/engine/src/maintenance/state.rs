@@ -1,4 +1,4 @@
-//! What the repairing services remember between runs. Losing any of it costs a look: each finds in the store
+//! The memory of the repairing services between runs. Losing any of it costs a check: each service finds in the store
 //! what needs repair.
 
 use super::{
@@ -16,7 +16,7 @@ pub(crate) struct Maintenance {
     pub(crate) lease_looks: LeaseLooks,
     pub(crate) overdue: OverdueWatch,
     pub(crate) reconciler: Reconciler,
-    /// Of the limiter of queues that are scanned.
+    /// The reconciler of the limiter of scanned queues.
     pub(crate) stored_reconciler: Reconciler,
     pub(crate) deletions: Deletions,
     /// Outcomes whose database did not answer.

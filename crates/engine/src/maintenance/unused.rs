@@ -19,7 +19,7 @@ use punctual_domain::{task::Task, time::Millis};
 const UNUSED_AFTER_MS: i64 = 86_400_000;
 /// Objects in one run.
 const PAGE: usize = 500;
-/// Objects that are looked up at the same time.
+/// The maximum number of objects that are looked up at the same time.
 const AT_ONCE: usize = 4;
 
 /// Objects deleted.
@@ -56,7 +56,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     result.map(|()| unused.len())
 }
 
-/// None: its task exists, or is archived, and refers to it.
+/// Returns `None` if the object's task exists, or is archived, and refers to it.
 async fn unused_one(core: &Core, key: BlobKey) -> Result<Option<String>, Error> {
     let found = core.store.versions(&key.namespace, key.task_id, Some(key.task_version), 1).await?;
     let text = key.to_string();

@@ -17,7 +17,7 @@ const SHARE: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     usual: Option<Duration>,
-    /// Without an answer, the oldest first; numbered, because two may be asked at one instant.
+    /// The queries without an answer, the oldest first; numbered, because two may be sent at one instant.
     asked: BTreeSet<(Instant, u64)>,
     last: u64,
     /// Anything was answered then.
@@ -25,7 +25,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How long a caller with nothing else to do waits.
+    /// The time limit of the wait of a caller with nothing else to do.
     pub(super) fn patience(&self) -> Duration {
         self.usual.map_or(AT_MOST, |usual| (usual * TIMES).clamp(AT_LEAST, AT_MOST))
     }

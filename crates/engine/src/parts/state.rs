@@ -1,5 +1,5 @@
-//! What this engine knows about each database: whether it fails, which work runs on it, and how long its
-//! leases take. Asks none of them.
+//! This engine's information about each database: its failures, the work that runs on it, and the duration of its
+//! leases. Sends no query.
 
 use super::pace::{self, Pace};
 use hashbrown::HashMap;
@@ -19,7 +19,7 @@ pub(crate) struct Parts(pub(super) Mutex<DatabasesState>);
 
 #[derive(Debug, Default)]
 pub(super) struct DatabasesState {
-    /// At a loop's work, since when.
+    /// The work of a loop on a database, and since when it runs.
     pub(super) busy: HashMap<(&'static str, usize), Instant>,
     failing: HashMap<usize, Failing>,
     /// Leases that were made, and too late, in a row.
@@ -31,7 +31,7 @@ pub(super) struct DatabasesState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
     None,
-    /// Its leases take much longer than usual.
+    /// The leases of the database take much longer than usual.
     Slow,
     Fails,
 }
@@ -55,7 +55,7 @@ impl DatabasesState {
 }
 
 impl Parts {
-    /// The database failed, or is silent: no more of its tasks are handed over until it answers a check.
+    /// Records that the database failed, or is silent: no more of its tasks are handed over until it answers a check.
     pub(crate) fn failed(&self, part: usize) {
         self.failed_at(part, Instant::now());
     }
@@ -75,7 +75,7 @@ impl Parts {
         self.0.lock().trouble(part, Instant::now())
     }
 
-    /// Of `count` databases, those in more trouble than the best one.
+    /// Among `count` databases, those in more trouble than the best one.
     pub(crate) fn doubtful(&self, count: usize) -> Vec<usize> {
         let (inner, now) = (self.0.lock(), Instant::now());
         let troubles: Vec<Trouble> = (0..count).map(|part| inner.trouble(part, now)).collect();
@@ -91,13 +91,13 @@ impl Parts {
         }
     }
 
-    /// How long a caller waits for a database's leases if it could get tasks of others meanwhile.
+    /// The time limit of the wait for a database's leases, for a caller that could get tasks of others meanwhile.
     pub(crate) fn short_patience(&self, part: usize) -> Duration {
         self.0.lock().pace.get(&part).map_or(LEASES_WITHIN, Pace::patience)
     }
 
-    /// How long leases of a database may take before it counts as failing. The time grows when leases were
-    /// made too late, so that a merely slow database is not asked in vain repeatedly.
+    /// The time limit of a database's leases before it counts as failing. The time grows when leases were made too
+    /// late, so that a merely slow database is not queried in vain repeatedly.
     pub(crate) fn patience(&self, part: usize) -> Duration {
         let late = self.0.lock().late.get(&part).copied().unwrap_or(0);
         LEASES_WITHIN * (1 << late.min(5))

@@ -1,5 +1,5 @@
-//! What the tasks of one queue need to start: the limits and rates that apply to them, by settings and
-//! shares. Asks no limiter.
+//! The conditions for the start of a queue's tasks: the limits and rates that apply to them, by settings and shares.
+//! Does not use the limiter.
 
 use super::admit::state::is_limited;
 use crate::{
@@ -20,12 +20,12 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// What the tasks of one queue need to start.
+/// The conditions for the start of a queue's tasks.
 #[derive(Debug)]
 pub(crate) struct AdmissionRules {
     pub(crate) queue: Arc<QueueKey>,
     pub(crate) settings: Arc<QueueSettings>,
-    /// Of every task of the queue.
+    /// The limits of every task of the queue.
     pub(crate) limits: Vec<Limit>,
     pub(crate) rates: Vec<Flowing>,
     pub(crate) is_limited: bool,
@@ -96,7 +96,7 @@ impl AdmissionRules {
         scanned.or(self.settings.concurrency)
     }
 
-    /// For an executor that says how many tasks it holds at most.
+    /// Adds the bound of an executor that declares the maximum number of tasks that it holds.
     pub(crate) fn within(mut self, bound: Option<&Limit>) -> Self {
         if let Some(bound) = bound {
             if !self.is_limited {
@@ -109,7 +109,7 @@ impl AdmissionRules {
         self
     }
 
-    /// With the limits and rates of a single task.
+    /// The limits and rates of a single task.
     pub(crate) fn of_task(&self, attempt: u32, key: Option<&str>) -> (Vec<Limit>, Vec<Flowing>) {
         let (mut limits, mut rates) = (self.limits.clone(), self.rates.clone());
         if let Some(most) = self.settings.retries.concurrency.filter(|_| attempt > 0) {

@@ -13,8 +13,8 @@
 //!    and waiters are woken. Crash: the reconciler frees the slot. A failure: this engine's reconciler
 //!    repeats it.
 //!
-//! Never lets an attempt start without its slots: while the limiter is unavailable or not whole, limited
-//! queues wait.
+//! Never lets an attempt start without its slots: while the limiter is unavailable or incomplete, limited queues
+//! wait.
 
 pub(crate) use super::{
     freed::free,
@@ -47,8 +47,8 @@ pub(crate) mod state;
 
 /// A range of versions that tasks were parked for without this call's knowledge is noticed within this.
 const LANES_KNOWN_MS: i64 = 1_000;
-/// The most version ranges of a queue's parked tasks that are checked at once; more are checked when these
-/// are gone.
+/// The maximum number of version ranges of a queue's parked tasks that are checked at once; more are checked when
+/// these are processed.
 const LANES_MAX: usize = 100;
 
 /// Lanes of a queue in this engine's table may open because other engines release slots. How many are checked
@@ -56,11 +56,11 @@ const LANES_MAX: usize = 100;
 const LANES_LOOKED_AT: usize = 20;
 const LANES_LOOK_MS: i64 = 100;
 
-/// A lease that took longer than this is returned: the reconciler frees slots without a lease, but much later
-/// (`maintenance::reconcile`).
+/// The maximum duration of a lease. A slower one is returned: the reconciler frees slots without a lease, but much
+/// later (`maintenance::reconcile`).
 const SLOTS_GOOD: Duration = Duration::from_secs(3);
-/// A lease that took longer than this may have lost its slots: the reconciler rebuilds a limiter that lost
-/// its members no sooner. So the limiter is asked, once the store has the lease
+/// The maximum duration of a lease that surely has its slots. A slower one may have lost them: the reconciler
+/// rebuilds a limiter that lost its members no sooner. So the limiter is asked, once the store has the lease
 /// (`granted::hold_their_places`).
 pub(crate) const SLOTS_UNASKED_MS: u64 = 250;
 const SLOTS_UNASKED: Duration = Duration::from_millis(SLOTS_UNASKED_MS);
@@ -124,10 +124,10 @@ impl Since {
     }
 }
 
-/// What all grants of one admission share.
+/// The data that all grants of one admission share.
 #[derive(Clone, Copy)]
 struct Grants {
-    /// When the limiter should check them.
+    /// The instant at which the limiter should check the members.
     until: Millis,
     since: Since,
 }
@@ -138,11 +138,11 @@ pub(crate) struct Admitted {
     pub(crate) entries: Vec<HotEntry>,
     /// More tasks may be able to start.
     pub(crate) more: bool,
-    /// Since when they have their slots; None: they need none.
+    /// The time since when the tasks have their slots. `None` if they need none.
     pub(crate) since: Option<Since>,
 }
 
-/// At most `wanted` tasks, each with its slots. `only`: what its executor accepts.
+/// Admits at most `wanted` tasks, each with its slots. `only` has the restrictions of the executor.
 pub(crate) async fn admit(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -342,7 +342,7 @@ async fn grant(
     Ok(Admitted { entries: granted, more, since: Some(since) })
 }
 
-/// Brings back from a lane what could start now, at most `limit`. Returns how many.
+/// Brings back from a lane what could start now, at most `limit`. Returns the number of tasks.
 pub(crate) async fn bring_back(
     core: &Core,
     terms: &AdmissionRules,
@@ -366,7 +366,7 @@ pub(crate) async fn bring_back(
     }
 }
 
-/// Those of them that this executor's version may run; the others wait for one that may.
+/// Keeps the tasks that this executor's version may run; the others wait for one that may.
 fn keep_those_it_may_run(
     core: &Core,
     request: &LeaseRequest,
@@ -431,7 +431,7 @@ fn bring_back_versions(core: &Core, request: &LeaseRequest) {
     }
 }
 
-/// Of one queue, if it counts for a limit.
+/// The holders of a queue's slots, if it counts for a limit.
 pub(crate) async fn holders(
     core: &Core,
     queue: &QueueKey,

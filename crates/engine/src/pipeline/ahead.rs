@@ -46,18 +46,18 @@ pub(crate) mod pace;
 mod remote_leases;
 pub(crate) mod wanted;
 
-/// How often due tasks are preleased: those that fall due in this time share a transaction.
+/// The interval of preleasing: tasks that become due in this time share a transaction.
 const TICK: Duration = Duration::from_millis(20);
 /// A task that is due sooner could fire before its lease is made: it is leased when it fires.
 const TOO_LATE_MS: i64 = 10;
-/// How long a lease in the engine's name lasts beyond the due time. It suffices to record the executor that
-/// has the task, and it soon frees the task of an engine that died.
+/// The duration of a lease in the engine's name beyond the due time. It suffices to record the executor that has the
+/// task, and it soon frees the task of an engine that died.
 const LEASE_MS: i64 = 3_000;
 /// A task that has not fired this long after its due time will not fire.
 const UNFIRED_MS: i64 = 2_500;
-/// How long a preleased task that fired without a caller waits here for an executor.
+/// The time for which a preleased task that fired without a caller waits here for an executor.
 const PRELEASED_MS: i64 = 20;
-/// After a preleased task found no executor, its queue gets no preleases for this long.
+/// The time for which a queue gets no preleases after a preleased task found no executor.
 const BACK_OFF_MS: i64 = 1_000;
 /// A hand-over without an outcome within this time is reported to the store.
 const REPORTED_AFTER_MS: i64 = 200;
@@ -80,7 +80,7 @@ pub(crate) fn is_worked_on(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> b
     core.arrivals.of(queue).is_asked_since(now.plus(-ASKED_LATELY_MS))
 }
 
-/// How many of a queue may be leased ahead.
+/// The number of tasks of a queue that may be preleased.
 fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
     if !core.settings.is_plain(queue) {
         return 0;
@@ -184,7 +184,7 @@ fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
 
 /// Candidates of one queue.
 struct Candidates {
-    /// How many more may be preleased, and how many more find an executor that already waits.
+    /// The number of further tasks that may be preleased, and of those that find an executor that already waits.
     room: usize,
     idle: usize,
     priority: Priority,
@@ -198,7 +198,7 @@ impl Candidates {
         self.count += 1;
     }
 
-    /// Whether the next of them, by time, is leased.
+    /// True if the next candidate, by time, is leased.
     fn take(&mut self) -> bool {
         let may_be = self.room > 0 && (self.are_alike || self.count <= self.idle);
         self.room = self.room.saturating_sub(1);
@@ -206,7 +206,7 @@ impl Candidates {
     }
 }
 
-/// Of one part.
+/// Leases the candidates of one part.
 async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
     let last = entries.iter().map(|entry| entry.due_at).max().unwrap_or(now);
@@ -307,7 +307,7 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     give_back(core, late, TOO_LATE).await;
 }
 
-/// For a caller that waits, or asks next.
+/// Offers preleased tasks to a caller that waits, or to the next one.
 pub(crate) fn offer_preleased(core: &Core, waiters: &Arc<QueueWaiters>, leased: Vec<Preleased>) {
     if !waiters.hand(leased, core.current_time()) {
         return;
@@ -402,7 +402,7 @@ fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
     found_no_waiter
 }
 
-/// No preleased task is handed over from here on.
+/// Returns all preleases. No preleased task is handed over from here on.
 pub(crate) async fn give_up(core: &Arc<Core>) {
     let (made, fired) = core.live.lock().drop_all_leases();
     core.live.lock().hold_back(&fired);
@@ -419,7 +419,7 @@ pub(crate) async fn clear(core: &Arc<Core>) {
     }
 }
 
-/// The clock was set back: preleases are returned, and requests in the future are forgotten.
+/// Returns preleases, and removes requests in the future, after the clock was set back.
 pub(crate) async fn begin_anew(core: &Arc<Core>) {
     clear(core).await;
     core.firing.ahead.begin_anew();

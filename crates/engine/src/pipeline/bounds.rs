@@ -1,7 +1,7 @@
-//! Executors that declare how many tasks they hold at most, over all their queues and all engines. Each of
-//! their attempts is a member of the executor's scope in the limiter, like an attempt of a limited queue. One
-//! atomic step grants it, an outcome or the reconciler releases it, and a limiter that lost its members is
-//! rebuilt from the leases. Executors without a bound never get here, and pay nothing.
+//! Executors that declare the maximum number of tasks that they hold, over all their queues and all engines. Each of
+//! their attempts is a member of the executor's scope in the limiter, like an attempt of a limited queue. One atomic
+//! step grants it, an outcome or the reconciler releases it, and a limiter that lost its members is rebuilt from the
+//! leases. Executors without a bound never get here, and cost nothing.
 
 pub(crate) mod state;
 
@@ -28,7 +28,7 @@ impl Bounded {
         self.read_namespaces(core, leased.map(|task| &task.ask.queue.namespace)).await
     }
 
-    /// Of the executors of these namespaces.
+    /// Reads the bounds of the executors of these namespaces.
     pub(crate) async fn read_namespaces(
         &mut self,
         core: &Core,
@@ -71,7 +71,7 @@ impl Engine {
     /// Attempts of bounded executors have ended: their slots are released.
     ///
     /// # Errors
-    /// Only of the engine as a whole.
+    /// Fails only if the engine itself fails.
     pub async fn give_up_places(&self, ended: Vec<Member>) -> Result<(), Error> {
         if ended.is_empty() {
             return Ok(());

@@ -4,7 +4,7 @@
 //!
 //! 1. Popped from the hot set. Crash: the next owner refills from the store. Answer lost: a gap, which
 //!    `refill` closes immediately.
-//! 2. In the table, and on the wheel. Crash: the same.
+//! 2. The task is in the table, and on the wheel. Crash: the same.
 //! 3. Tasks of push queues that are not preleased are marked `dispatching` in the store. Crash: the next
 //!    owner finds the mark. Refused: the task was cancelled, changed or handed over, and is removed from the
 //!    table. Not answered, or not preleased after all: it is marked when it fires.
@@ -28,12 +28,12 @@ use punctual_contract::{
 use punctual_domain::{place::Partition, state::State};
 use std::sync::Arc;
 
-/// With this many unfired tasks in the table, later ones stay in the hot set: the engine is behind anyway.
+/// The number of unfired tasks in the table from which later ones stay in the hot set: the engine is behind anyway.
 const WAITING_MAX: usize = 500_000;
 /// Entries in one call, of all partitions together: more would keep the hot set busy for so long that it
 /// seems silent.
 const DRAINED_MAX: usize = 10_000;
-/// Of one partition, at least.
+/// The minimum number of entries that are drained of one partition.
 const DRAINED_MIN: usize = 50;
 /// Few tasks are drained this long after their due time.
 const LATE_MS: i64 = 10_000;
@@ -85,9 +85,9 @@ async fn drain(core: &Arc<Core>, mut tenures: Vec<Tenure>) -> Result<usize, Erro
 /// The result of loading entries into the table.
 #[derive(Debug, Default)]
 pub(crate) struct TakenIn {
-    /// How many are new here.
+    /// The number of entries that are new here.
     pub(crate) count: usize,
-    /// In partitions that this engine does not work on.
+    /// Entries in partitions that this engine does not work on.
     pub(crate) elsewhere: Vec<HotEntry>,
 }
 
@@ -164,8 +164,8 @@ pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEn
     Ok((won, lost))
 }
 
-/// In bounded steps: after an outage of the store, all tasks that came due meanwhile may be marked at once.
-/// If one step fails, the marks of earlier steps remain, and are taken over when it is repeated.
+/// Changes rows in bounded steps: after an outage of the store, all tasks that came due meanwhile may be marked at
+/// once. If one step fails, the marks of earlier steps remain, and are reused when it is repeated.
 async fn ask(
     core: &Core,
     entries: Vec<HotEntry>,

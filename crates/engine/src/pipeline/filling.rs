@@ -1,4 +1,4 @@
-//! How far the hot set is filled: its room, its known gaps, and requests for an early look. Fills nothing
+//! The fill level of the hot set: its capacity, its known gaps, and requests for an early check. Fills nothing
 //! itself: `preload`, `refill` and `sharing::adopt` do.
 
 use super::{

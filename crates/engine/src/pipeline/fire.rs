@@ -26,7 +26,7 @@ const MANY: usize = 32;
 const REST_TIMES: u32 = 4;
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// Without due tasks, the loop reports at this interval that it is alive.
+/// The interval at which the loop reports its liveness without due tasks.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Fires as the wheel wakes, until the engine stops.
@@ -103,7 +103,7 @@ pub(crate) fn go_on(core: &Arc<Core>, fired: Vec<HotEntry>) -> usize {
     offered + marked
 }
 
-/// Of one part.
+/// Marks tasks of one part.
 async fn mark_late(core: Arc<Core>, entries: Vec<HotEntry>) {
     match drain::mark(&core, &entries).await {
         // Those that the store refused were cancelled, changed or handed over.
@@ -151,7 +151,7 @@ fn is_new(entry: &HotEntry, counted: &HashSet<i64>) -> bool {
     !has_fired(entry) && !counted.contains(&entry.place.id)
 }
 
-/// Of those that fire for the first time.
+/// The lateness of the tasks that fire for the first time.
 fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
     let new = fired.iter().filter(|entry| is_new(entry, counted));
     new.map(|entry| entry.fired_at.since(entry.due_at)).collect()

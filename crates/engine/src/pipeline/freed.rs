@@ -25,7 +25,7 @@ pub(crate) async fn free(core: &Arc<Core>, ended: Vec<EndedOf>) {
     release(core, ended, is_bounded).await;
 }
 
-/// As `free`, for leases that know the bound of their executor. The caller that accepted the outcome frees
+/// Frees like `free`, for leases that know the bound of their executor. The caller that accepted the outcome frees
 /// the executor's slot (`Engine::give_up_places`), so outcomes of other executors cost nothing.
 pub(crate) async fn free_what_is_set(core: &Arc<Core>, ended: Vec<EndedOf>) {
     release(core, ended, false).await;

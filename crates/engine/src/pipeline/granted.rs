@@ -3,10 +3,10 @@
 //! attempt, which may be running. The limiter revokes a grant only if it was made at the given instant and no later call renewed it.
 //! Must not free a slot that may be in use: `maintenance::reconcile` does that.
 //!
-//! It also checks grants that the limiter may have lost before their leases were committed. An engine that rebuilds the limiter reads
-//! the leases in the store some time after the loss (`SLOTS_UNASKED_MS`). A lease that is committed sooner is handed over without a
-//! question. After a slower lease the limiter is asked, and the attempt goes out only if its slot is still there. A loss after that
-//! answer is rebuilt with this lease.
+//! It also checks grants that the limiter may have lost before their leases were committed. An engine that rebuilds
+//! the limiter reads the leases in the store some time after the loss (`SLOTS_UNASKED_MS`). A lease that is committed
+//! sooner is handed over without a question. After a slower lease the limiter is asked, and the attempt is delivered
+//! only if its slot is still there. A loss after that answer is rebuilt with this lease.
 
 use super::{admission_rules::next_attempt, admit::Since, freed::wake};
 use crate::{
@@ -24,8 +24,8 @@ use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use std::{collections::HashSet, sync::Arc};
 use tokio::time::timeout;
 
-/// Of these leases of one queue, which are in the store, those whose places the limiter has; and the others. Where it does not
-/// answer, it may have lost any of them.
+/// Splits stored leases of one queue into those whose places the limiter has, and the others. A limiter that does not
+/// answer may have lost any of them.
 pub(crate) async fn hold_their_places(
     core: &Core,
     queue: &QueueKey,
@@ -59,9 +59,9 @@ fn grants_of<'e>(entries: impl Iterator<Item = &'e HotEntry>, since: Since) -> V
     entries.map(grant).collect()
 }
 
-/// No attempts came of these entries of one queue. Their slots are revoked, except those of a running
-/// attempt: the same entry may have been admitted twice, and both name the same attempt. If it fails, this
-/// engine's reconciler repeats it. `since`: when they were granted; None: they have no slots.
+/// Revokes the slots of entries of one queue that became no attempts, except those of a running attempt: the same
+/// entry may have been admitted twice, and both name the same attempt. If that fails, this engine's reconciler
+/// repeats it. `since` is the time of the grant, or `None` if they have no slots.
 pub(crate) async fn never_began(
     core: &Arc<Core>,
     queue: &QueueKey,

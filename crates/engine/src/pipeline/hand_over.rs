@@ -41,7 +41,7 @@ use tokio::{
     time::Instant,
 };
 
-/// How many times one caller looks at a line in a row: the rest is left to the next caller.
+/// The maximum number of consecutive checks of a line by one caller: the rest is left to the next caller.
 const ROUNDS_MAX: usize = 50;
 /// A database that refuses answers within this. A silent one must not delay a caller beyond its time, so it
 /// is asked for no other task then.
@@ -56,9 +56,9 @@ const LOOK_RARELY: f64 = 40.0;
 /// The others do not poll at the same instant: they are spread over this fraction of their pause.
 const LOOK_SPREAD: f64 = 0.2;
 
-/// Waits for ready tasks, and leases at most `max`. An empty result: no task became ready, the engine is
-/// stopping, or it paused for a while. After a pause, the caller may be gone; a live caller asks again. A
-/// caller without an executor loses no task. `only`: what the executor accepts.
+/// Waits for ready tasks, and leases at most `max`. The result is empty if no task became ready, if the engine is
+/// stopping, or if it paused for a while. After a pause, the caller may be disconnected; a live caller asks again. A
+/// caller without an executor loses no task. `only` has the restrictions of the executor.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     request: LeaseRequest,
@@ -151,7 +151,7 @@ async fn wait_and_lease(
     }
 }
 
-/// When a caller that found nothing looks again, even if it is not woken.
+/// The time after which a caller that found nothing checks again, even if it is not woken.
 fn looks_again_after<'a>(
     core: &Core,
     request: &LeaseRequest,
@@ -168,7 +168,7 @@ fn looks_again_after<'a>(
     core.look_again().mul_f64(pauses * (1.0 + spread)).min(pause)
 }
 
-/// No task of the queue waits here, and no engine announces any.
+/// True if no task of the queue waits here, and no engine announces any.
 fn is_known_empty(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
     is_simple(core, request, only)
         && line::is_empty(core, &request.queue)
@@ -236,7 +236,7 @@ async fn admit_and_grant(
     (&mut granted.answer).await.unwrap_or_else(panicked)
 }
 
-/// The caller's end. The caller may go away when the answer is there and unread.
+/// The caller's end of the call. The caller may disconnect when the answer is there and unread.
 struct Granted {
     core: Arc<Core>,
     answer: oneshot::Receiver<Result<Vec<Assignment>, Error>>,

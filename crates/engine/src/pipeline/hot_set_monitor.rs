@@ -14,10 +14,9 @@
 //! false alarm costs one read of the store, ten seconds ahead, and a reload of meanwhile inserted tasks. It
 //! loses nothing and fires nothing twice: the store decides each lease.
 //!
-//! *Other engines.* An engine without the hot set says so in its heartbeats, and cannot announce anything.
-//! Until it has the hot set again, the others read from the store what it has fired and not handed over, and
-//! what it has inserted into their partitions. They also do so when signals are lost unnoticed
-//! (`remote_tasks::is_deaf`).
+//! *Other engines.* An engine without the hot set reports that in its heartbeats, and cannot announce anything. Until
+//! it has the hot set again, the others read from the store what it has fired and not handed over, and what it has
+//! inserted into their partitions. They also do so when signals are lost unnoticed (`remote_tasks::is_deaf`).
 
 use crate::{
     core::Core,
@@ -39,9 +38,9 @@ use punctual_domain::place::Partition;
 use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
-/// Between two checks of the hot set while it answers.
+/// The interval between two checks of the hot set while it answers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// Between two reads of the store while the hot set does not answer, or if there is none.
+/// The pause between two reads of the store while the hot set does not answer, or if there is none.
 const STORE_PERIOD: Duration = Duration::from_millis(100);
 /// A hot set that has not answered a check within this many store periods is unavailable, whatever it is
 /// doing: 0.5 s. The time counts in steps in which this engine ran, so a pause of the engine proves nothing.
@@ -72,7 +71,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// Whether the hot set answers and is complete.
+/// Checks that the hot set answers and is complete.
 async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     core.store_fallback.availability.check_started();
     let (tenures, hot) = (core.holdings.tenures(), &core.store_fallback.hot);
@@ -116,8 +115,8 @@ async fn look_at_hot_set(core: &Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// Looks for inserts of engines without the hot set while this one has it, and for tasks fired by engines
-/// whose signals are missed.
+/// Searches for inserts of engines without the hot set while this one has it, and for tasks fired by engines whose
+/// signals are missed.
 async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
     let some_lack_hot = core.holdings.some_lack_hot(&core.options.name);
     let inserted = if some_lack_hot { store_drain::look_back_everywhere(core).await } else { Ok(0) };
@@ -127,7 +126,7 @@ async fn look_for_others(core: &Arc<Core>) -> Result<usize, Error> {
     inserted
 }
 
-/// From the first failure on.
+/// Marks the hot set as unavailable, from the first failure on.
 pub(crate) fn mark_unavailable(core: &Core, error: &Error) {
     if !core.store_fallback.availability.set_unavailable(true) {
         *core.store_fallback.since.lock() = Some(Since::Away(Instant::now()));
@@ -182,7 +181,7 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(fired)
 }
 
-/// How many of other engines' tasks are served now that were not.
+/// Serves tasks of other engines. Returns the number of tasks that were not served before.
 async fn serve_others(core: &Arc<Core>) -> Result<usize, Error> {
     let Some((wanted, others)) = others::wanted(core) else { return Ok(0) };
     let (wanted, others) = (Arc::new(wanted), Arc::new(others));

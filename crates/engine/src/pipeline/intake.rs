@@ -20,7 +20,7 @@ const ASK_MS: i64 = 10_000;
 /// Tasks that are due this soon in a partition of this engine are loaded into its table, not into the hot
 /// set. An engine that takes the partition over reads this far ahead (`preload::load_near`).
 pub(crate) const NEAR_MS: i64 = 10_000;
-/// How far two engines' clocks may differ without a task being loaded late.
+/// The maximum difference of two engines' clocks at which no task is loaded late.
 const CLOCKS_APART_MS: i64 = 10_000;
 
 pub(crate) async fn insert(
@@ -67,8 +67,9 @@ async fn insert_named(
     Ok(inserted)
 }
 
-/// These have replaced tasks that were waiting. The store refuses leases of the old versions. Where tasks are handed over without the
-/// store, this engine must not keep an old version, nor accept one from a read that began before.
+/// Removes the old versions of tasks that were replaced while they waited. The store refuses leases of the old
+/// versions. Where tasks are handed over without the store, this engine must not keep an old version, nor accept one
+/// from a read that began before.
 fn forget_replaced(core: &Core, replaced: &[HotEntry]) {
     if replaced.is_empty() {
         return;
@@ -181,7 +182,7 @@ fn leave_out_asks(core: &Core, entries: &mut [HotEntry]) {
     entries.iter_mut().filter(|entry| entry.due_at > until).for_each(HotEntry::leave_out_ask);
 }
 
-/// Notifies the owners of tasks that are due before their next look at the hot set.
+/// Notifies the owners of tasks that are due before their next check of the hot set.
 fn announce_soon(core: &Core, entries: &[HotEntry]) {
     let interval_ms = i64::try_from(core.options.claim_interval_ms).unwrap_or(i64::MAX);
     let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));

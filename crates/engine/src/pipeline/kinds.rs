@@ -17,10 +17,10 @@ use punctual_contract::{
 use punctual_domain::{name::Name, place::TaskRef};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The most lanes of a queue that are searched.
+/// The maximum number of lanes of a queue that are searched.
 const LANES_MAX: usize = 500;
-/// How many tasks of one kind the reconciler brings back at once; if no executor takes them, they are parked
-/// again.
+/// The number of tasks of one kind that the reconciler brings back at once; if no executor leases them, they are
+/// parked again.
 pub(super) const BROUGHT_BACK: usize = 100;
 
 /// Brings back tasks that were parked for executors like the caller.

@@ -39,7 +39,7 @@ pub(crate) fn admit(core: &Core, queue: &QueueKey, admission: Admission) -> Vec<
     taken
 }
 
-/// These are not to be handed over.
+/// Discards entries that must not be handed over.
 pub(crate) fn discard(core: &Core, entries: &[HotEntry]) {
     core.live.lock().discard(entries);
 }
@@ -72,7 +72,7 @@ pub(crate) fn serve_ready(core: &Core, mut entries: Vec<HotEntry>) {
     entries.iter().for_each(|entry| core.arrived(&entry.queue, 1));
 }
 
-/// No task of a queue waits here.
+/// True if no task of a queue waits here.
 pub(crate) fn is_empty(core: &Core, queue: &QueueKey) -> bool {
     core.live.lock().line_counts(queue).all() == 0
 }

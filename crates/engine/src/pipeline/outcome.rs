@@ -66,7 +66,7 @@ async fn record_in(core: Arc<Core>, reports: Vec<Filed>) -> Result<Vec<Reported>
 
 /// This engine's knowledge of attempts, by task and fence.
 struct KnownAttempts {
-    /// When they fired; the store may only know when they were due.
+    /// The instants at which the tasks fired; the store may only know when they were due.
     fired: HashMap<(i64, i64), Millis>,
     leases: HashMap<(i64, i64), LeaseFacts>,
 }
@@ -139,14 +139,14 @@ async fn write(
     Ok(recorded)
 }
 
-/// Whether the move of an outcome writes the result.
+/// True if the move of an outcome writes the result.
 const fn keeps_result(event: Event) -> bool {
     matches!(event, Event::Succeed | Event::Retry | Event::Bury)
 }
 
-/// Handles errors that are too long for a history line: the line gets the beginning, and the attempt's result
-/// the whole text, unless the report has a result of its own. Returns the numbers of the reports whose error
-/// became the result.
+/// Handles errors that are too long for a history line: the line gets the beginning, and the attempt's result the
+/// complete text, unless the report has its own result. Returns the indexes of the reports whose error became the
+/// result.
 fn keep_long_errors(reports: &mut [OutcomeReport]) -> Vec<usize> {
     let mut whole = Vec::new();
     for (nth, report) in
@@ -163,7 +163,8 @@ fn keep_long_errors(reports: &mut [OutcomeReport]) -> Vec<usize> {
     whole
 }
 
-/// As long results; but no outcome is refused for the length of its error: where the place is unavailable, the beginning stays.
+/// Stores long errors like long results. But no outcome is refused for the length of its error: if the storage is
+/// unavailable, the beginning stays.
 async fn put_whole_errors(
     core: &Arc<Core>,
     reports: &mut [OutcomeReport],
@@ -205,7 +206,7 @@ async fn put_results(
     long_payloads::put(core, owned.collect()).await
 }
 
-/// Objects of results that were not kept, and of results in whose place others are now.
+/// Deletes the objects of results that were not stored, and of results that were replaced.
 fn forget_results(core: &Arc<Core>, put: Put, kept: &[(usize, Option<&Task>)]) {
     let not_kept = put.into_iter().filter(|pair| !kept.iter().any(|kept| kept.0 == pair.0));
     let results = kept.iter().filter_map(|pair| pair.1?.result.as_ref()?.content.as_ref());
@@ -213,7 +214,7 @@ fn forget_results(core: &Arc<Core>, put: Put, kept: &[(usize, Option<&Task>)]) {
     long_payloads::delete_soon(core, long_payloads::keys(not_kept).into_iter().chain(replaced).collect());
 }
 
-/// None: the attempt does not hold the task.
+/// Returns `None` if the attempt does not hold the task.
 fn verdict(report: &OutcomeReport, task: Option<&Task>, now: Millis) -> Option<Verdict> {
     if report.report == Report::Succeeded {
         return Some(Verdict { event: Event::Succeed, due_at: None, reason: "succeeded" });
@@ -284,7 +285,7 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     }
 }
 
-/// How long finished tasks are kept.
+/// The retention times of finished tasks.
 pub(crate) struct RetentionTimes {
     pub(crate) succeeded_ms: i64,
     pub(crate) dead_ms: i64,
@@ -292,7 +293,7 @@ pub(crate) struct RetentionTimes {
 }
 
 impl Core {
-    /// As the queue is set to, else as the engine was started to.
+    /// The retention by the queue's settings, or else by the engine's options.
     pub(crate) fn keep(&self, queue: Option<&QueueKey>) -> RetentionTimes {
         let set = queue.map(|queue| self.settings.queue(queue).keep).unwrap_or_default();
         RetentionTimes {

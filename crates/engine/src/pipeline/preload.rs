@@ -84,14 +84,14 @@ async fn extend_part(
     result.map(|()| loaded)
 }
 
-/// For how many entries there is room, whichever partition they are of.
+/// The number of entries that still fit, whichever partition they are of.
 struct Places {
     left: AtomicUsize,
     is_crowded: AtomicBool,
 }
 
 impl Places {
-    /// False: no more fit. A page of each partition that is being loaded may be too many.
+    /// False means no more fit. A page of each partition that is being loaded may be too many.
     fn took(&self, count: usize) -> bool {
         let before = self.left.update(Relaxed, Relaxed, |number| number.saturating_sub(count));
         let has_more = before > count;
@@ -102,7 +102,7 @@ impl Places {
     }
 }
 
-/// Whether it may be left in the store when room is short.
+/// States if the window may be left in the store when capacity is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PreloadWindow {
     Near,

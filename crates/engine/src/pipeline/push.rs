@@ -30,7 +30,7 @@ use unsent::mark_failed;
 
 /// Messages in one publish.
 const BATCH: usize = 100;
-/// How long one request for ready tasks waits.
+/// The wait of one request for ready tasks.
 const WAIT_MS: u64 = 1_000;
 /// Pause after a failed publish, to spare an unavailable bus. Doubled each time that nothing was accepted.
 const BACK_OFF: Duration = Duration::from_millis(200);

@@ -9,10 +9,10 @@
 //! - once a second, *overdue* tasks: those that are not here fire, or are lined up again. So are tasks that
 //!   were passed to another engine that did not hand them over.
 //!
-//! Changes no row. Bounded: a look at overdue tasks reads a limited number of rows of a partition, and the
-//! next look continues there. If there are more, they are a backlog. Then each look reads the tasks that
-//! became overdue since the last one, and a few of the others, so that a long backlog costs little. If one of
-//! those is missing, all are read from the oldest on, until none is missing.
+//! Changes no row. Bounded: a check of overdue tasks reads a limited number of rows of a partition, and the next
+//! check continues there. If there are more, they are a backlog. Then each check reads the tasks that became overdue
+//! since the last one, and a few of the others, so that a long backlog costs little. If one of those is missing, all
+//! are read from the oldest on, until none is missing.
 
 pub(crate) mod state;
 
@@ -32,11 +32,11 @@ use punctual_domain::{state::State, time::Millis};
 use state::{Key, Position, recent};
 use std::sync::Arc;
 
-/// Rows that one look reads in one partition, of those not read before.
+/// The maximum number of rows that one check reads in one partition, of those not read before.
 const LOOK_LIMIT: usize = 500;
-/// And of those that were.
+/// The maximum number of rows that one check reads again.
 const AGAIN_LIMIT: usize = 50;
-/// Looks of one run.
+/// The maximum number of checks of one run.
 const LOOKS_MAX: usize = 20;
 /// A task that was offered this recently may be about to be leased by another engine.
 const IN_HANDS_MS: i64 = 3_000;
@@ -69,8 +69,8 @@ async fn gaps_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
     result.map(|()| loaded)
 }
 
-/// Looks until hardly any task is missing, so that a long backlog is loaded as fast as it is read. Returns
-/// the number of missing tasks.
+/// Checks until hardly any task is missing, so that a long backlog is loaded as fast as it is read. Returns the
+/// number of missing tasks.
 pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     let mut all = 0;
     for _ in 0..LOOKS_MAX {
@@ -85,7 +85,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     Ok(all)
 }
 
-/// Looks at overdue tasks. Returns how many were missing.
+/// Checks overdue tasks. Returns the number of missing ones.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     // Each step runs even if another failed.
     expire::look_at_served(core).await;
@@ -134,7 +134,7 @@ async fn overdue_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     result.map(|()| found)
 }
 
-/// The first look at a partition, and what it found, if the store has read it together with the others.
+/// The first check of a partition, and what it found, if the store has read it together with the others.
 struct FirstLook {
     scan: Scan,
     term: i64,
@@ -143,7 +143,7 @@ struct FirstLook {
     rows: Option<Vec<HotEntry>>,
 }
 
-/// Of the partitions of one part of the store that this engine owns.
+/// The first checks of the partitions of one part of the store that this engine owns.
 async fn first_looks(core: &Core, part: usize) -> Vec<FirstLook> {
     let (until, before) = (core.now().plus(-core.options.overdue_after_ms), core.now().plus(-IN_HANDS_MS));
     let first_look = |partition| {
@@ -158,7 +158,7 @@ async fn first_looks(core: &Core, part: usize) -> Vec<FirstLook> {
     looks
 }
 
-/// Adds the missing tasks to `found`, even if a later look fails.
+/// Adds the missing tasks to `found`, even if a later check fails.
 async fn overdue_of(
     core: &Arc<Core>,
     first: FirstLook,
@@ -190,18 +190,18 @@ async fn overdue_of(
     Ok(())
 }
 
-/// The result of one look at a range.
+/// The result of one read of a range.
 struct RangeRead {
     rows: Vec<HotEntry>,
-    /// Where the next look continues, if there are more rows.
+    /// The position where the next read continues, if there are more rows.
     next: Option<Key>,
-    /// By id and fence, those that the table did not know before they were read.
+    /// The rows, by id and fence, that the table did not know before they were read.
     unknown: HashSet<(i64, i64)>,
 }
 
-/// The table forgets a task once it is marked ready, while a row read earlier still shows it as unfired. So
-/// only rows that were read after the table was asked prove that a task is missing: a task unknown at that
-/// time is not marked here.
+/// Reads a range. The table removes a task once it is marked ready, while a row read earlier still shows it as
+/// unfired. So only rows that were read after the table was checked prove that a task is missing: a task unknown at
+/// that time is not marked here.
 async fn look(core: &Core, scan: Scan, read: Option<Vec<HotEntry>>) -> Result<RangeRead, Error> {
     let mut rows = match read {
         Some(rows) => rows,
@@ -223,7 +223,7 @@ async fn look(core: &Core, scan: Scan, read: Option<Vec<HotEntry>>) -> Result<Ra
 }
 
 impl RangeRead {
-    /// How many were missing.
+    /// Brings missing tasks back. Returns their number.
     async fn bring_back(self, core: &Arc<Core>, before: Millis) -> Result<usize, Error> {
         let is_unknown = |row: &HotEntry| self.unknown.contains(&(row.place.id, row.fence));
         bring_back(core, self.rows, before, is_unknown).await

@@ -44,13 +44,13 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
-/// Between two announcements of waiting tasks.
+/// The interval between two announcements of waiting tasks.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// Tasks in one answer: a message of a megabyte at most.
+/// The maximum number of tasks in one answer: a message of a megabyte at most.
 const PLACES_MAX: usize = 1_000;
 
-/// Requests at most `wanted` tasks of a queue from the first engine that has some. Never fails: a caller that
-/// gets none waits on.
+/// Requests at most `wanted` tasks of a queue from the first engine that has some. Never fails: a caller that gets
+/// none waits on.
 pub(crate) async fn ask(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -177,7 +177,7 @@ pub(crate) fn handle_passed(core: &Arc<Core>, passed: Passed) {
     core.work.detach(async move { serve_late(&its_core, late).await });
 }
 
-/// Its caller has continued. The tasks are offered to others if any ask; otherwise their owner finds them.
+/// Serves tasks whose caller has continued. They are offered to others if any ask; otherwise their owner finds them.
 async fn serve_late(core: &Arc<Core>, late: Passed) {
     let queue = Arc::new(late.queue);
     let since = late.granted_at.map(|granted_at| Since::elsewhere(granted_at, core.now(), Instant::now()));
@@ -206,8 +206,8 @@ pub(crate) fn is_deaf(core: &Core) -> bool {
     core.holdings.live().iter().any(is_missed)
 }
 
-/// Announces waiting tasks, and forgets old announcements and passed tasks. Returns the number of queues with
-/// waiting tasks.
+/// Announces waiting tasks, and removes old announcements and passed tasks. Returns the number of queues with waiting
+/// tasks.
 pub(crate) fn run_once(core: &Core) -> usize {
     let elsewhere = &core.sharing.elsewhere;
     elsewhere.forget();

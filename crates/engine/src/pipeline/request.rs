@@ -12,18 +12,18 @@ use std::{collections::BTreeSet, sync::Arc};
 pub struct LeaseRequest {
     pub queue: Arc<QueueKey>,
     pub max: usize,
-    /// How long to wait for the first task.
+    /// The maximum time to wait for the first task.
     pub wait_ms: u64,
     pub lease_ms: i64,
     pub executor: String,
-    /// The version of its handlers. None: it gets only tasks that demand none.
+    /// The version of its handlers. `None` if it gets only tasks that demand none.
     pub version: Option<String>,
 }
 
 /// Restrictions that keep an executor from accepting any task of a queue; usually none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restrictions {
-    /// How much it holds at the most.
+    /// The maximum number of tasks that the executor holds.
     pub(crate) bound: Option<Limit>,
     pub(crate) kinds: Option<Arc<BTreeSet<Name>>>,
 }
@@ -34,12 +34,13 @@ impl Restrictions {
     }
 }
 
-/// What an executor declares to accept.
+/// The restrictions that an executor declares.
 #[derive(Clone, Debug, Default)]
 pub struct Only {
-    /// The most tasks that it holds at a time: of all queues of the namespace, leased at any engine.
+    /// The maximum number of tasks that the executor holds at a time, over all queues of the namespace, leased at any
+    /// engine.
     pub concurrency: Option<u32>,
-    /// None: tasks of any kind.
+    /// `None` accepts tasks of any kind.
     pub kinds: Option<BTreeSet<Name>>,
 }
 
@@ -56,7 +57,7 @@ impl Only {
     }
 }
 
-/// Its version may run the task.
+/// True if the executor's version may run the task.
 pub(crate) fn may_run(entry: &HotEntry, request: &LeaseRequest) -> bool {
     let demanded = entry.demands().handler_versions.as_deref();
     versions::may_run(demanded, request.version.as_deref())

@@ -1,5 +1,5 @@
-//! How much room the hot set has, and so how far ahead it is filled. When it is nearly full, only tasks due
-//! soon are loaded; the rest waits in the store. Removes nothing: tasks in the hot set fire from there.
+//! The free capacity of the hot set, and so the horizon up to which it is filled. When it is nearly full, only tasks
+//! due soon are loaded; the rest waits in the store. Removes nothing: tasks in the hot set fire from there.
 
 pub(crate) mod state;
 

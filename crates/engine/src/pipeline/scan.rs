@@ -9,8 +9,8 @@
 //! 2. It is moved to `ready`, in a transaction of its own that names its state and fence. Refused: it was
 //!    cancelled, changed or replaced since the read. Answer lost: the next scan finds it as `scheduled` or
 //!    `ready`. A failure is counted, and the scan continues with the next task.
-//! 3. It is added to the line in the live table, for executors of this engine. Crash: it is `ready`; each
-//!    engine whose executors request the queue looks for such tasks once a second, in all partitions.
+//! 3. It is added to the line in the live table, for executors of this engine. Crash: it is `ready`; each engine
+//!    whose executors request the queue searches for such tasks once a second, in all partitions.
 //! 4. The limiter in the store grants a slot, of `scan_concurrency` over all engines. Crash: the reconciler
 //!    frees it.
 //! 5. It is leased, in a transaction of its own that reads its row and names state and fence (`hand_over`).
@@ -49,13 +49,13 @@ use state::{Key, Round, ScanCounts};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Between two checks whether a queue is due for a scan.
+/// The interval between two checks whether a queue is due for a scan.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
-/// Between two looks for ready tasks of scanned queues that executors request.
+/// The interval between two searches for ready tasks of scanned queues that executors request.
 pub(crate) const READY_PERIOD: Duration = Duration::from_secs(1);
 /// A read that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After this long, the scan of one queue yields to others; it continues in the next run.
+/// The time after which the scan of one queue yields to others; it continues in the next run.
 const SLICE: Duration = Duration::from_millis(500);
 /// A manual scan answers after this long, even if more tasks are left.
 const MANUAL_WITHIN: Duration = Duration::from_secs(20);
@@ -138,7 +138,7 @@ async fn step(
     bound.is_none()
 }
 
-/// Reads the next tasks of each partition. Returns up to where all partitions are read; None: to their end.
+/// Reads the next tasks of each partition. Returns up to where all partitions are read, or `None` means to their end.
 async fn look(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -172,8 +172,8 @@ async fn look(
     (found, bound)
 }
 
-/// The next tasks of a queue in one partition, at least a batch if there are that many; and up to where it is
-/// read. None: to its end. An error of None: there was no answer.
+/// The next tasks of a queue in one partition, at least a batch if there are that many; and up to where it is read.
+/// `None` means to its end. An error of None: there was no answer.
 async fn look_at(
     core: &Arc<Core>,
     queue: &QueueKey,
@@ -198,7 +198,8 @@ fn silent(doing: &'static str) -> Error {
     Error::may_have_happened(doing, "no answer in time")
 }
 
-/// In a transaction of its own. `room`: for how many more this engine serves its executors with.
+/// Makes a task ready in a transaction of its own. `room` is the number of further tasks that this engine serves to
+/// its executors.
 async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: &mut Round) {
     round.report.found += 1;
     let due_at = entry.due_at;
@@ -216,8 +217,8 @@ async fn make_ready(core: &Arc<Core>, entry: HotEntry, room: &mut usize, round: 
     }
 }
 
-/// Looks in all partitions for ready tasks of scanned queues that executors request here. Another engine or a
-/// caller made them ready, or they were returned. Returns how many were newly lined up.
+/// Searches all partitions for ready tasks of scanned queues that executors request here. Another engine or a caller
+/// made them ready, or they were returned. Returns the number of newly lined up tasks.
 pub(crate) async fn serve_ready(core: &Arc<Core>) -> Result<usize, Error> {
     let wanted = wanted(core);
     if wanted.values().all(|left| *left == 0) {
@@ -260,7 +261,7 @@ fn give_back(core: &Arc<Core>, back: &[Arc<QueueKey>]) {
     fire::offer_again(core, served);
 }
 
-/// As if all partitions of this engine had just been taken over.
+/// Reads all partitions of this engine as if they had just been acquired.
 fn look_through(core: &Core) {
     core.store_fallback.watermarks.begin_anew();
     for tenure in core.holdings.tenures() {
@@ -276,9 +277,9 @@ fn look_through(core: &Core) {
 pub struct ManualScanResult {
     /// Due tasks that no executor has.
     pub found: usize,
-    /// Of these, how many the scan has made ready.
+    /// Of these, the number of tasks that the scan has made ready.
     pub handed_over: usize,
-    /// Of these, how many could not be written.
+    /// Of these, the number of tasks that could not be written.
     pub failed: usize,
     pub took: Duration,
     /// Everything was read.
@@ -286,13 +287,14 @@ pub struct ManualScanResult {
 }
 
 impl Engine {
-    /// Whether the due tasks of a queue are scanned for, as far as this engine knows; a second behind the store at most.
+    /// True if the due tasks of a queue are scanned for, as far as this engine knows; a second behind the store at
+    /// most.
     #[must_use]
     pub fn is_scanned(&self, queue: &QueueKey) -> bool {
         self.core.settings.is_scanned(queue)
     }
 
-    /// Scans a queue now, in all partitions, whichever engine owns them. None: the queue is not scanned.
+    /// Scans a queue now, in all partitions, whichever engine owns them. `None` if the queue is not scanned.
     ///
     /// # Errors
     /// When the queue's settings cannot be read, or no database has answered in time. Other failures are part

@@ -1,4 +1,4 @@
-//! What limits hold, for metrics and displays. Decides nothing.
+//! The number of held slots of each limit, for metrics and displays. Decides nothing.
 
 use super::admission_rules::AdmissionRules;
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
@@ -11,11 +11,11 @@ use punctual_domain::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The most queues whose slots are counted for metrics.
+/// The maximum number of queues whose slots are counted for metrics.
 const SLOTS_SHOWN: usize = 200;
 
-/// The most attempts that are read to count slots of keys, retries and executors, and how many are read at a
-/// time.
+/// The maximum number of attempts that are read to count slots of keys, retries and executors, and of those that are
+/// read at a time.
 const MEMBERS_SHOWN: usize = 10_000;
 const MEMBERS_AT_ONCE: usize = 1_000;
 /// Namespaces whose executors are informed of.
@@ -34,7 +34,7 @@ pub struct Slots {
 /// The slots of a limit that queues share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedSlots {
-    /// None: the installation.
+    /// `None` is the installation.
     pub namespace: Option<Name>,
     pub held: usize,
     pub most: u32,
@@ -44,7 +44,7 @@ pub struct SharedSlots {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManySlots {
     pub keys: Vec<KeySlots>,
-    /// Of the retries of a queue.
+    /// The slots of the retries of a queue.
     pub retries: Vec<Slots>,
     pub executors: Vec<ExecutorSlots>,
 }
@@ -54,7 +54,7 @@ pub struct ManySlots {
 pub struct KeySlots {
     pub queue: Arc<QueueKey>,
     pub most: u32,
-    /// Of the key that holds most.
+    /// The number of slots of the key that holds the most.
     pub held_max: usize,
     /// Keys that hold all of theirs.
     pub saturated: usize,
@@ -71,7 +71,7 @@ pub struct ExecutorSlots {
 }
 
 impl Engine {
-    /// How much of their limits keys, retries and executors use.
+    /// The use of the limits of keys, retries and executors.
     ///
     /// # Errors
     /// A failing limiter or store.
@@ -165,7 +165,7 @@ async fn executors(core: &Core, of_scopes: &OfScopes<'_>) -> Result<Vec<Executor
     Ok(executors)
 }
 
-/// Of everything and of every namespace, where a limit is set, in order.
+/// The slots of everything and of every namespace, where a limit is set, in order.
 pub(crate) async fn shared_slots(core: &Core) -> Result<Vec<SharedSlots>, Error> {
     let known = core.settings.known();
     let mut limited: Vec<(Option<Name>, u32)> = known
@@ -182,7 +182,7 @@ pub(crate) async fn shared_slots(core: &Core) -> Result<Vec<SharedSlots>, Error>
     Ok(slots.map(|((namespace, most), held)| SharedSlots { namespace, held, most }).collect())
 }
 
-/// Of every queue with a limit of its own, in order.
+/// The slots of every queue with its own limit, in order.
 pub(crate) async fn slots(core: &Core) -> Result<Vec<Slots>, Error> {
     let known = core.settings.known();
     let most = |queue: &QueueKey, set: &QueueSettings| {

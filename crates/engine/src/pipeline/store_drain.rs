@@ -2,17 +2,17 @@
 //! embedded engine, always; one without Redis; and one whose Redis is unavailable. Order of steps, and what a
 //! crash, a hang or a cut between two of them leaves:
 //!
-//! 1. *Read ahead.* Rows of the partition after its watermark are read, up to `READ_AHEAD_MS` ahead. With a
-//!    new tenure, and when the hot set has just become unavailable, reading begins at the oldest row. Changes
-//!    no row. Crash, or no answer: the watermark is unchanged. This engine itself loads its inserts and
-//!    changes within that reach (`intake`); after a crash the next tenure reads them, and after a lost answer
-//!    of the store the refill's look at overdue tasks finds them.
+//! 1. *Read ahead.* Rows of the partition after its watermark are read, up to `READ_AHEAD_MS` ahead. With a new
+//!    tenure, and when the hot set has just become unavailable, reading begins at the oldest row. Changes no row.
+//!    Crash, or no answer: the watermark is unchanged. This engine itself loads its inserts and changes within that
+//!    reach (`intake`); after a crash the next tenure reads them, and after a lost answer of the store the refill's
+//!    check of overdue tasks finds them.
 //! 2. *Taken in.* Tasks that the table does not know are loaded, and their due times are put on the wheel. A
 //!    known fence is refused, whichever source had it first. Crash: the next owner reads it again. Only then
 //!    the watermark moves.
-//! 3. *Looked back.* Inserts and changes of other engines behind the watermark cannot be announced: each run
-//!    reads due tasks once more. A task that was committed long after it was due is found by the refill's
-//!    look at overdue tasks. An engine that does not share its store skips this.
+//! 3. *Read back.* Inserts and changes of other engines behind the watermark cannot be announced: each run reads due
+//!    tasks once more. A task that was committed long after it was due is found by the refill's check of overdue
+//!    tasks. An engine that does not share its store skips this.
 //! 4. *Fired* by the wheel when due, as with a hot set (`fire`). The table decides between firing and a
 //!    cancel at this engine; the store's conditional update decides everything else. Crash: `scheduled`, for
 //!    the next owner to fire.
@@ -40,8 +40,8 @@ use punctual_domain::time::Millis;
 use state::{Key, Watermark};
 use std::sync::Arc;
 
-/// How far ahead rows are read. Slightly less than inserts here are loaded directly: an insert may read the
-/// clock shortly before a read that finishes first, and the clock may be set back slightly.
+/// The horizon up to which rows are read. Slightly less than that up to which inserts here are loaded directly: an
+/// insert may read the clock shortly before a read that finishes first, and the clock may be set back slightly.
 const READ_AHEAD_MS: i64 = intake::NEAR_MS - 1_000;
 /// Once less than this is left.
 const READ_AHEAD_LEFT_MS: i64 = READ_AHEAD_MS / 2;
@@ -49,12 +49,12 @@ const READ_AHEAD_LEFT_MS: i64 = READ_AHEAD_MS / 2;
 /// do not coincide.
 const APART_MS: i64 = 500;
 const APART_MAX: i64 = (READ_AHEAD_MS - READ_AHEAD_LEFT_MS) / APART_MS;
-/// The look back begins this long before the present, and ends `SOON_MS` after it: several periods.
+/// The time before the present at which the second read begins. It ends `SOON_MS` after the present: several periods.
 const BACK_MS: i64 = 500;
 const SOON_MS: i64 = 200;
 /// Pages of one partition in one run; the next continues there.
 const PAGES: usize = 10;
-/// With this many unfired tasks in the table, only tasks that are about to fire are read.
+/// The number of unfired tasks in the table from which only tasks that are about to fire are read.
 const WAITING_MAX: usize = 500_000;
 
 /// Entries that are new in the table.
@@ -64,8 +64,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     parts::each(core, "from_store", parts::PATIENCE, drain_part).await
 }
 
-/// Looks for unannounced inserts and changes of other engines in this engine's partitions, while the hot set
-/// delivers due tasks. Returns how many entries are new in the table.
+/// Searches this engine's partitions for unannounced inserts and changes of other engines, while the hot set delivers
+/// due tasks. Returns the number of entries that are new in the table.
 pub(crate) async fn look_back_everywhere(core: &Arc<Core>) -> Result<usize, Error> {
     control::loaded(core).await?;
     parts::each(core, "look_back", parts::PATIENCE, look_back_part).await
@@ -126,8 +126,8 @@ async fn drain(core: &Arc<Core>, tenure: Tenure, drained: &mut usize) -> Result<
     Ok(())
 }
 
-/// How far ahead to read now. None: enough is read before the watermark. Even with too many tasks in the
-/// table, tasks about to fire are read: they leave the table when they fire.
+/// The horizon up to which rows are read now. `None` if enough is read before the watermark. Even with too many tasks
+/// in the table, tasks about to fire are read: they leave the table when they fire.
 fn reach_ms(read_to: Option<Key>, waiting: usize, apart: i64, now: Millis) -> Option<i64> {
     let (reach_ms, left_ms) = match waiting {
         WAITING_MAX.. => (SOON_MS, SOON_MS),
@@ -158,9 +158,8 @@ async fn look_back(core: &Arc<Core>, tenure: Tenure, mark: &mut Watermark) -> Re
     Ok(found)
 }
 
-/// The same for a page whose tasks the table knew before. If one of them was leased after the read and has
-/// ended, the table has forgotten it. So overdue unknown tasks are read once more, and loaded only if they
-/// still wait.
+/// Does the same for a page whose tasks the table knew before. If one of them was leased after the read and has
+/// ended, the table has removed it. So overdue unknown tasks are read once more, and loaded only if they still wait.
 async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>), Error> {
     let (now, mut rows) = (core.now(), core.read_waiting(page.clone()).await?);
     let next = next_of(&rows);
@@ -177,8 +176,8 @@ async fn take_again(core: &Arc<Core>, page: Scan) -> Result<(usize, Option<Key>)
     Ok((take(core, rows, Millis::ZERO).await?, next))
 }
 
-/// How many tasks of a page are new here, or were offered before an instant; and the key after which there
-/// may be more. None: the end.
+/// Loads a page. Returns the number of its tasks that are new here, or were offered before an instant, and the key
+/// after which there may be more, or `None` at the end.
 async fn take_page(core: &Arc<Core>, page: Scan, before: Millis) -> Result<(usize, Option<Key>), Error> {
     let rows = core.read_waiting(page).await?;
     let next = next_of(&rows);

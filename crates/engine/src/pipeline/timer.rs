@@ -48,7 +48,7 @@ impl Timer {
         Self { inner: Mutex::new(inner), wake: Condvar::new(), stop, tick }
     }
 
-    /// Of the thread.
+    /// The liveness of the thread.
     pub(crate) const fn tick(&self) -> &LivenessTick {
         &self.tick
     }
@@ -73,15 +73,15 @@ impl Timer {
         self.inner.lock().wheel.len()
     }
 
-    /// Whether any task is due.
+    /// True if any task is due.
     pub(crate) fn expired(&self, now: Millis) -> bool {
         let mut due = Vec::new();
         self.inner.lock().wheel.advance(now.0, &mut due);
         !due.is_empty()
     }
 
-    /// The thread's whole life: a panic is counted, and the wheel restarts empty. Its tasks are found in the
-    /// table, at most a second later.
+    /// Runs the thread until the engine stops: a panic is counted, and the wheel restarts empty. Its tasks are found
+    /// in the table, at most a second later.
     fn keep_running(&self, clock: &dyn Clock, due: &UnboundedSender<()>, meters: &ServiceMeters) {
         let mut has_panicked = false;
         let life = |begins_anew| {

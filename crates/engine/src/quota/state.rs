@@ -15,7 +15,7 @@ use punctual_domain::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooFast {
     pub scope: Scope,
-    /// As it is set, for all engines together.
+    /// The rate as set, for all engines together.
     pub rate: Rate,
     pub wait_ms: i64,
 }

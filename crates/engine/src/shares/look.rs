@@ -1,6 +1,6 @@
 //! The service: reports this engine's demands, reads those of the others, counts the slots that are held, and
-//! divides. Reads the hot set and the limiter; failures are retried at the next look, and outdated shares do
-//! not count.
+//! divides. Reads the hot set and the limiter; failures are retried in the next run, and outdated shares do not
+//! count.
 
 use super::{
     memory::Memory,
@@ -22,7 +22,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How often members are searched for queues that no engine reports, as after a restart; and how many
+/// The interval of the search of members for queues that no engine reports, as after a restart; and the number of
 /// members.
 const SEARCH_EVERY_MS: i64 = 10_000;
 const SEARCHED_MAX: usize = 1_000;
@@ -112,7 +112,7 @@ async fn search(core: &Core, memory: &mut Memory, now: Millis) -> Result<Vec<Que
     Ok(members.into_iter().flat_map(|member| member.scopes).filter_map(queue).collect())
 }
 
-/// Of one queue.
+/// The demand of one queue.
 fn wanted(known: &LoadedSettings, queue: &QueueKey, found: &QueueDemand) -> ShareDemand {
     let set = known.queues.get(queue);
     let is_going = known.namespaces.get(&queue.namespace).is_some_and(|set| set.deletion.is_some());
@@ -131,7 +131,7 @@ fn wanted(known: &LoadedSettings, queue: &QueueKey, found: &QueueDemand) -> Shar
     }
 }
 
-/// Of a namespace: all of its queues together.
+/// The demand of a namespace: all of its queues together.
 fn sum(known: &LoadedSettings, namespace: &Name, queues: &[(Name, ShareDemand)]) -> ShareDemand {
     let set = known.namespaces.get(namespace);
     let mut all = ShareDemand {
@@ -231,7 +231,7 @@ fn slowest(rates: [Option<Rate>; 3]) -> Option<Rate> {
 }
 
 impl Divided {
-    /// No share has changed.
+    /// True if no share has changed.
     fn is_as_good_as(&self, other: &Self) -> bool {
         self.everything.gives_as(&other.everything)
             && self.namespaces.len() == other.namespaces.len()

@@ -1,5 +1,5 @@
-//! The shares service's memory between looks: recent maxima, which stay reserved, and totals, so that an
-//! indivisible rest is passed round. Losing it costs some seconds of fairness.
+//! The shares service's memory between runs: recent maxima, which stay reserved, and totals, so that an indivisible
+//! rest is passed round. Losing it costs some seconds of fairness.
 
 use super::pool::{Pool, ShareDemand};
 use hashbrown::{HashMap, HashSet};
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 
 /// A recent maximum stays reserved for this long, and up to twice as long.
 const LATELY_MS: i64 = 5_000;
-/// Executors that were sent away ask again within this (`Core::look_again`), as long as they want something.
+/// The time within which executors that were refused ask again (`Core::look_again`), as long as they want something.
 const SHORT_MS: i64 = 2_000;
-/// A longer time between two looks counts as this much: the engine was stopped.
+/// The maximum of the time between two runs that counts. After a longer time, the engine was stopped.
 const LOOK_MAX_MS: i64 = 5_000;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Memory {
     queues: HashMap<QueueKey, RecentUse>,
     turns: Turns<Name>,
     turns_in: HashMap<Name, Turns<Name>>,
-    /// When all members were last searched for queues that no engine reports.
+    /// The instant of the last search of all members for queues that no engine reports.
     pub(super) searched_at: Option<Millis>,
 }
 
@@ -36,7 +36,7 @@ struct RecentUse {
     short_of_starts_at: Option<Millis>,
 }
 
-/// The most of the present stretch of time and of the one before.
+/// The maxima of the present stretch of time and of the one before.
 #[derive(Debug, Default)]
 struct Most {
     stretch: i64,
@@ -56,7 +56,7 @@ impl Most {
     }
 }
 
-/// With half as much more: occasional samples miss the true maximum.
+/// Adds half as much: occasional samples miss the true maximum.
 fn and_a_little(most: u64, least: u64) -> u64 {
     if most == 0 { 0 } else { most.saturating_add((most / 2).max(least)) }
 }
@@ -83,7 +83,7 @@ impl Memory {
         self.queues.keys()
     }
 
-    /// The time since the last look, ms.
+    /// Begins a run. Returns the time since the last run, ms.
     pub(super) fn begin(&mut self, now: Millis) -> u64 {
         let before = self.looked_at.replace(now);
         let since_ms = before.map_or(0, |at| now.since(at)).clamp(0, LOOK_MAX_MS);
@@ -95,7 +95,7 @@ impl Memory {
         !self.queues.contains_key(queue)
     }
 
-    /// Whether executors of a queue are, or recently were, refused for lack of slots, and of starts.
+    /// Returns if executors of a queue are, or recently were, refused for lack of slots, and of starts.
     pub(super) fn short(&mut self, queue: &QueueKey, seen: (bool, bool), now: Millis) -> (bool, bool) {
         let lately = self.queues.entry(queue.clone()).or_default();
         let stays = |at: &mut Option<Millis>, is_now: bool| {
@@ -138,7 +138,7 @@ impl Memory {
         self.queues.retain(|queue, _| queues.contains(queue));
     }
 
-    /// How much the namespaces, or the queues of one, have had so far, of those that want slots now.
+    /// The amounts that the namespaces, or the queues of one, have had so far, of those that want slots now.
     pub(super) fn served(
         &mut self,
         of: Option<&Name>,

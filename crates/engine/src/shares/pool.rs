@@ -14,8 +14,8 @@ pub struct NamespaceShare {
     pub weight: u32,
     /// Attempts in flight.
     pub held: usize,
-    /// The most slots that it may hold. None: no other namespace wants any, or the installation's slots are
-    /// unlimited.
+    /// The maximum number of slots that the namespace may hold. `None` if no other namespace wants any, or if the
+    /// installation's slots are unlimited.
     pub slots: Option<u32>,
     /// The same of starts.
     pub starts: Option<Rate>,
@@ -34,17 +34,17 @@ pub(super) struct Pool {
 pub(super) struct SharePart {
     weight: u32,
     held: u64,
-    /// Its slots by the division. It may take more while no other wants them.
+    /// The slots by the division. The namespace or queue may take more while no other wants them.
     falls_to_it: u64,
     share: Share,
 }
 
-/// The most that a namespace or queue may have. None: no shared limit exists, or no other wants any.
+/// The maximum for a namespace or queue. `None` if no shared limit exists, or if no other wants any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) slots: Option<u32>,
     pub(crate) starts: Option<Rate>,
-    /// By this weight, of this total.
+    /// The weight of the share, and the total of all weights.
     pub(crate) weight: u32,
     pub(crate) weights: u64,
 }
@@ -56,9 +56,9 @@ pub(super) struct ShareDemand {
     pub(super) held: u64,
     /// Now, at one time.
     pub(super) slots: u64,
-    /// Its recent maximum, and a little more: reserved for it as far as its weight allows.
+    /// The recent maximum of its slots, and a little more: reserved for it as far as its weight allows.
     pub(super) slots_lately: u64,
-    /// Per thousand seconds. None: as many as there are.
+    /// Per thousand seconds. `None` means as many as there are.
     pub(super) starts_per_ks: Option<u64>,
     pub(super) starts_lately: u64,
     /// It has set itself.
@@ -81,7 +81,7 @@ fn units_in(rate: Rate) -> u64 {
     u64::from(rate.limit) * parts_of_a_start(rate)
 }
 
-/// Of a rate that is counted in the units of another.
+/// Converts a rate to the units of another rate.
 fn units_of(rate: Rate, starts_per_ks: u64) -> u64 {
     let period_ms = u128::try_from(rate.period_ms).unwrap_or(1);
     let units = u128::from(starts_per_ks) * period_ms * u128::from(parts_of_a_start(rate)) / 1_000_000;
@@ -191,7 +191,7 @@ impl Pool {
             && self.parts.iter().all(|(name, part)| other.share(name).is_some_and(|its| *its == part.share))
     }
 
-    /// How much each has had since the division: the slots that it holds, and those reserved for it.
+    /// The amount that each has had since the division: the slots that it holds, and those reserved for it.
     pub(super) fn had<'a>(
         &'a self,
         wanted: &'a [(Name, ShareDemand)],

@@ -1,5 +1,5 @@
-//! This engine's observations of queues that share limits, and the shares as of the last look. Asks neither
-//! the limiter nor the hot set.
+//! This engine's observations of queues that share limits, and the shares as of the last division. Uses neither the
+//! limiter nor the hot set.
 
 use super::{
     memory::Memory,
@@ -17,7 +17,7 @@ use punctual_domain::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
 
-/// Between two looks, however often tasks are deferred.
+/// The minimum pause between two runs, however often tasks are deferred.
 const PAUSE: Duration = Duration::from_millis(250);
 /// A rate is not reckoned from less.
 const SOON_MS: i64 = 200;
@@ -25,14 +25,14 @@ const SOON_MS: i64 = 200;
 const LONG_MS: u64 = 10_000;
 /// Older shares than this restrict no queue: only the limit itself applies.
 pub(super) const GOOD_FOR_MS: i64 = 3_000;
-/// The most queues that are reported and divided. Others may take as much as a newcomer.
+/// The maximum number of queues that are reported and divided. Others may take as much as a newcomer.
 pub(super) const QUEUES_MAX: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     seeing: Mutex<Seeing>,
     pub(super) divided: RwLock<Arc<Divided>>,
-    /// Of the service alone.
+    /// The memory of the service alone.
     pub(super) memory: tokio::sync::Mutex<Memory>,
     pub(super) deferred: Notify,
     pub(super) looked_at: Mutex<Option<Instant>>,
@@ -55,13 +55,13 @@ pub(super) struct Shortage {
     pub(super) starts: u64,
 }
 
-/// The shares as of one look.
+/// The shares as of one division.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Divided {
     pub(super) at: Millis,
-    /// Among namespaces.
+    /// The shares among namespaces.
     pub(super) everything: Pool,
-    /// Among the queues of each.
+    /// The shares among the queues of each namespace.
     pub(super) namespaces: HashMap<Name, Pool>,
 }
 
@@ -114,7 +114,7 @@ impl Seeing {
 }
 
 impl Shares {
-    /// The most that a queue may have, if it is restricted to a share.
+    /// The maximum for a queue, if it is restricted to a share.
     pub(crate) fn of(&self, known: &LoadedSettings, queue: &QueueKey, now: Millis) -> SharesOf {
         let divided = Arc::clone(&self.divided.read());
         if !(0..=GOOD_FOR_MS).contains(&now.since(divided.at)) {
@@ -154,7 +154,7 @@ impl Shares {
         demands
     }
 
-    /// Waits until tasks are deferred and the next look is due.
+    /// Waits until tasks are deferred and the next run is due.
     pub(crate) async fn wanted(&self) {
         self.deferred.notified().await;
         let looked_at = *self.looked_at.lock();

@@ -12,9 +12,9 @@ use futures_util::{StreamExt as _, stream};
 use punctual_contract::{Error, hot::Wholeness, ownership::Tenure};
 use std::sync::Arc;
 
-/// Partitions that are taken over concurrently.
+/// The number of partitions that are acquired concurrently.
 const AT_ONCE: usize = 8;
-/// Returns the number of partitions taken over. A failing one does not stop the others, and is tried again.
+/// Returns the number of acquired partitions. A failing one does not stop the others, and is tried again.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     store_fallback::with_hot_set(core, parts::each(core, "adopt", parts::PATIENCE, run_in)).await
 }
@@ -37,7 +37,7 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     results.into_iter().sum()
 }
 
-/// False: the hot set refuses this term.
+/// False if the hot set refuses this term.
 async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     // Later losses are noticed.
     if let [Wholeness::NewerTerm(newest)] = *core.hot.is_whole(&[tenure]).await? {

@@ -52,7 +52,7 @@ impl Ownership for Alone {
         Ok(held.iter().map(|tenure| Some(raised(tenure))).collect())
     }
 
-    /// No other engine could take them.
+    /// Releases nothing: no other engine could acquire the partitions.
     async fn release(&self, _engine: &str, _held: &[Tenure]) -> Result<(), Error> {
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Ownership for Alone {
         Ok(None)
     }
 
-    /// Its lease never ends.
+    /// The lease of this engine never ends.
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         let count = if self.has_left.load(SeqCst) { 0 } else { self.partitions };
         let owner = |partition| Owner {

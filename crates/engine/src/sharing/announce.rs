@@ -1,6 +1,6 @@
-//! Announces to the other engines what they would otherwise find only at their next look. Announcements are
-//! gathered: one per partition, one per queue, with a pause between, so that ten thousand tasks a second cost
-//! only a few hundred signals. Promises nothing; nothing waits for it.
+//! Announces to the other engines what they would otherwise find only at their next check. Announcements are
+//! gathered: one per partition, one per queue, with a pause between, so that ten thousand tasks a second cost only a
+//! few hundred signals. Promises nothing; nothing waits for it.
 
 pub(crate) mod state;
 
@@ -10,11 +10,10 @@ use punctual_domain::time::Millis;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// Between two announcements: signals are gathered meanwhile. The first one is sent immediately.
+/// The pause between two announcements: signals are gathered meanwhile. The first one is sent immediately.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// A task "due" at this impossible time means that the partition was given up: its new owner looks
-/// immediately.
+/// The impossible due time that announces a released partition: its new owner checks it immediately.
 pub(crate) const GIVEN_UP: Millis = Millis::ZERO;
 
 /// A live engine answers within this. The message bus may take as long for an answer. Neither the caller nor
@@ -38,7 +37,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
     }
 }
 
-/// Returns the number of announced signals. Failed ones are not retried: their receivers look at an interval.
+/// Returns the number of announced signals. Failed ones are not retried: their receivers poll at an interval.
 pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     let signals = core.sharing.announcer.gathered(&core.options.name);
     let count = signals.len();
@@ -48,7 +47,7 @@ pub(crate) async fn run_once(core: &Core) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Sends one engine a signal that is not gathered with others. An error says whether it may have been sent;
+/// Sends one engine a signal that is not gathered with others. An error states whether it may have been sent;
 /// an engine that does not listen has not received it.
 pub(crate) async fn send(core: &Core, signal: Signal) -> Result<(), Error> {
     let sent = timeout(ANSWERS_WITHIN, core.shared.signals.announce(vec![signal])).await;

@@ -1,6 +1,6 @@
-//! Which databases this engine's writers reach. If only this engine cannot reach one, it says so in its
-//! heartbeats, and partitions of that database move to engines that reach it. If no engine reaches it, all
-//! keep their partitions. Only checks the writers and remembers the results; `own` acts on them.
+//! The databases that this engine's writers reach. If only this engine cannot reach one, it reports that in its
+//! heartbeats, and partitions of that database move to engines that reach it. If no engine reaches it, all keep their
+//! partitions. Only checks the writers and remembers the results; `own` acts on them.
 //!
 //! Time for a database that fails at one instant: checked after half a second at most; reported a second
 //! after that check; acted upon three seconds after it. By then every other engine that lost it too has

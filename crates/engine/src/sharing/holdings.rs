@@ -12,7 +12,7 @@ pub(crate) struct Holdings {
     sole: bool,
     partitions: Vec<Holding>,
     held: AtomicUsize,
-    /// No other engine is alive, as of the last heartbeats.
+    /// True if no other engine is alive, as of the last heartbeats.
     is_only: AtomicBool,
     /// The live engines, as of the last heartbeats; empty: none were received yet.
     live: Mutex<Vec<Live>>,
@@ -28,11 +28,11 @@ struct Holding {
 #[derive(Debug)]
 struct HoldingsState {
     term: Option<i64>,
-    /// Taken over, and not scanned yet.
+    /// The partition was acquired, and is not scanned yet.
     is_new: bool,
     /// Everything due at or before this is in the hot set, or on its way there.
     frontier: Millis,
-    /// How often the frontier was reset: a load that began earlier may not move it.
+    /// The number of resets of the frontier: a load that began earlier may not move it.
     beginnings: u64,
 }
 
@@ -74,7 +74,7 @@ impl Holdings {
         (0..).map(Partition).zip(&self.partitions)
     }
 
-    /// The tenure by which this engine drains due tasks; None: it has none.
+    /// The tenure by which this engine drains due tasks, or `None` if it has none.
     pub(crate) fn tenure(&self, partition: Partition) -> Option<Tenure> {
         self.at(partition).inner.lock().term.map(|term| Tenure { partition, term })
     }
@@ -83,7 +83,7 @@ impl Holdings {
         self.all().filter_map(|(partition, _)| self.tenure(partition)).collect()
     }
 
-    /// Those that are not held.
+    /// The partitions that this engine does not hold.
     pub(crate) fn others(&self) -> Vec<Partition> {
         let free = |pair: &(Partition, &Holding)| pair.1.inner.lock().term.is_none();
         self.all().filter(free).map(|(partition, _)| partition).collect()
@@ -98,7 +98,8 @@ impl Holdings {
         self.live.lock().clone()
     }
 
-    /// From now on the tenure is not renewed, and nothing is drained there. False: it was given up before.
+    /// Gives a tenure up: from now on it is not renewed, and nothing is drained there. Returns false if it was given
+    /// up before.
     pub(crate) fn is_lost(&self, tenure: Tenure) -> bool {
         if self.tenure(tenure.partition) != Some(tenure) {
             return false;
@@ -129,7 +130,7 @@ impl Holdings {
         self.held.load(SeqCst)
     }
 
-    /// Forgets earlier knowledge of the partition: another engine may have worked there.
+    /// Acquires a partition, and resets earlier knowledge of it: another engine may have worked there.
     pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.replace(term).is_none() {
@@ -146,7 +147,7 @@ impl Holdings {
         (inner.is_new, inner.frontier, inner.beginnings) = (false, NOWHERE, inner.beginnings + 1);
     }
 
-    /// Taken over, and not scanned yet.
+    /// Partitions that were acquired, and are not scanned yet.
     pub(crate) fn new_ones(&self) -> Vec<Tenure> {
         let new = self.all().filter(|(_, holding)| holding.inner.lock().is_new);
         new.filter_map(|(partition, _)| self.tenure(partition)).collect()
@@ -163,7 +164,7 @@ impl Holdings {
         self.at(partition).inner.lock().frontier
     }
 
-    /// None: the frontier is already there, or the partition is not held.
+    /// Returns `None` if the frontier is already there, or the partition is not held.
     pub(crate) fn raise_frontier(&self, partition: Partition, until: Millis) -> Option<Raised> {
         let mut inner = self.at(partition).inner.lock();
         if inner.term.is_none() || until <= inner.frontier {
@@ -181,8 +182,8 @@ impl Holdings {
         }
     }
 
-    /// The hot set has lost the partition, or missed tasks: it is scanned as if it had just been taken over.
-    /// False: that is still to be done anyway, or the partition is no longer held.
+    /// The hot set has lost the partition, or missed tasks: it is scanned as if it had just been taken over. False if
+    /// that is still to be done anyway, or the partition is no longer held.
     pub(crate) fn begin_anew(&self, tenure: Tenure) -> bool {
         let mut inner = self.at(tenure.partition).inner.lock();
         let begins = inner.term == Some(tenure.term) && !inner.is_new;

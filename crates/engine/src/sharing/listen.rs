@@ -1,5 +1,5 @@
-//! Receives other engines' announcements. Never does the work itself: it starts drains, and wakes the waiters
-//! of a queue. Missed signals are found at the next look, so a lost one costs an interval.
+//! Receives other engines' announcements. Never does the work itself: it starts drains, and wakes the waiters of a
+//! queue. Missed signals are found at the next check, so a lost one costs an interval.
 
 pub(crate) mod state;
 

@@ -31,7 +31,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Four tries to renew in one lease.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
-/// How long claims have to be returned: the next owner takes over the rest.
+/// The time that claims have to be returned: the next owner acquires the rest.
 const HANDED_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// Partitions given up concurrently.
 const AT_ONCE: usize = 8;
@@ -152,7 +152,7 @@ async fn renew(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(lost)
 }
 
-/// They were never released: their new owner takes over the claims, and nothing is written.
+/// Gives up partitions that were never released: their new owner adopts the claims, and nothing is written.
 async fn lose(core: &Arc<Core>, lost: Vec<Tenure>) {
     core.meters.terms_lost(lost.len());
     for tenure in lost {

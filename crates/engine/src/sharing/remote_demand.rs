@@ -17,13 +17,13 @@ const BELIEVED_FOR: Duration = Duration::from_millis(2_500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
-    /// By queue and engine, the time of the last announcement.
+    /// The time of the last announcement, by queue and engine.
     ready: Mutex<HashMap<QueueKey, HashMap<String, Instant>>>,
-    /// By queue and engine, how many more tasks its executors accept.
+    /// The number of further tasks that an engine's executors accept, by queue and engine.
     wanted: Mutex<HashMap<QueueKey, HashMap<String, PlacesWanted>>>,
-    /// By engine, when it last announced that it receives demands.
+    /// The last announcement of each engine that it receives demands.
     heard: Mutex<HashMap<String, Instant>>,
-    /// By number.
+    /// The demands by number.
     demands: Mutex<HashMap<u64, oneshot::Sender<Passed>>>,
     last_number: AtomicU64,
 }
@@ -53,7 +53,7 @@ impl Elsewhere {
         self.heard.lock().insert(engine, Instant::now());
     }
 
-    /// Not heard recently: it does not pass its tasks, or does not receive demands.
+    /// True if the engine was not received recently: it does not pass its tasks, or does not receive demands.
     pub(crate) fn is_deaf_to(&self, engine: &str) -> bool {
         !self.heard.lock().get(engine).is_some_and(is_believed)
     }
@@ -124,7 +124,7 @@ impl Elsewhere {
         names
     }
 
-    /// Forgets old announcements.
+    /// Removes old announcements.
     pub(crate) fn forget(&self) {
         self.ready.lock().retain(|_, engines| engines.values().any(is_believed));
         self.wanted.lock().retain(|_, engines| engines.values().any(|wanted| is_believed(&wanted.said_at)));

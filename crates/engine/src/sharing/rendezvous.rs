@@ -1,11 +1,11 @@
-//! Which engine should own which partition: rendezvous hashing over the live engines. Every engine computes
-//! the same answer from the same names, without asking another. An engine that joins or leaves moves only its
-//! own partitions. Pure. Decides nothing: the ownership back end decides who owns a partition.
+//! Computes which engine should own which partition: rendezvous hashing over the live engines. Every engine computes
+//! the same answer from the same names, without asking another. An engine that joins or leaves moves only its own
+//! partitions. Pure. Decides nothing: the ownership back end decides who owns a partition.
 
 use punctual_contract::ownership::Live;
 use punctual_domain::place::Partition;
 
-/// The engine with the highest score; None: no engine is alive.
+/// The engine with the highest score, or `None` if no engine is alive.
 pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
     live.iter().map(String::as_str).max_by_key(|engine| (score(engine, partition), *engine))
 }

@@ -1,5 +1,5 @@
-//! Whether this engine is fit to own partitions: the only place that checks every reason against it. Only
-//! checks; `own` acts on the result. Must never wait for anything, because it runs at every heartbeat.
+//! Checks that this engine is healthy enough to own partitions: the only place that checks every reason against it.
+//! Only checks; `own` acts on the result. Must never wait for anything, because it runs at every heartbeat.
 
 pub(crate) mod state;
 
@@ -7,7 +7,7 @@ use crate::core::Core;
 use state::LivenessTick;
 use std::time::Duration;
 
-/// The wheel's thread sleeps for a tenth of a second at most.
+/// The time after which the wheel's thread counts as stuck. It sleeps for a tenth of a second at most.
 const WHEEL_STUCK_AFTER: Duration = Duration::from_secs(3);
 /// A round of takes waits for back ends, each with a time limit; a round that takes longer than this never
 /// ends.
@@ -32,7 +32,7 @@ impl Unhealthy {
     }
 }
 
-/// The first reason against owning partitions; None: it is fit.
+/// The first reason against owning partitions, or `None` if it is fit.
 pub(crate) fn unhealthy(core: &Core) -> Option<Unhealthy> {
     let stuck = |tick: &LivenessTick, after| tick.silent_for().is_some_and(|silent| silent > after);
     if stuck(core.firing.timer.tick(), WHEEL_STUCK_AFTER) {

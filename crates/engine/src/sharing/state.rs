@@ -1,6 +1,5 @@
-//! What this engine knows about sharing the store, besides its holdings (`holdings`): pending announcements,
-//! requests of other engines, and reasons to hold less. Decides nothing: the rules are in the modules of its
-//! fields.
+//! This engine's state of sharing the store, in addition to its holdings (`holdings`): pending announcements,
+//! requests of other engines, and reasons to hold less. Decides nothing: the rules are in the modules of its fields.
 
 use super::{
     announce::state::Announcer, database_reachability::state::Reachability, listen::state::Asked,
@@ -15,7 +14,7 @@ pub(crate) struct Sharing {
     pub(crate) asked: Asked,
     /// Announcements of waiting tasks, and this engine's own demands.
     pub(crate) elsewhere: Elsewhere,
-    /// Requests an early look at who owns which partition, and who should.
+    /// Requests an early check of the present and the intended owners of partitions.
     pub(crate) look_at_ownership: Notify,
     pub(crate) rebalance: Notify,
     pub(crate) aside: OwnershipPause,

@@ -9,10 +9,10 @@ use punctual_contract::Error;
 use state::Stage;
 use std::time::Duration;
 
-/// Looks in which no engine has taken the released partitions: about five seconds.
+/// The maximum number of checks in which no engine has acquired the released partitions: about five seconds.
 const LOOKS_MAX: u32 = 10;
 
-/// Whether this engine should own no partition now.
+/// True if this engine should own no partition now.
 pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     let stage = *core.sharing.aside.0.lock();
     let next = match stage {
@@ -34,7 +34,7 @@ pub(crate) async fn is_due(core: &Core) -> Result<bool, Error> {
     Ok(matches!(next, Stage::Aside(_)))
 }
 
-/// As of the last look: it sends no heartbeat.
+/// True if, as of the last check, this engine has released its partitions: it sends no heartbeat.
 pub(crate) fn is_aside(core: &Core) -> bool {
     matches!(*core.sharing.aside.0.lock(), Stage::Aside(_))
 }

@@ -6,9 +6,9 @@
 //!
 //! Order of steps, and what an end between two of them leaves:
 //! 1. The hot set returns the newest term that it has seen. Nothing has changed.
-//! 2. The back end raises the term, in one statement that is bound to engine, old term and an unexpired
-//!    lease. So an outdated engine raises nothing, and any later owner gets a still higher term. Crash here:
-//!    the hot set does not know the new term; this engine, or the next owner, uses it from its next look on.
+//! 2. The back end raises the term, in one statement that is bound to engine, old term and an unexpired lease. So an
+//!    outdated engine raises nothing, and any later owner gets a still higher term. Crash here: the hot set does not
+//!    know the new term; this engine, or the next owner, uses it from its next check on.
 //! 3. The hot set drops its data of the partition: it dates from a time that the store has lost, and newer
 //!    fences there would keep out current entries. Crash here: as after a loss of the hot set.
 //! 4. The engine continues under the new term, and scans the partition as if it had just been taken over. Its
@@ -22,7 +22,7 @@ use crate::core::Core;
 use punctual_contract::{Error, ownership::Tenure};
 use std::sync::Arc;
 
-/// The hot set refuses this tenure: the service that divides the partitions looks at it immediately.
+/// Records that the hot set refuses this tenure: the service that divides the partitions checks it immediately.
 pub(crate) fn superseded(core: &Core, tenure: Tenure, newest: i64) {
     core.sharing.superseded.0.lock().insert(tenure.partition, (tenure, newest));
     core.sharing.look_at_ownership.notify_one();

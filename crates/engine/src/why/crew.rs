@@ -1,5 +1,5 @@
-//! Which executors could take a waiting task, as far as they have declared themselves. Decides nothing: an
-//! unnamed executor may take it nevertheless, and a named one may be busy.
+//! The executors that could run a waiting task, as far as they have declared themselves. Decides nothing: an unnamed
+//! executor may run it nevertheless, and a named one may be busy.
 
 use crate::core::Core;
 use punctual_contract::Error;

@@ -55,7 +55,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// None: NaN has no order.
+    /// Returns `None` for NaN, which has no order.
     pub(super) fn order(
         &mut self,
         node: &ExpressionNode,

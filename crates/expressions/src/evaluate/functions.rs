@@ -151,7 +151,7 @@ fn read_number(function: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// None: it is out of the type's range.
+/// Returns `None` if the number is out of the type's range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only what fits is converted")]
 fn of_number(function: &str, of: &Value) -> Option<Value> {
     // The first numbers that do not fit, both of which are doubles to the last digit.

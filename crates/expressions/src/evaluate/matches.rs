@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Longest pattern, in bytes.
 const PATTERN_MAX: usize = 256;
-/// Of an automaton. `\w{50}` is larger.
+/// The maximum size of an automaton. `\w{50}` is larger.
 const AUTOMATON_MAX_BYTES: usize = 64 << 10;
 /// Groups within each other.
 const NEST_MAX: u32 = 32;

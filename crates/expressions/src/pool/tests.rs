@@ -23,7 +23,7 @@ async fn held(pool: &'static Pool, jobs: &mut JoinSet<()>) -> mpsc::Sender<()> {
     release
 }
 
-/// With one thread.
+/// A pool with one thread.
 fn leaked(waiting_max: usize) -> &'static Pool {
     Box::leak(Box::new(Pool::new(1, waiting_max, LONG)))
 }

@@ -11,7 +11,7 @@ fn input() -> serde_json::Value {
     })
 }
 
-/// Whole numbers of JSON are signed, as far as they fit.
+/// Converts JSON. Integers are signed, as far as they fit.
 fn signed(value: &serde_json::Value) -> cel::Value {
     match value {
         serde_json::Value::Number(number) if number.is_i64() => cel::Value::Int(number.as_i64().unwrap()),
@@ -24,7 +24,7 @@ fn signed(value: &serde_json::Value) -> cel::Value {
     }
 }
 
-/// As JSON. None: no value.
+/// The value as JSON. `None` if there is none.
 fn by_cel(text: &str) -> Option<serde_json::Value> {
     let mut context = Context::default();
     context.add_variable_from_value("input", signed(&input()));
@@ -363,7 +363,7 @@ const EXPRESSIONS: &[&str] = &[
     "1.5u",
 ];
 
-/// Where we differ on purpose, and why.
+/// Intended differences, with their reasons.
 const OTHERWISE: &[(&str, &str)] = &[("1.0 / 0.0", "JSON has no infinity: it is refused, and not null")];
 
 #[test]

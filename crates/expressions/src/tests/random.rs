@@ -1,5 +1,5 @@
-//! Whatever is written: it is read or refused in bounded time, and its evaluation spends at most its budget. Texts of all kinds of
-//! words, with walks over lists of thousands.
+//! Random texts are read or refused in bounded time, and their evaluation spends at most its budget. Texts of all
+//! kinds of words, with walks over lists of thousands.
 
 use super::*;
 use proptest::{collection::vec, prelude::*, sample::select};

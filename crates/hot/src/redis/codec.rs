@@ -1,6 +1,6 @@
-//! Entries as bytes: a format byte, the fields that scripts compare at fixed positions, and the rest as
-//! MessagePack. Compact, because millions of them are kept: arrays, not maps, which the format byte allows. A
-//! format is never changed, only followed by another; an unreadable entry is dropped and loaded again.
+//! Entries as bytes: a format byte, the fields that scripts compare at fixed positions, and the rest as MessagePack.
+//! Compact, because millions of them are stored: arrays, not maps, which the format byte allows. A format is never
+//! changed, only followed by another; an unreadable entry is dropped and loaded again.
 
 use punctual_contract::{
     Ask,
@@ -38,14 +38,14 @@ pub(crate) fn number(bytes: &[u8]) -> Option<i64> {
 #[derive(Serialize, Deserialize)]
 struct Rest<'a> {
     due_at: i64,
-    /// From `due_at` to the due time in the task's reference; nearly always 0.
+    /// The difference from `due_at` to the due time in the task's reference; nearly always 0.
     moved_ms: i64,
     namespace: &'a str,
     queue: &'a str,
     priority: u8,
     task_id: i64,
     task_version: i64,
-    /// None: `Millis::MAX`.
+    /// `None` is `Millis::MAX`.
     deadline_at: Option<i64>,
     state: u8,
 }
@@ -89,7 +89,7 @@ struct WireAsked<'a> {
     #[serde(borrow, with = "serde_bytes")]
     payload: &'a [u8],
     max_attempts: u32,
-    /// From `execute_at` to `due_at`; 0 of a first attempt.
+    /// The difference from `execute_at` to `due_at`; 0 for a first attempt.
     late_ms: i64,
     timeout_ms: Option<i64>,
     #[serde(borrow)]
@@ -178,7 +178,7 @@ fn write(bytes: &mut Vec<u8>, value: &impl Serialize) {
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     queue: Option<Arc<QueueKey>>,
-    /// Of the last kind, and no more.
+    /// The details of the last entry, which equal entries share.
     last: Arc<Details>,
 }
 

@@ -27,9 +27,9 @@ pub struct RedisDoctor {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedisServer {
     pub version: String,
-    /// Why no engine may use it, and the remedy; None: it is usable.
+    /// Why no engine may use it, and the remedy, or `None` if it is usable.
     pub problem: Option<String>,
-    /// As the server names it; empty: it does not say.
+    /// The eviction policy, as the server names it. Empty if it does not report one.
     pub eviction: String,
     pub has_append_file: bool,
     pub append_file_is_well: bool,
@@ -38,13 +38,13 @@ pub struct RedisServer {
     pub max_bytes: u64,
 }
 
-/// Whose the keys of the prefix are.
+/// The cluster that owns the keys of the prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Marker {
-    /// No engine was here yet.
+    /// No engine has used the prefix yet.
     None,
     Own,
-    /// Of another cluster: the sentence that an engine refuses with.
+    /// The keys belong to another cluster. The text is the message with which an engine refuses to start.
     Stranger(String),
 }
 
@@ -52,7 +52,7 @@ pub enum Marker {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptLooks {
     pub took: Vec<Duration>,
-    /// By the quickest of them: how far the server's clock is ahead.
+    /// The time by which the server's clock is ahead, by the quickest of the reads.
     pub ahead_ms: i64,
 }
 
@@ -86,14 +86,14 @@ impl RedisDoctor {
     /// Reports of all masters.
     ///
     /// # Errors
-    /// As every question here: when Redis cannot be reached or refuses the command.
+    /// Fails, like every call here, if Redis cannot be reached or refuses the command.
     pub async fn servers(&self) -> Result<Vec<RedisServer>, RedisProblem> {
         let answers = self.place.router().run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
         let infos = server::read(answers).ok_or(RedisProblem::answer("INFO as text"))?;
         Ok(infos.iter().map(server).collect())
     }
 
-    /// `own`: the number of the cluster whose engines would use it. None: no cluster is founded yet.
+    /// `own`: the number of the cluster whose engines would use it. `None` if no cluster is founded yet.
     ///
     /// # Errors
     /// See `servers`.

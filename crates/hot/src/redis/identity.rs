@@ -1,7 +1,7 @@
-//! Which cluster owns the keys of a prefix. The first engine of a cluster writes its cluster's name beside
-//! them. From then on every engine compares the name, when Redis first answers it and whenever it checks for
-//! lost data. Two clusters on one prefix would take each other's entries and refuse each other's terms, so
-//! that neither fires on time.
+//! Identifies the cluster that owns the keys of a prefix. The first engine of a cluster writes its cluster's name
+//! beside them. From then on every engine compares the name, when Redis first answers it and whenever it checks for
+//! lost data. Two clusters on one prefix would remove each other's entries and refuse each other's terms, so that
+//! neither fires on time.
 //!
 //! Until the first check is answered, and after another cluster's name was read, only checks pass through: no
 //! other read or write. The first check also verifies that the servers are fit for an engine, so that one
@@ -23,18 +23,18 @@ use std::sync::Arc;
 pub struct ClusterName {
     /// Made once, when the cluster was founded.
     pub number: i64,
-    /// Where its store is, without a password.
+    /// The address of the cluster's store, without a password.
     pub at: String,
 }
 
 /// The format of the hot set, before the number. Engines of 0.2 wrote none: they take this word for another
 /// cluster's number, and use none of these keys. A change of the keys' contents needs another format.
 const FORMAT: &str = "h4";
-/// In formats before this one, Redis also had fired tasks.
+/// The format before this one, in which Redis also had fired tasks.
 const WITH_READY_SETS: &str = "h3";
 
 impl ClusterName {
-    /// Whether a marker belongs to the cluster with this number.
+    /// True if a marker belongs to the cluster with this number.
     pub(crate) fn is_of(marker: &str, number: i64) -> bool {
         let word = marker.split(' ').next().unwrap_or_default();
         // An engine of 0.2 wrote none.
@@ -59,16 +59,16 @@ impl ClusterName {
 #[derive(Debug)]
 pub(crate) struct Identity {
     key: String,
-    /// Of each partition, keys whose meaning a release has changed.
+    /// The keys of each partition whose meaning a release has changed.
     older: Vec<Vec<String>>,
-    /// Where older releases noted the queues of which they kept something.
+    /// The key where older releases listed the queues of which they stored something.
     older_queues: String,
     prefix: String,
     own: Option<ClusterName>,
     verdict: RwLock<IdentityCheck>,
 }
 
-/// Whether this engine may use the servers and their keys.
+/// The result of the check that this engine may use the servers and their keys.
 #[derive(Clone, Debug)]
 enum IdentityCheck {
     /// They have not answered yet.

@@ -52,7 +52,8 @@ impl Keys {
         self.partitions.iter().map(of)
     }
 
-    /// SET of the queues of which older releases kept something that had fired, each as a word for `ready_of_older_release`.
+    /// The SET of the queues of which older releases stored something that had fired, each as a word for
+    /// `ready_of_older_release`.
     pub(crate) fn queues_of_older_release(&self) -> String {
         format!("{}:queues", self.prefix)
     }
@@ -62,7 +63,7 @@ impl Keys {
         ["order", "tasks", "parked", "where"].map(|what| format!("{prefix}:{{q:{word}}}:{what}")).to_vec()
     }
 
-    /// Whose all of these are.
+    /// The key of the cluster's marker.
     pub(crate) fn cluster(&self) -> String {
         format!("{}:cluster", self.prefix)
     }

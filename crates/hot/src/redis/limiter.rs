@@ -244,7 +244,7 @@ impl RedisLimiter {
         Ok(answers)
     }
 
-    /// `question` is one of the script's: look, begin, end.
+    /// Runs the script. `question` is one of its commands: look, begin, end.
     async fn ask_whole(
         &self,
         doing: &'static str,
@@ -256,7 +256,7 @@ impl RedisLimiter {
         Ok(count(doing, one(doing, self.link.run_one(call).await)?)? > 0)
     }
 
-    /// The holders of a scope, at most `limit` of them.
+    /// The command that reads the holders of a scope, at most `limit` of them.
     fn ask_holders(&self, scope: &Scope, limit: usize) -> Cmd {
         let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
         let mut call = SCRIPTS.limit_holders.call(&keys);

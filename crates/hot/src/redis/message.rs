@@ -58,7 +58,8 @@ struct Giving {
     from: String,
     number: u64,
     queue: Queue,
-    /// Of each: partition, id, when it fired, and the body that a partition would keep.
+    /// The entries. Each has its partition, its id, the instant at which it fired, and the body that a partition
+    /// would store.
     entries: Vec<(u16, i64, i64, ByteBuf)>,
     granted_at: Option<i64>,
     has_more: bool,

@@ -69,7 +69,8 @@ impl RedisHot {
         loaded(doing, &partitions, answers)
     }
 
-    /// In a Cluster each partition is in a slot of its own, and a script may not leave its slot.
+    /// The number of partitions in one call. In a Cluster each partition is in a slot of its own, and a script may
+    /// not leave its slot.
     fn partitions_a_call(&self) -> usize {
         if self.place.is_cluster() { 1 } else { PARTITIONS_MAX }
     }
@@ -111,7 +112,7 @@ impl RedisHot {
         answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
-    /// Of partitions that have keys.
+    /// The command that drains partitions that have keys.
     fn drain_call(&self, bundle: &[(&Tenure, &mut Option<Drained>)], until: Millis, limit: usize) -> Cmd {
         let keys: Vec<&str> = bundle
             .iter()
@@ -187,7 +188,7 @@ impl RedisHot {
     }
 }
 
-/// How many entries were added. A broken partition makes it an error; entries in the others were added
+/// Returns the number of added entries. A broken partition is an error; entries in the others were added
 /// nevertheless.
 fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) -> Result<usize, Error> {
     if answers.len() != partitions.len() {
@@ -211,7 +212,7 @@ fn loaded(doing: &'static str, partitions: &[Partition], answers: Vec<Value>) ->
     if is_broken { Err(unexpected(doing, "a count for each partition")) } else { Ok(put) }
 }
 
-/// One partition's answer; None: it was not read.
+/// One partition's answer, or `None` if it was not read.
 fn drained(partition: Partition, answer: Value) -> Option<Drained> {
     match answer {
         Value::Int(_) => None,
@@ -224,8 +225,8 @@ fn drained(partition: Partition, answer: Value) -> Option<Drained> {
     }
 }
 
-/// Splits the list into consecutive parts that fit into one call: at most `partitions` partitions, and a
-/// bounded number of entries.
+/// Splits the list into consecutive parts that fit into one call: at most `partitions` partitions, and a bounded
+/// number of entries.
 fn bundles<'a, 'b>(
     mut rest: &'a [(Partition, &'b [&'b HotEntry])],
     partitions: usize,
@@ -307,7 +308,7 @@ pub(super) fn list(doing: &'static str, value: Value) -> Result<Vec<Value>, Erro
     }
 }
 
-/// As `list`, with exactly `count` elements.
+/// Reads like `list`, and requires exactly `count` elements.
 fn list_of(doing: &'static str, answer: Result<Value, Error>, count: usize) -> Result<Vec<Value>, Error> {
     let found = list(doing, answer?)?;
     let is_each = found.len() == count;

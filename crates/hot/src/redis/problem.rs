@@ -33,7 +33,7 @@ impl RedisProblem {
         matches!(self, Self::Stranger { .. } | Self::TooOld(_) | Self::Evicts(_))
     }
 
-    /// No server answers now, and one may later, without a changed setting.
+    /// True if no server answers now, and one may later, without a changed setting.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {

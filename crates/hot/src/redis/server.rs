@@ -3,11 +3,11 @@
 use super::problem::RedisProblem;
 use redis::Value;
 
-/// Of all masters together.
+/// The memory use of all masters together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
     pub used_bytes: u64,
-    /// The configured budget, or else the servers' `maxmemory`; None: unlimited.
+    /// The configured budget, or else the servers' `maxmemory`, or `None` means unlimited.
     pub budget_bytes: Option<u64>,
 }
 
@@ -54,13 +54,13 @@ impl Info {
         }
     }
 
-    /// The policy, when it is one that throws tasks away.
+    /// Returns the eviction policy if it can evict tasks.
     pub(crate) fn evicts(&self) -> Option<&str> {
         self.get("maxmemory_policy").filter(|maxmemory_policy| *maxmemory_policy != "noeviction")
     }
 }
 
-/// Of every server; None: one has answered with something else.
+/// Reads the answers of every server. `None` if one of them is unexpected.
 pub(crate) fn read(answers: Vec<Value>) -> Option<Vec<Info>> {
     answers.into_iter().map(Info::of).collect()
 }
@@ -72,8 +72,8 @@ pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
     MemoryUse { used_bytes: sum("used_memory"), budget_bytes }
 }
 
-/// How much one server may be filled: `maxmemory`, or half of its machine's memory if that is not set,
-/// because a server that uses all memory is killed. 0: unknown.
+/// The limit of one server's memory: `maxmemory`, or half of its machine's memory if that is not set, because a
+/// server that uses all memory is killed. 0 if unknown.
 fn bound(server: &Info) -> u64 {
     match server.number("maxmemory") {
         0 => server.number("total_system_memory") / 2,
@@ -81,7 +81,7 @@ fn bound(server: &Info) -> u64 {
     }
 }
 
-/// In thousandths: of our budget, or of the server that is fullest of its own.
+/// The fill level in thousandths: of our budget, or of the server that has the highest level.
 pub(crate) fn fullness(servers: &[Info], budget_bytes: Option<u64>) -> u32 {
     let share =
         |used: u64, of: u64| u32::try_from(used.saturating_mul(1_000) / of.max(1)).unwrap_or(u32::MAX);

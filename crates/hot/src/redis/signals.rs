@@ -29,7 +29,7 @@ use tokio::{
 const BATCH_MAX: usize = 1_000;
 /// A connection without messages for this long is tested.
 const QUIET_MAX: Duration = Duration::from_secs(10);
-/// Between attempts to listen again, doubled each time.
+/// The first pause between attempts to subscribe again. It doubles each time.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -37,11 +37,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub struct RedisSignals {
     place: Arc<RedisEndpoints>,
     link: Arc<Guarded>,
-    /// For all engines.
+    /// The channel of all engines.
     channel: String,
     /// The channel of this engine.
     own_channel: OnceLock<String>,
-    /// None: the connection was lost. The holder of this lock listens.
+    /// `None` if the connection was lost. The holder of this lock listens.
     listener: Mutex<Option<Listener>>,
 }
 
@@ -74,7 +74,7 @@ impl RedisSignals {
         Ok(Self { place, link, channel, own_channel: OnceLock::new(), listener: Mutex::new(listener) })
     }
 
-    /// Until it works; slower and slower.
+    /// Subscribes again until it succeeds, with growing pauses.
     async fn listen_again(&self) -> Listener {
         let mut pause = PAUSE_MIN;
         loop {
@@ -183,7 +183,7 @@ impl Listener {
     }
 }
 
-/// On the first node that answers: a message reaches all nodes of a Cluster.
+/// Subscribes at the first node that answers: a message reaches all nodes of a Cluster.
 async fn listen(place: &RedisEndpoints, channel: &str) -> Result<Listener, RedisProblem> {
     let mut last = unreachable("no server is named");
     for server in place.servers() {
@@ -214,7 +214,7 @@ fn unreachable(said: &str) -> RedisProblem {
     LinkError::Unreachable(said.to_owned()).into()
 }
 
-/// Of one engine.
+/// The channel of one engine.
 fn channel_of(channel: &str, engine: &str) -> String {
     format!("{channel}:{engine}")
 }

@@ -34,7 +34,7 @@ struct WireHeld {
     place: (u16, i64, i64),
     granted_at: i64,
     until: i64,
-    /// By their positions in the list of scopes.
+    /// The scopes, by their indexes in the list of scopes.
     scopes: Vec<u32>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn write(inner: &MemoryLimiterState) -> Vec<u8> {
     value
 }
 
-/// None: another format. Empty: nothing was written yet.
+/// Returns `None` for another format. An empty value was never written.
 pub(super) fn read(value: &[u8]) -> Option<MemoryLimiterState> {
     let wire: WireState = match value {
         [] => WireState::default(),

@@ -1,4 +1,5 @@
-//! The calls about tokens and the audit. A call that makes a secret is never sent twice: its answer is kept nowhere.
+//! The calls about tokens and the audit. A call that makes a secret is never sent twice: its answer is stored
+//! nowhere.
 
 use bytes::Bytes;
 use punctual_protocol::{AccessToken, AuditEntry, CreateToken, ListTokens, Page, RotateToken, SearchAudit};

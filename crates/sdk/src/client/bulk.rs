@@ -22,7 +22,7 @@ impl Client {
         self.call(call, Repeat::Safe).await
     }
 
-    /// No further batch begins; a running batch is finished.
+    /// Pauses an operation. No further batch begins; a running batch is finished.
     pub async fn pause_bulk(&self, id: i64, request: &PauseRequest) -> Result<BulkOperation, Error> {
         self.post(path(id, "/pause"), body(request)?, Repeat::Safe).await
     }

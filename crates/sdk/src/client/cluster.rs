@@ -36,7 +36,7 @@ impl Client {
         self.fetch("/v1/shards".into()).await
     }
 
-    /// Rates, lateness and backlog of the whole cluster.
+    /// Reads rates, lateness and backlog of the complete cluster.
     pub async fn stats(&self) -> Result<Stats, Error> {
         self.fetch("/v1/stats".into()).await
     }

@@ -58,12 +58,12 @@ impl Client {
         self.fetch(format!("/v1/executors/{}", segment(name))).await
     }
 
-    /// No new tasks for an executor; it finishes its tasks, and ends.
+    /// Drains an executor. It gets no new tasks, finishes its tasks, and ends.
     pub async fn drain_executor(&self, name: &str) -> Result<Executor, Error> {
         self.wish(name, "drain").await
     }
 
-    /// No new tasks for an executor until it is resumed.
+    /// Quiets an executor. It gets no new tasks until it is resumed.
     pub async fn quiet_executor(&self, name: &str) -> Result<Executor, Error> {
         self.wish(name, "quiet").await
     }

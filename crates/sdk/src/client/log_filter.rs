@@ -10,7 +10,7 @@ use crate::error::Error;
 const PATH: &str = "/v1/log-filter";
 
 impl Client {
-    /// Its log filter, and until when.
+    /// Reads the engine's log filter, and until when it is in effect.
     pub async fn log_filter(&self) -> Result<LogFilter, Error> {
         self.fetch(PATH.to_owned()).await
     }

@@ -73,7 +73,7 @@ impl Client {
         self.fetch(format!("/v1/alerts?{}", query(&[("namespace", namespace)])?)).await
     }
 
-    /// After this returns, no task of the queue starts at any engine.
+    /// Pauses a queue. After this returns, no task of the queue starts at any engine.
     pub async fn pause(&self, queue: &str, request: &PauseRequest) -> Result<Queue, Error> {
         self.post(path(queue, "/pause"), body(request)?, Repeat::Safe).await
     }

@@ -1,5 +1,5 @@
-//! The calls about schedules, and schedules that are declared in code. Missing ones are created, differing
-//! ones are changed; those that disappeared from the code are kept, disabled or deleted, as requested.
+//! The calls about schedules, and schedules that are declared in code. Missing schedules are created, and differing
+//! ones are changed. Schedules that disappeared from the code stay, are disabled, or are deleted, as requested.
 
 use bytes::Bytes;
 use punctual_protocol::{
@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Schedules of one page.
 const PAGE: u32 = 1_000;
 
-/// What happens to schedules that this owner declared before, and no longer does.
+/// The treatment of schedules that this owner declared before, and no longer does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vanished {
     #[default]
@@ -71,7 +71,7 @@ impl Client {
         self.fetch(path(name, &format!("/next?n={count}"))).await
     }
 
-    /// Which runs a schedule would have that is not stored.
+    /// Lists the runs that a schedule would have, without storing it.
     pub async fn preview_schedule(
         &self,
         schedule: &PutSchedule,
@@ -81,7 +81,7 @@ impl Client {
         self.post(format!("/v1/schedules/preview?n={count}"), body(schedule)?, Repeat::Safe).await
     }
 
-    /// After this returns, no further run fires.
+    /// Pauses a schedule. After this returns, no further run fires.
     pub async fn pause_schedule(&self, name: &str, request: &PauseSchedule) -> Result<Schedule, Error> {
         self.post(path(name, "/pause"), body(request)?, Repeat::Safe).await
     }
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// Whether the stored schedule equals the wanted one: in all given fields, and with defaults for the others.
+/// True if the stored schedule equals the wanted one: in all given fields, and with defaults for the others.
 fn says(stored: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
     let failed = |error: serde_json::Error| Error::configuration(error.to_string());
     let text = serde_json::to_string(stored).map_err(failed)?;
@@ -185,7 +185,7 @@ fn says(stored: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
     Ok(plain(stored) == plain(wanted.clone()))
 }
 
-/// With every omitted default, and each value in one form.
+/// The schedule with every omitted default, and each value in one form.
 fn plain(schedule: PutSchedule) -> PutSchedule {
     use punctual_protocol::{Exclude, Instant, OneOrMany};
     let ms = |text: Option<Instant>, ms: Option<i64>| {

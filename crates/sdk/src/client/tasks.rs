@@ -9,10 +9,16 @@ use punctual_protocol::{
 };
 use reqwest::Method;
 use serde::Serialize;
+use std::time::Duration;
+use tokio::time::Instant;
 
 use super::{Client, Repeat};
 use crate::error::{BatchError, Error};
 
+/// One call of `wait` lasts at most so long, so that no proxy takes the connection for a dead one.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+/// Between two calls of `wait`.
+const PAUSE: Duration = Duration::from_millis(100);
 /// A part of a batch is sent at this size, well below the server's limit.
 const PART_BYTES: usize = 8 << 20;
 
@@ -46,9 +52,9 @@ impl Client {
         Ok(done)
     }
 
-    /// As `insert_batch`, for tasks that need not be in memory all at once: the iterator's tasks are sent in
-    /// parts of up to 10,000, and `each` gets every part's results, in order, before the next is made. The
-    /// `done` of an error is of the last part alone.
+    /// Inserts like `insert_batch`, for tasks that need not be in memory all at once: the iterator's tasks are sent
+    /// in parts of up to 10,000, and `each` gets every part's results, in order, before the next part is made. The
+    /// `done` of an error covers the last part alone.
     pub async fn insert_all<I>(
         &self,
         tasks: I,
@@ -86,6 +92,25 @@ impl Client {
     /// One task, with its history. By its `ref`, or by `key:` and its key.
     pub async fn get(&self, reference: &str) -> Result<Task, Error> {
         self.fetch(path(reference, "")).await
+    }
+
+    /// Waits until a task has succeeded, is dead or is cancelled, and returns it. After `limit` it returns the task as
+    /// it is then: its `ended_as` is `None`.
+    pub async fn wait(&self, reference: &str, limit: Duration) -> Result<Task, Error> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = left.min(WAIT_MAX);
+            let path = format!("{}?wait_ms={}", path(reference, ""), wait.as_millis());
+            let mut call = self.new_call(Method::GET, path, Bytes::new());
+            call.timeout += wait;
+            let task: Task = self.call(call, Repeat::Safe).await?;
+            if task.ended_as.is_some() || left <= wait {
+                return Ok(task);
+            }
+            // A server that stops answers at once.
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The tasks of a caller's id: all versions, or the one that is named.
@@ -156,7 +181,7 @@ impl Client {
         self.fetch(format!("/v1/dead-letters?{query}")).await
     }
 
-    /// Gives many dead tasks new attempts. One call handles at most its `limit`; `next_cursor` continues.
+    /// Gives dead tasks new attempts. One call handles at most its `limit`; `next_cursor` continues.
     pub async fn redrive_dead(&self, request: &RedriveDead) -> Result<RedriveAnswer, Error> {
         request.check()?;
         let mut call = self.new_call(Method::POST, "/v1/dead-letters/redrive".into(), body(request)?);

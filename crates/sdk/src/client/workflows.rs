@@ -12,7 +12,7 @@ use super::tasks::{body, new_key, segment};
 use super::{Client, Repeat};
 use crate::error::Error;
 
-/// Between two polls of [`Client::workflow_ended`], the first and the longest.
+/// The first and the longest pause between two polls of [`Client::workflow_ended`].
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
@@ -62,7 +62,7 @@ impl Client {
         self.fetch(format!("/v1/workflows?limit={limit}{name}{}{cursor}", state.unwrap_or_default())).await
     }
 
-    /// No further node begins; completed work is undone.
+    /// Cancels a workflow. No further node begins; completed work is undone.
     pub async fn cancel_workflow(&self, workflow_ref: &str, reason: Option<&str>) -> Result<Workflow, Error> {
         let request = CancelWorkflow { reason: reason.map(str::to_owned) };
         self.post(path(workflow_ref, "/cancel"), body(&request)?, Repeat::IfNotDone).await

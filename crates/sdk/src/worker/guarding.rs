@@ -7,7 +7,7 @@ use punctual_protocol::{LeaseBeat, LeaseNews, LeasedTask, limits::BATCH_MAX};
 use std::{iter, time::Duration};
 use tokio::time::timeout;
 
-/// What keeps an attempt from running twice.
+/// The check that prevents a second run of an attempt.
 #[derive(Debug, Default)]
 pub(super) enum ExecutionGuard {
     /// The fence alone: it refuses the second outcome.
@@ -29,7 +29,8 @@ pub(super) async fn granted(shared: &WorkerContext, tasks: Vec<LeasedTask>) -> V
     }
 }
 
-/// An answer that comes later than a third of the lease is not waited for: the lease must last for the work.
+/// Gets the attempts that the server has begun for this worker. Tasks run without an answer after a third of the
+/// lease: the lease must last for the work.
 async fn by_server(shared: &WorkerContext, tasks: Vec<LeasedTask>) -> Vec<LeasedTask> {
     let patience = Duration::from_millis(shared.options.lease_ms) / 3;
     let mut granted = Vec::with_capacity(tasks.len());
@@ -65,7 +66,8 @@ async fn by_server(shared: &WorkerContext, tasks: Vec<LeasedTask>) -> Vec<Leased
     granted
 }
 
-/// Not known to be another's. An engine older than 0.3 does not say who has begun a task.
+/// True unless another executor is known to run the attempt. An engine older than 0.3 does not report who has begun a
+/// task.
 fn may_run(task: &LeasedTask, news: Option<&LeaseNews>) -> bool {
     let Some(news) = news.filter(|news| news.r#ref == task.r#ref) else { return true };
     let why = match news {

@@ -40,7 +40,7 @@ async fn beat_on(shared: &WorkerContext) {
     }
 }
 
-/// Whether the server received all of it.
+/// True if the server received all heartbeats.
 async fn beat_all(shared: &WorkerContext, leases: &[Arc<Lease>], patience: Duration) -> bool {
     let mut heard = true;
     for part in leases.chunks(BATCH_MAX) {

@@ -17,7 +17,7 @@ pub(crate) struct Lease {
     pub(crate) control: Control,
     /// The task is no longer ours.
     pub(crate) lost: CancellationToken,
-    /// By this worker's monotonic clock, so that the server's wall clock may differ.
+    /// The end of the lease by this worker's monotonic clock, so that the server's wall clock may differ.
     until: Mutex<Instant>,
 }
 
@@ -26,7 +26,7 @@ impl Lease {
         *lock(&self.until) = Instant::now() + Duration::from_millis(lease_ms);
     }
 
-    /// How long ago it ended, unless the server has received a heartbeat since; zero while it lasts.
+    /// The time since the lease ended, unless the server has received a heartbeat since; zero while it lasts.
     pub(crate) fn ended_for(&self) -> Duration {
         Instant::now().saturating_duration_since(*lock(&self.until))
     }
@@ -60,7 +60,7 @@ impl HeldLeases {
         lock(&self.leases).remove(&holding.number);
     }
 
-    /// Those that are still ours as far as is known.
+    /// The leases that this worker still holds as far as is known.
     pub(crate) fn alive(&self) -> Vec<Arc<Lease>> {
         lock(&self.leases).values().filter(|lease| !lease.lost.is_cancelled()).cloned().collect()
     }

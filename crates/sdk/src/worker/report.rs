@@ -95,7 +95,7 @@ async fn deliver(shared: &WorkerContext, batch: Vec<PendingOutcome>) -> Vec<Pend
     unavailable
 }
 
-/// Without those whose lease was lost or ended long ago.
+/// Removes outcomes whose lease was lost or ended long ago.
 fn still_ours(shared: &WorkerContext, part: Vec<PendingOutcome>) -> Vec<PendingOutcome> {
     let hopeless = Duration::from_millis(shared.options.lease_ms) * HOPELESS_AFTER_LEASES;
     let (ours, gone): (Vec<_>, Vec<_>) = part.into_iter().partition(|report| {

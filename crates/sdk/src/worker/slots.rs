@@ -23,7 +23,7 @@ impl WorkerQueue {
         self.slots.clone().acquire_owned().await.expect(NEVER_CLOSED)
     }
 
-    /// As many as there are, up to `most`.
+    /// Acquires all free slots, up to `most`.
     fn free(&self, most: usize) -> Option<OwnedSemaphorePermit> {
         take(&self.slots, most)
     }
@@ -36,7 +36,7 @@ fn take(slots: &Arc<Semaphore>, most: usize) -> Option<OwnedSemaphorePermit> {
     slots.clone().try_acquire_many_owned(free).ok().filter(|permit| permit.num_permits() > 0)
 }
 
-/// Of one task, until it is dropped.
+/// The slot of one task, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     _of_worker: OwnedSemaphorePermit,
@@ -80,17 +80,17 @@ impl Slots {
         Self { of_queues: queues.iter().filter_map(free).collect(), of_worker }
     }
 
-    /// How many tasks may be received.
+    /// The number of tasks that can be received.
     pub(super) fn count(&self) -> usize {
         self.of_worker.num_permits()
     }
 
-    /// How many of each queue.
+    /// The number of tasks of each queue that can be received.
     pub(super) fn by_queue(&self) -> impl Iterator<Item = (&str, usize)> {
         self.of_queues.iter().map(|(name, slots)| (name.as_str(), slots.num_permits()))
     }
 
-    /// None: the server sends more than requested.
+    /// Returns `None` if the server sends more tasks than requested.
     pub(super) fn split(&mut self, queue: &str) -> Option<Slot> {
         let its = match self.of_queues.as_mut_slice() {
             [only] => Some(only),

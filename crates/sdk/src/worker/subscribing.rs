@@ -154,7 +154,7 @@ impl Subscription {
         }
     }
 
-    /// Those whose attempt still holds. `done` gets those whose attempt is over.
+    /// Returns the deliveries whose attempt still holds. `done` gets those whose attempt is over.
     async fn without_stale(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let (mut certain, doubtful): (Vec<_>, Vec<_>) =
             deliveries.into_iter().partition(|delivery| self.is_certain(delivery));
@@ -187,8 +187,8 @@ impl Subscription {
         self.shared.held.has(&lease.place.to_string(), &token)
     }
 
-    /// Whether the attempts still hold; if so, they are extended. None: the server does not answer, for all
-    /// or for one.
+    /// Extends the attempts that still hold. The result has true for each of those. `None` if the server does not
+    /// answer, for all or for one.
     async fn ask(&self, part: &[Delivery]) -> Option<Vec<Option<bool>>> {
         let options = &self.shared.options;
         let beat = |delivery: &Delivery| LeaseBeat {
@@ -209,7 +209,7 @@ impl Subscription {
         }
     }
 
-    /// Those that the guard grants. `done` gets those that another executes or has executed.
+    /// Returns the deliveries that the guard grants. `done` gets those that another worker executes or has executed.
     async fn without_held(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
         let Some(guard) = &self.source.guard else { return deliveries };
         let answers = join_all(deliveries.iter().map(|delivery| take(guard, &delivery.message))).await;
@@ -225,7 +225,8 @@ impl Subscription {
     }
 }
 
-/// None: unknown now. If it was taken nevertheless, the attempt ends with its lease.
+/// Returns `None` if the result is unknown now. If the guard granted the attempt nevertheless, it ends with its
+/// lease.
 async fn take(guard: &Guard, lease: &Assignment) -> Option<Taken> {
     let execution = Execution { place: lease.place, fence: lease.fence, attempt: lease.attempt };
     match guard.take(execution).await {
@@ -237,12 +238,12 @@ async fn take(guard: &Guard, lease: &Assignment) -> Option<Taken> {
     }
 }
 
-/// As the server writes it.
+/// The token, as the server writes it.
 fn token(lease: &Assignment, lease_ms: u64) -> String {
     Token::of(lease.fence, i64::try_from(lease_ms).unwrap_or(i64::MAX), &lease.labels).to_string()
 }
 
-/// As the server would have handed it over.
+/// The task, as the server would have delivered it.
 fn leased(lease: Assignment, lease_ms: u64) -> LeasedTask {
     let mut leased = LeasedTask {
         r#ref: lease.place.to_string(),

@@ -1,5 +1,5 @@
-//! From where a request comes: the peer of its connection, or, when that is a proxy that is trusted, the address that
-//! the proxy names. What anybody else writes into such a header is not looked at.
+//! The origin of a request: the peer of its connection, or, if that is a trusted proxy, the address that the proxy
+//! names. Such a header from any other peer is ignored.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use std::{
@@ -8,8 +8,8 @@ use std::{
     str::FromStr,
 };
 
-/// In the extensions of every request that came over a socket: the caller's address, never that of a trusted proxy
-/// unless nothing else is known. IPv4 inside of IPv6 is IPv4.
+/// The caller's address, in the extensions of every request that arrived over a socket. It is never that of a trusted
+/// proxy unless nothing else is known. IPv4 inside of IPv6 is IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientAddress(pub IpAddr);
 
@@ -21,12 +21,12 @@ pub struct Cidr {
     bits: u8,
 }
 
-/// Who may say for whom it speaks.
+/// The proxies that may name the address of their caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<Cidr>);
 
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Hops that are looked at, from the nearest one on.
+/// The maximum number of hops that are read, from the nearest one on.
 const HOPS_MAX: usize = 32;
 
 impl Cidr {
@@ -89,7 +89,7 @@ impl TrustedProxies {
         self.0.iter().any(|trusted_proxy| trusted_proxy.contains(address))
     }
 
-    /// Of a request with these headers on a connection from `peer`.
+    /// The address of the client of a request with these headers on a connection from `peer`.
     ///
     /// Every proxy appends the address that it was called from, so the right-most one that is not a proxy's own is the
     /// last that a trusted proxy has seen; what is left of it may be invented.
@@ -109,8 +109,9 @@ impl TrustedProxies {
     }
 }
 
-/// The nearest proxy's last; None: not an address. `X-Forwarded-For`, which nearly all proxies write, and `Forwarded` only
-/// where there is none: a proxy that writes one of them commonly lets the other through as its caller sent it.
+/// The nearest proxy's last, or `None` means not an address. `X-Forwarded-For`, which nearly all proxies write, and
+/// `Forwarded` only where there is none: a proxy that writes one of them commonly lets the other through as its
+/// caller sent it.
 fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let lines = |name: &HeaderName| {
         let values = headers.get_all(name).iter();

@@ -1,6 +1,6 @@
-//! Tokens that are not good, counted by address. An address that brings too many is answered slowly and must wait; its good
-//! tokens are looked at all the same. Never are more guesses looked at than are held back: beyond, an address that has brought
-//! too many is refused before anybody looks at what it brings.
+//! Counts invalid tokens by address. An address that sends too many is answered slowly and must wait; its valid
+//! tokens are checked nevertheless. The number of checked guesses never exceeds the number of delayed ones: beyond
+//! it, an address that has sent too many is refused before its token is checked.
 
 use crate::refusal::Refusal;
 use parking_lot::Mutex;
@@ -20,16 +20,16 @@ const FAILURES_MAX: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
 /// Addresses that are counted one by one; further ones count together.
 const ADDRESSES_MAX: usize = 4_096;
-/// Before the answer, so that trying costs time.
+/// The delay before the answer, so that trying costs time.
 const DELAY: Duration = Duration::from_millis(500);
-/// Guesses of such addresses at one time, from the look to the end of the delay: with the delay that bounds how many are made a
-/// second, from however many connections.
+/// The maximum number of guesses of such addresses at one time, from the check to the end of the delay: together with
+/// the delay it bounds the guesses per second, from however many connections.
 const DELAYED_MAX: usize = 256;
 
-/// That a token may be looked at.
+/// The permission to check a token.
 #[derive(Debug)]
 pub(crate) struct Guess<'a> {
-    /// None: the address has brought too few bad ones.
+    /// `None` if the address has sent too few invalid tokens.
     place: Option<SemaphorePermit<'a>>,
 }
 
@@ -70,7 +70,7 @@ fn source(address: Option<IpAddr>) -> ClientHost {
     }
 }
 
-/// Its own window, or that of all who came when there was no more room.
+/// The address's own window, or the common window of all addresses that arrived when there was no more room.
 fn counted_as(windows: &HashMap<ClientHost, Window>, address: Option<IpAddr>) -> ClientHost {
     let source = source(address);
     let has_room = windows.len() < ADDRESSES_MAX || windows.contains_key(&source);
@@ -78,7 +78,7 @@ fn counted_as(windows: &HashMap<ClientHost, Window>, address: Option<IpAddr>) ->
 }
 
 impl Attempts {
-    /// Before a token is looked at. An error: it is not.
+    /// Admits the check of a token. On an error the token is not checked.
     pub(crate) fn admit(&self, address: Option<IpAddr>) -> Result<Guess<'_>, Refusal> {
         if !self.are_too_many(address) {
             return Ok(Guess { place: None });
@@ -89,7 +89,7 @@ impl Attempts {
         }
     }
 
-    /// Counts a failure. True: there were too many before it.
+    /// Counts a failure. True if there were too many before it.
     pub(crate) fn failed(&self, address: Option<IpAddr>) -> bool {
         let mut windows = self.windows.lock();
         if counted_as(&windows, address) == ClientHost::Others {
@@ -105,7 +105,7 @@ impl Attempts {
         window.failures > FAILURES_MAX
     }
 
-    /// Whether the next failure is one too many: then no more is done for it than to say so.
+    /// True if the next failure exceeds the limit: the request is then refused without further work.
     pub(crate) fn are_too_many(&self, address: Option<IpAddr>) -> bool {
         let windows = self.windows.lock();
         let window = windows.get(&counted_as(&windows, address));

@@ -27,7 +27,7 @@ use std::sync::Arc;
 const REQUEST_MAX: usize = 1_024;
 const NAMESPACE_ROUTE: &str = "/v1/namespaces/{namespace}";
 
-/// What a handler knows of its change; it goes along with the answer.
+/// The handler's description of its change, which is attached to the answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changed {
     pub(crate) before: Option<String>,
@@ -42,7 +42,7 @@ impl Changed {
     }
 }
 
-/// To its end, whatever becomes of the client: what was begun has a result.
+/// Runs the handler to its end, even if the client disconnects: every begun change gets a result.
 pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, next: Next) -> Response {
     let its = Arc::clone(&app);
     let work = async move {
@@ -92,7 +92,7 @@ fn result(app: &App, response: &Response) -> AuditResult {
     AuditResult { at: app.engine.now(), status: response.status().as_u16(), reason, before, after }
 }
 
-/// Of the header, or of the address; None: what is changed is of no namespace.
+/// The namespace in the header or in the address. `None` if the change belongs to no namespace.
 async fn namespace(need: &Need, parts: &mut axum::http::request::Parts) -> Option<String> {
     use punctual_domain::access::Permission;
     if parts.extensions.get::<MatchedPath>().is_some_and(|extension| extension.as_str() == NAMESPACE_ROUTE) {

@@ -34,7 +34,7 @@ impl Guarded {
         Self { routes: self.routes.routes(routes), ..self }
     }
 
-    /// What changes something has its entry in the audit before it.
+    /// Adds routes. A route that changes something writes its audit entry before the change.
     pub(crate) fn needing(
         self,
         permission: Permission,
@@ -44,7 +44,7 @@ impl Guarded {
         self.recording(Recorded::Before, permission, scope_check, routes)
     }
 
-    /// What changes something is written down there.
+    /// Adds routes that record their changes in the given place.
     pub(crate) fn recording(
         mut self,
         recorded: Recorded,

@@ -1,4 +1,5 @@
-//! What each route needs of the caller, by path and method. Must never import the server's state, which holds this table.
+//! The permission that each route needs of the caller, by path and method. Must never import the server's state,
+//! which holds this table.
 
 use axum::http::Method;
 use punctual_domain::access::Permission;
@@ -8,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 pub(crate) const SCHEME: &str = "token";
 pub(crate) const PERMISSION: &str = "x-permission";
 
-/// Who looks at whether a token reaches what is asked for.
+/// The place that checks that a token reaches the requested scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScopeCheck {
     /// The handler: what is not reached is not there.
@@ -19,16 +20,17 @@ pub(crate) enum ScopeCheck {
     Everything,
 }
 
-/// Where it is written down who did it.
+/// The place that records the author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
-    /// Nothing is changed.
+    /// The route changes nothing.
     Nowhere,
-    /// In the histories of tasks and workflows alone: it comes by the thousand.
+    /// Only the histories of tasks and workflows record the change: such changes are very frequent.
     InHistories,
-    /// In the history of the one task that it changes, by the transaction that does it; and in the audit, beside it.
+    /// The transaction of the change records it in the history of the one task that it changes; the audit has an
+    /// entry in addition.
     Beside,
-    /// In the audit, before it is done.
+    /// The audit records the change before it is made.
     Before,
 }
 
@@ -47,19 +49,19 @@ pub(crate) enum Guard {
     Needs(Need),
 }
 
-/// By path as it is registered, and method.
+/// The needs by registered path, and method.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs(HashMap<String, Vec<(Method, Guard)>>);
 
 impl Needs {
-    /// What the method of a route needs; None: nothing is known of it.
+    /// The needs of a method of a route. `None` if it is not registered.
     pub(crate) fn of(&self, method: &Method, route: &str) -> Option<&Guard> {
         // What is registered for GET answers HEAD too.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.0.get(route)?.iter().find(|needs| needs.0 == *method).map(|needs| &needs.1)
     }
 
-    /// As in `Allow`; None: nothing is known of the route.
+    /// The value of `Allow`. `None` if the route is not registered.
     pub(crate) fn allowed(&self, route: &str) -> Option<String> {
         let guards = self.0.get(route)?;
         let mut words: Vec<&str> = guards.iter().map(|guard| guard.0.as_str()).collect();

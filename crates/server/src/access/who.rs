@@ -1,4 +1,4 @@
-//! Who sends a request, and what they may see. Must never look up a token: the guard does.
+//! The caller of a request, and the scope of its token. Must never look up a token: the guard does.
 
 use crate::{app::App, refusal::Refusal};
 use axum::{extract::FromRequestParts, http::request::Parts};
@@ -11,7 +11,7 @@ use punctual_engine::access::{Admitted, Identity};
 use punctual_protocol::Code;
 use std::{borrow::Cow, net::IpAddr, sync::Arc};
 
-/// In histories, where there are no tokens.
+/// The author in histories if there are no tokens.
 const API: &str = "api";
 
 #[derive(Clone, Debug)]
@@ -49,12 +49,12 @@ impl Who {
         Self { is: Is::Relay(format!("inbox:{inbox}").into()), address: None }
     }
 
-    /// None: they may do everything, or nothing.
+    /// `None` if the caller may do everything, or nothing.
     pub(crate) fn grant(&self) -> Option<&Grant> {
         self.identity().map(|identity| &identity.grant)
     }
 
-    /// None: they may do everything, or nothing.
+    /// `None` if the caller may do everything, or nothing.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.is {
             Is::Known(admitted) => admitted.identity(),
@@ -91,17 +91,17 @@ impl Who {
         self.may(Grant::reaches_all_queues)
     }
 
-    /// Whether it may give this away.
+    /// True if the caller may give this grant to another token.
     pub(crate) fn covers(&self, grant: &Grant) -> bool {
         self.may(|this_grant| this_grant.covers(grant))
     }
 
-    /// Whether a task in this namespace is to be shown.
+    /// True if the caller may see a task of this namespace.
     pub(crate) fn sees(&self, task: &Task) -> bool {
         self.grant().is_none_or(|grant| grant.reaches(&task.ask.queue))
     }
 
-    /// In histories.
+    /// The author in histories.
     pub(crate) fn by(&self) -> &str {
         match &self.is {
             Is::Relay(name) => name,
@@ -109,7 +109,7 @@ impl Who {
         }
     }
 
-    /// In histories, where a caller says who it is: believed as far as its token goes.
+    /// The author in histories, if the caller names itself: the name is shown with that of its token.
     pub(crate) fn by_as<'a>(&'a self, said: Option<&'a str>) -> Cow<'a, str> {
         match (said, self.identity()) {
             (None, _) => Cow::Borrowed(self.by()),
@@ -118,7 +118,7 @@ impl Who {
         }
     }
 
-    /// In the audit.
+    /// The caller's name in the audit.
     pub(crate) fn name(&self) -> &str {
         match &self.is {
             Is::Known(_) => self.identity().map_or("unknown", |identity| &identity.name),
@@ -132,13 +132,13 @@ impl Who {
         self.identity()?.id.as_ref().map(|id| id.as_str())
     }
 
-    /// What idempotency keys of one owner have before them: no reader reads the answers that were given to another. None:
-    /// there are no owners.
+    /// The prefix of the idempotency keys of one owner: no caller reads the answers that were given to another.
+    /// `None` if there are no owners.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.identity().map(|identity| identity.id.as_ref().map_or("", |id| id.as_str()))
     }
 
-    /// Refused when they would be let in no more: for what began with them, and takes a while. Costs a look-up.
+    /// Refuses a caller that would not be admitted any more, during long work that it began. Costs a look-up.
     pub(crate) fn must_be_good_still(&self, app: &App) -> Result<(), Refusal> {
         let refusal = self.admitted().and_then(|admitted| app.engine.refusal_of(&admitted));
         refusal.map_or(Ok(()), |reason| Err(Refusal::new(Code::AuthRequired, reason)))
@@ -152,7 +152,7 @@ impl Who {
         }
     }
 
-    /// None: what they ask for needs no token.
+    /// `None` if the request needs no token.
     fn admitted(&self) -> Option<Admitted> {
         match &self.is {
             Is::Known(admitted) => Some(admitted.clone()),

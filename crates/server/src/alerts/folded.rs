@@ -1,12 +1,12 @@
-//! From what engines report to a list for people: one alert for one thing, and consequences with their cause. Pure. Must never
-//! drop a report: it is in an alert, or among the consequences of one.
+//! Converts the reports of engines to a list for people: one alert for one subject, and consequences with their
+//! cause. Pure. Must never drop a report: it is in an alert, or among the consequences of one.
 
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::AlertKind;
 use punctual_protocol::{Alert, At, Consequence, Severity};
 
-/// What an engine failed at may have begun before the cause was known to be one: a service is reported after its third failure,
-/// a database after two looks.
+/// The time by which a failure may have begun before its cause was known: a service is reported after its third
+/// failure, a database after two checks.
 const KNOWN_LATE_MS: i64 = 15_000;
 
 /// A cause, and what follows from it while it lasts.
@@ -35,7 +35,7 @@ pub(crate) struct AlertReport {
     pub(crate) engine: String,
     pub(crate) text: String,
     pub(crate) what_to_do: String,
-    /// How often it has happened within the last minute; 0: it is a state, or of an engine of an older version.
+    /// The number of events within the last minute; 0 for a state, or for an engine of an older version.
     pub(crate) count: u64,
 }
 
@@ -47,7 +47,7 @@ impl AlertReport {
     }
 }
 
-/// In the order in which they come: what several engines report alike is one alert, since the first of them saw it.
+/// Merges reports, in their order: equal reports of several engines are one alert, since the earliest report.
 pub(super) fn merge(reports: Vec<AlertReport>) -> Vec<Alert> {
     let mut groups: Vec<Vec<AlertReport>> = Vec::new();
     for report in reports {
@@ -88,7 +88,8 @@ fn alert(mut reports: Vec<AlertReport>) -> Option<Alert> {
     })
 }
 
-/// What a cause explains becomes its consequence: what began while it lasted, or shortly before it was known.
+/// Moves alerts into the consequences of their cause: those that began while it lasted, or shortly before it was
+/// known.
 pub(super) fn fold(mut alerts: Vec<Alert>) -> Vec<Alert> {
     for (cause, consequences) in CAUSES {
         let Some(since_ms) =

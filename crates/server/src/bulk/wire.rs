@@ -14,7 +14,7 @@ use punctual_protocol::{
 };
 use serde_json::{Value, json};
 
-/// As the wire has checked it.
+/// Converts a request that the wire has checked.
 pub(super) fn domain(asked: &CreateBulk) -> Result<Bulk, Refusal> {
     Ok(Bulk {
         action: action(asked)?,
@@ -106,7 +106,7 @@ pub(super) fn shown(bulk: &StoredBulk) -> BulkOperation {
     }
 }
 
-/// Without the tasks that come next.
+/// The operation for the audit, without its next tasks.
 pub(super) fn for_the_audit(bulk: &StoredBulk) -> Value {
     let tally = bulk.progress.tally;
     json!({

@@ -1,5 +1,5 @@
-//! What one connection is at: opened, sending the head of a request, served, taking an answer, idle. Written by its
-//! stream and its requests without a lock, read by those who say when it must end.
+//! The activity of one connection: opened, sending the head of a request, served, receiving an answer, idle. Its
+//! stream and its requests write it without a lock; the supervision reads it to decide when it must end.
 
 use super::limits::ConnectionLimits;
 use axum::http::Version;
@@ -16,9 +16,9 @@ const PROGRESS_BYTES: u64 = 64 << 10;
 /// Why a connection was ended by the server; a label of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// No whole head of a request in time.
+    /// No complete head of a request arrived in time.
     Head,
-    /// Nothing was asked for long.
+    /// There was no request for a long time.
     Idle,
     /// An answer was not taken.
     Write,
@@ -41,19 +41,19 @@ impl Reason {
     }
 }
 
-/// How a connection is to end.
+/// The way in which a connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
-    /// What is under way is answered; nothing new is taken.
+    /// Running requests are answered; no new ones are accepted.
     Finish = 1,
-    /// At once.
+    /// The connection is closed at once.
     Cut = 2,
 }
 
-/// As metrics show it.
+/// The phase in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConnectionPhase {
-    /// Nothing asked yet, or a head that has not come whole.
+    /// There was no request yet, or its head is incomplete.
     Opening,
     Serving,
     Idle,
@@ -80,17 +80,17 @@ pub(crate) struct ConnectionActivity {
     /// Times below are milliseconds since then, and never 0.
     epoch: Instant,
     requests: AtomicU32,
-    /// Answers whose body is not all handed over, although it is there.
+    /// The number of answers whose body is not completely sent, although it is ready.
     bodies: AtomicU32,
     /// The socket takes no more of an answer.
     is_blocked: AtomicBool,
     has_served: AtomicBool,
     is_http2: AtomicBool,
-    /// When it was opened, or its last request ended.
+    /// The instant at which the connection was opened, or its last request ended.
     quiet_since: AtomicU64,
-    /// First byte of a head that has not come whole; 0: none.
+    /// The time of the first byte of an incomplete head; 0 if there is none.
     head_since: AtomicU64,
-    /// When the peer last began to take an answer, or had taken a good piece of it.
+    /// The instant at which the peer last began to read an answer, or had read a good piece of it.
     moved_at: AtomicU64,
     moved_bytes: AtomicU64,
     order: AtomicU8,
@@ -132,7 +132,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// A head has come whole.
+    /// Records that a head is complete.
     pub(super) fn request_begins(&self, version: Version) {
         self.requests.fetch_add(1, Relaxed);
         self.head_since.store(0, Relaxed);
@@ -140,7 +140,7 @@ impl ConnectionActivity {
         self.is_http2.store(version == Version::HTTP_2, Relaxed);
     }
 
-    /// Its answer is handed over, or no caller waits for it any more.
+    /// Records that the answer of a request is sent, or that no caller waits for it any more.
     pub(super) fn request_ends(&self) {
         self.quiet_since.store(self.now(), Relaxed);
         self.requests.fetch_sub(1, Relaxed);
@@ -174,7 +174,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// Nothing waits to be taken.
+    /// Records that nothing waits to be sent.
     pub(super) fn flushed(&self) {
         if self.is_blocked.load(Relaxed) {
             self.is_blocked.store(false, Relaxed);
@@ -203,7 +203,7 @@ impl ConnectionActivity {
         self.requests.load(Relaxed) > 0 || self.is_blocked.load(Relaxed) || self.bodies.load(Relaxed) > 0
     }
 
-    /// Since when it has been idle, or on its head.
+    /// The time since when the connection has been idle, or receiving a head.
     pub(super) fn waits_since(&self) -> u64 {
         match self.head_since.load(Relaxed) {
             0 => self.quiet_since.load(Relaxed),
@@ -237,7 +237,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// True: it had no such order, and no stricter one.
+    /// True if it had no such order, and no stricter one.
     pub(super) fn raise(&self, order: Order) -> bool {
         let before = self.order.fetch_max(order as u8, Relaxed);
         if before >= order as u8 {
@@ -248,7 +248,7 @@ impl ConnectionActivity {
         true
     }
 
-    /// Until there is an order; once for each.
+    /// Waits until there is an order; once for each.
     pub(super) async fn reported(&self) -> Order {
         self.reported.notified().await;
         if self.order.load(Relaxed) >= Order::Cut as u8 { Order::Cut } else { Order::Finish }

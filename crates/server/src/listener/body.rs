@@ -1,5 +1,5 @@
-//! The body of an answer on its way: as long as it is not all handed over, its request lasts, and if it is there and
-//! is not taken, that is the peer's doing.
+//! The body of an answer during its transmission: its request lasts until all of it is sent. If it is ready and the
+//! peer does not read it, the peer causes the delay.
 
 use super::activity::ConnectionActivity;
 use axum::body::Body;
@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll},
 };
 
-/// From the head of a request to the end of its answer.
+/// A request, from its head to the end of its answer.
 #[derive(Debug)]
 pub(super) struct Request(pub(super) Arc<ConnectionActivity>);
 

@@ -21,7 +21,7 @@ use x509_cert::{Certificate, der::Decode as _};
 /// A certificate that ends sooner is said to.
 pub(crate) const ENDS_SOON_MS: i64 = 21 * 24 * 3_600_000;
 
-/// Where certificate and key are, as PEM.
+/// The paths of certificate and key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The server's certificate, followed by those between it and the authority.
@@ -46,7 +46,7 @@ pub enum TlsError {
     Mismatch { cert: PathBuf, key: PathBuf },
 }
 
-/// What files had in them.
+/// The contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct Contents {
     cert: Vec<u8>,
@@ -60,7 +60,7 @@ struct Loaded {
     expires_at: Millis,
 }
 
-/// How a reload went.
+/// The result of a reload.
 #[derive(Debug)]
 pub(crate) enum Reloaded {
     Unchanged,
@@ -78,10 +78,10 @@ pub(crate) struct Certificates {
 }
 
 struct WatchedContents {
-    /// Of what is in use.
+    /// The contents in use.
     good: Contents,
-    /// What could not be used: certificate and key are often replaced one after the other, so the first look at it says
-    /// nothing yet.
+    /// Contents that could not be used: certificate and key are often replaced one after the other, so the first
+    /// failure is not reported yet.
     bad: Option<Bad>,
 }
 
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl TlsFiles {
-    /// Whether a server can start with them.
+    /// Checks that a server can start with these files.
     ///
     /// # Errors
     /// Names the file, and what is wrong with it.
@@ -188,7 +188,7 @@ impl Certificates {
         Ok(Arc::new(Self { files, loaded, seen, reloads, reload_failures }))
     }
 
-    /// For new connections; those that stand keep what they began with.
+    /// The configuration of new connections; existing connections keep theirs.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.loaded.read().config)
     }
@@ -197,7 +197,7 @@ impl Certificates {
         self.loaded.read().expires_at
     }
 
-    /// Looks at the files, and takes what is new and good. Blocks for as long as reading them takes.
+    /// Reads the files, and uses new contents if they are valid. Blocks for as long as reading them takes.
     pub(crate) fn reload(&self, now: Millis) -> Reloaded {
         let read = Contents::read(&self.files);
         let mut seen = self.seen.lock();
@@ -234,7 +234,7 @@ impl Certificates {
         Reloaded::Failed(error)
     }
 
-    /// What is wrong with the files, and since when, while the old certificate is in use because of it.
+    /// The fault of the files, and since when, while the old certificate is in use because of it.
     pub(crate) fn fault(&self) -> Option<(String, Millis)> {
         let seen = self.seen.lock();
         let bad = seen.bad.as_ref().filter(|bad| bad.looks > 1)?;
@@ -242,7 +242,7 @@ impl Certificates {
     }
 }
 
-/// With the chain behind it.
+/// The error with the chain of its causes.
 pub(crate) fn reported(error: &TlsError) -> String {
     match error {
         TlsError::Unreadable { source, .. } => format!("{error}: {source}"),

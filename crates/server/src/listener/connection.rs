@@ -43,7 +43,7 @@ pub(super) async fn serve(context: Arc<ListenerContext>, stream: TcpStream, peer
     talk(Arc::clone(&context), socket, peer, Arc::clone(&pass.activity)).await;
 }
 
-/// None: it came to nothing.
+/// Returns `None` if the handshake failed.
 async fn shake_hands(context: &ListenerContext, acceptor: TlsAcceptor, line: ClientStream) -> Option<Socket> {
     let shaking = async {
         let mut first = [0_u8; 1];
@@ -71,7 +71,7 @@ async fn shake_hands(context: &ListenerContext, acceptor: TlsAcceptor, line: Cli
     None
 }
 
-/// What of the request's head is against HTTP/1.1, although the library takes it; HTTP/2 has nothing like it.
+/// The violation of HTTP/1.1 in a request's head, if the library accepts it; HTTP/2 has none of these.
 fn fault(request: &http::Request<Incoming>) -> Option<&'static str> {
     if request.version() > http::Version::HTTP_11 {
         return None;

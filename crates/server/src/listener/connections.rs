@@ -18,9 +18,9 @@ use tokio::time::Instant;
 
 /// One that has asked nothing so far is given this long before it has to make room: a round trip around the world.
 const ASKS_WITHIN_MS: u64 = 1_000;
-/// Places that one look finds.
+/// The maximum number of places that one search finds.
 const FOUND_MAX: usize = 64;
-/// After a look that found no place.
+/// The pause after a search that found no place.
 const LOOK_AGAIN_MS: u64 = 50;
 
 /// Why a connection was not taken; a label of a metric.
@@ -28,7 +28,7 @@ const LOOK_AGAIN_MS: u64 = 50;
 pub(crate) enum RefusedConnection {
     /// All places are taken.
     Full,
-    /// As many as one address may have.
+    /// The address has its maximum number of connections.
     Address,
     /// Plain HTTP from a caller that is no proxy.
     NotAProxy,
@@ -46,7 +46,7 @@ impl RefusedConnection {
     }
 }
 
-/// Since the process began.
+/// The counts since the process began.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounts {
     pub(crate) accepted: AtomicU64,
@@ -90,7 +90,7 @@ struct Open {
     next: u64,
     all: HashMap<u64, Arc<ConnectionActivity>>,
     addresses: HashMap<IpAddr, Address>,
-    /// Of all: those that make room and are not gone yet. They have no place any more.
+    /// Among all connections, those that make room and have not closed yet. They no longer occupy a place.
     evicted: HashSet<u64>,
     spare: Spare,
 }
@@ -101,7 +101,7 @@ struct Address {
     spare: Spare,
 }
 
-/// Connections that were found to be able to make room, so that not every newcomer looks at all of them.
+/// Connections that can make room, so that not every new connection searches all of them.
 #[derive(Debug, Default)]
 struct Spare {
     found: VecDeque<u64>,
@@ -143,7 +143,7 @@ impl Connections {
         Ok(Pass { connections: Arc::clone(self), id, activity })
     }
 
-    /// Ends one that can make room; None: there is none.
+    /// Ends one that can make room, or `None` if there is none.
     fn make_room(&self, open: &mut Open, of: Option<IpAddr>, now: u64) -> Option<()> {
         if open.evicted.len() >= ENDING_MAX {
             return None;
@@ -271,7 +271,7 @@ fn find(all: &HashMap<u64, Arc<ConnectionActivity>>, of: Option<IpAddr>, now: u6
     found.into_iter().map(|(_, id)| id).collect()
 }
 
-/// An IPv6 caller has a whole network of addresses.
+/// The address under which a peer is counted. An IPv6 caller has an entire network of addresses.
 fn counted_as(peer: IpAddr) -> IpAddr {
     const NETWORK: u128 = !(u64::MAX as u128);
     match peer.to_canonical() {

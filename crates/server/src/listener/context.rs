@@ -6,7 +6,7 @@ use axum::Router;
 use hyper_util::{rt::TokioExecutor, server::conn::auto};
 use std::sync::Arc;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(super) struct ListenerContext {
     pub(super) app: Shared,
     pub(super) router: Router,

@@ -4,11 +4,11 @@
 //! the library itself refuses it, in its turn; one between the chunks of a body is held back, and the reading ends there with an
 //! error. Either way nothing that comes after it is ever read. Must never touch a byte of a body.
 
-/// As long as the longest name that is looked for, and one more.
+/// The length of the longest searched name, and one more.
 const NAME_MAX_BYTES: usize = "transfer-encoding:".len();
-/// Of a header that says where a body ends.
+/// The maximum length of a header that determines where a body ends.
 const LINE_MAX_BYTES: usize = 256;
-/// What a connection of HTTP/2 begins with.
+/// The first bytes of an HTTP/2 connection.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r";
 
 const TWO_LENGTHS: &str =
@@ -21,7 +21,7 @@ const OTHER_CODING: &str =
 const FOLDED: &str = "a header continues on a second line, which HTTP/1.1 forbids";
 const BROKEN_CHUNK: &str = "a chunk of its body does not have the length that it says";
 
-/// What the next byte belongs to.
+/// The part of the request to which the next byte belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FramePosition {
     /// A request that has not begun, but for blank lines.
@@ -41,7 +41,7 @@ enum FramePosition {
     Unwatched,
 }
 
-/// Of the head that comes, as far as it has come.
+/// The head that is being received, as far as it has arrived.
 #[derive(Debug, Default)]
 struct Head {
     length: Option<u64>,
@@ -52,9 +52,9 @@ struct Head {
 pub(super) struct Framing {
     place: FramePosition,
     head: Head,
-    /// How the present line begins.
+    /// The beginning of the present line.
     line: Vec<u8>,
-    /// Of the whole line, as far as it has come.
+    /// The number of bytes of the present line that have arrived.
     line_bytes: usize,
     ends_with_return: bool,
     has_request: bool,
@@ -68,8 +68,9 @@ struct FramingError {
 }
 
 impl Framing {
-    /// What came. How much of it the library may see: a line of a head that must not be understood is spoilt, and the last that
-    /// is seen; of one between chunks the end is not seen, since the library takes any byte but a line feed there.
+    /// Reads new bytes. Returns how many of them the library may read: a line of a head that must not be understood
+    /// is spoilt, and is the last; the end of such a line between chunks is withheld, since the library accepts any
+    /// byte but a line feed there.
     pub(super) fn read(&mut self, bytes: &mut [u8]) -> usize {
         if self.fault.is_some() {
             return 0;
@@ -104,12 +105,12 @@ impl Framing {
         bytes.len()
     }
 
-    /// Why no more of the connection is read; None: it is well-formed, or the library knows itself.
+    /// Why no more of the connection is read, or `None` if it is well-formed, or the library knows itself.
     pub(super) fn fault(&self) -> Option<&'static str> {
         self.fault.map(|fault| fault.words)
     }
 
-    /// Whether the fault is in a head, which the library looks at when a blank line ends it.
+    /// True if the fault is in a head, which the library checks when a blank line ends it.
     pub(super) fn is_in_head(&self) -> bool {
         self.fault.is_some_and(|fault| fault.is_in_head)
     }
@@ -220,7 +221,7 @@ fn whole_number(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
 }
 
-/// Of a chunk; what is behind it in its line says nothing about its length.
+/// The size of a chunk; the rest of its line does not affect its length.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).ok_or(BROKEN_CHUNK)?;
     let digits =
@@ -233,14 +234,14 @@ mod tests {
     use super::*;
 
     const PLAIN: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
-    /// Its body looks like requests that would be refused.
+    /// A request whose body contains requests that would be refused.
     const SIZED: &str =
         "POST / HTTP/1.1\r\nContent-Length:  30 \r\nhost: a\r\n\r\nGET / HTTP/1.1\ncontent-length:";
     const CHUNKED: &str = "\r\nPOST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n1A;x=\"y\"\r\nG / HTTP/1.1\n\ncontent-leng\r\n3\r\na\nb\r\n0\r\nx-sum: 1\r\n\r\n";
     const TWICE: &str =
         "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nhost: a\r\nContent-LENGTH: 3\r\n\r\n";
 
-    /// What the library is given, and why it will refuse it.
+    /// Returns the bytes for the library, and the reason for which it will refuse them.
     fn read(pieces: &[&[u8]]) -> (Vec<u8>, Option<&'static str>) {
         let (mut framing, mut given) = (Framing::default(), Vec::new());
         for piece in pieces {

@@ -1,4 +1,4 @@
-//! How many TLS handshakes failed, and why. Counts only: the connection does the handshake.
+//! Counts failed TLS handshakes by reason. Counts only: the connection does the handshake.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,7 +8,7 @@ pub(crate) enum TlsFailure {
     /// Plain HTTP was spoken.
     Plain,
     Timeout,
-    /// What was agreed on, or a certificate, was not good enough for one of the two.
+    /// One of the two rejected the negotiated parameters, or a certificate.
     Handshake,
 }
 

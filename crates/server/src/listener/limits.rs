@@ -1,12 +1,12 @@
-//! How many connections there may be: what the operator set, or what follows from the descriptors that the process may
-//! have, less those that the databases and files need.
+//! The maximum number of connections: as the operator set it, or derived from the descriptors of the process, less
+//! those that the databases and files need.
 
 use crate::options::ListenerOptions;
 use std::time::Duration;
 
 /// Assumed where the system does not say it.
 const DESCRIPTORS_ASSUMED: usize = 1_024;
-/// Connections that end beside those that came in their place.
+/// The maximum number of closing connections beside those that replaced them.
 pub(super) const ENDING_MAX: usize = 32;
 /// Connections that are being refused.
 pub(super) const REFUSALS_MAX: usize = 32;
@@ -60,7 +60,7 @@ impl ConnectionLimits {
         self.connections_max
     }
 
-    /// How often connections are looked at: a limit is overstepped by at most a quarter, or a second.
+    /// The interval of the checks of connections: a limit is exceeded by at most a quarter, or a second.
     pub(super) fn look_every(&self) -> Duration {
         let limits = [self.header_timeout, self.idle_timeout, self.write_timeout, self.close_timeout];
         let shortest = limits.into_iter().min().unwrap_or_default();

@@ -13,9 +13,10 @@ use tokio::{
 
 use crate::{observe, refusal::Refusal};
 
-/// From the answer to the end of the connection.
+/// The time limit from the answer to the end of the connection.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What a caller may still send meanwhile: one that is cut off while it sends never sees the answer.
+/// The number of bytes that a caller may still send meanwhile: a caller whose connection is closed while it sends
+/// never receives the answer.
 pub(super) const DISCARD_MAX: usize = 64 << 10;
 const ANSWER_MAX: usize = 8 << 10;
 /// Longest answer of the HTTP library's own.
@@ -41,8 +42,8 @@ fn render(code: Code, detail: &str) -> String {
     text
 }
 
-/// Where in what is about to be sent the HTTP library refuses what it could not read, and why. It says so with a status and
-/// nothing else, and ends the connection.
+/// The position, in the bytes to send, where the HTTP library refuses what it could not read, and the reason. It
+/// sends a status and nothing else, and closes the connection.
 pub(super) fn by_library(bytes: &[u8]) -> Option<(usize, Code)> {
     let (before, last) = bytes.split_at(bytes.len().saturating_sub(LIBRARYS_MAX));
     let at = last.windows(STATUS_LINE.len()).rposition(|pair| pair == STATUS_LINE)?;
@@ -61,7 +62,7 @@ pub(super) fn by_library(bytes: &[u8]) -> Option<(usize, Code)> {
     (are_its_own && has_no_body).then_some((before.len() + at, code))
 }
 
-/// What is said in its place. `fault`: why it could not be read, where that is known.
+/// The answer that replaces the library's. `fault` is the reason why the request could not be read, if it is known.
 pub(super) fn instead_of_library(code: Code, fault: Option<&str>) -> Vec<u8> {
     let detail = match (code, fault) {
         (Code::RequestHeadTooLarge, _) => {

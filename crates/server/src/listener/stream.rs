@@ -94,9 +94,9 @@ pub(super) struct Watched {
     socket: Socket,
     activity: Arc<ConnectionActivity>,
     framing: Framing,
-    /// What the HTTP library is still given after a line that was spoilt: it looks at a head when a blank line ends it.
+    /// The bytes for the HTTP library after a line that was spoilt: it checks a head when a blank line ends it.
     ending: &'static [u8],
-    /// What is said in place of the HTTP library's refusal, and how much of it has been.
+    /// The answer that replaces the HTTP library's refusal, and the number of sent bytes.
     instead: Option<(Vec<u8>, usize)>,
     discarded: usize,
 }
@@ -141,7 +141,8 @@ impl AsyncRead for Watched {
 }
 
 impl Watched {
-    /// After a fault: the end of the head that has it, and from then on, as in a body at once, an error.
+    /// Reads after a fault: the end of the head that has it, and then an error; after a fault in a body, an error at
+    /// once.
     fn read_no_more(&mut self, fault: &'static str, into: &mut ReadBuf<'_>) -> io::Result<()> {
         if !self.framing.is_in_head() || self.ending.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, fault));
@@ -188,7 +189,7 @@ impl Watched {
         Poll::Ready(())
     }
 
-    /// A refusal by the HTTP library becomes a problem document; what is before it is first. None: it is none.
+    /// A refusal by the HTTP library becomes a problem document; what is before it is first. `None` if it is none.
     fn send_problem(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.activity.is_serving() {
             return None;

@@ -1,4 +1,4 @@
-//! What a scrape has read, on its way to the text of prometheus-client: Prometheus' own format, version 0.0.4, or
+//! The values of a scrape, before prometheus-client writes their text: Prometheus' own format, version 0.0.4, or
 //! OpenMetrics 1.0. Knows no metric, and writes no text itself.
 
 use super::{Kind, Metric};
@@ -19,7 +19,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What the caller asks for, by its `Accept`: Prometheus itself asks for OpenMetrics first.
+    /// The format that the caller requests in its `Accept`: Prometheus itself requests OpenMetrics first.
     pub(super) fn asked(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
     }

@@ -24,7 +24,7 @@ const BOUNDS_US: [u64; 15] = [
 #[derive(Debug, Default)]
 pub(crate) struct HttpMeters {
     routes: RwLock<BTreeMap<(&'static str, String), Arc<RouteMeters>>>,
-    /// By the code's name: there are no others than those of the protocol.
+    /// The refusals by the code's name: there are no others than those of the protocol.
     refusals: Mutex<BTreeMap<&'static str, (Code, u64)>>,
 }
 
@@ -47,7 +47,7 @@ impl HttpMeters {
         meters.latency_sum_us.fetch_add(took_us, Relaxed);
     }
 
-    /// Counts what kept a caller out, or was too much: nothing else.
+    /// Counts refusals for authentication, authorization, limits and unavailability only.
     pub(crate) fn refused(&self, code: Code) {
         if matches!(code.status(), 401 | 403 | 429 | 503) {
             self.refusals.lock().entry(code.name()).or_insert((code, 0)).1 += 1;

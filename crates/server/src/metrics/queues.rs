@@ -17,11 +17,11 @@ use punctual_engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No queue has brackets in its name.
+/// The name for all other queues. No queue has brackets in its name.
 const OTHER: &str = "(other)";
 
-/// Those that the engine tells apart; if they are fewer than may be shown, the first by name of those that any other source
-/// knows.
+/// The queues with their own series: those that the engine tells apart. If they are fewer than may be shown, the
+/// first by name of those that any other source has are added.
 #[derive(Debug)]
 pub(super) struct ShownQueues<'a>(BTreeSet<&'a QueueKey>);
 
@@ -156,7 +156,7 @@ fn highest<'a>(
     joined(out, shown, metric, numbers, usize::max);
 }
 
-/// Of queues without series of their own, all together.
+/// The sum over the queues without their own series.
 fn joined<'a>(
     out: &mut Exposition,
     shown: &ShownQueues<'a>,
@@ -175,7 +175,7 @@ fn joined<'a>(
     }
 }
 
-/// How long ago the oldest of each queue waits, or was due.
+/// The age of the oldest waiting or overdue task of each queue.
 pub(super) fn oldest<'a>(
     out: &mut Exposition,
     shown: &ShownQueues<'a>,

@@ -11,10 +11,10 @@ use super::{
     PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SCHEDULE_RUNS,
     SCHEDULES_BEHIND, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
     SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED,
-    TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES,
-    TRACE_SPANS, TRACES_DROPPED, WHEEL_TASKS, connections, databases,
+    TASKS_SWEPT, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS,
+    TRACES_DROPPED, WHEEL_TASKS, connections, databases,
     exposition::{Exposition, Format, seconds},
-    inboxes, process, queues,
+    inboxes, ledger, process, queues,
 };
 use crate::{
     app::{App, Shared},
@@ -87,7 +87,7 @@ async fn read(app: &App) -> Exposition {
     out
 }
 
-/// Milliseconds. None: the store does not answer, or there are no schedules here.
+/// Milliseconds. `None` if the store does not answer, or there are no schedules here.
 async fn behind(app: &App) -> Option<u64> {
     let next = app.options.schedules.as_ref()?.next_run_at();
     let next = tokio::time::timeout(PATIENCE, next).await.ok()?.ok()?;
@@ -157,8 +157,8 @@ fn tasks(
         queues::states(out, &shown, books);
         out.single(&TASKS_ACCEPTED, books.accepted);
         out.single(&TASKS_DELETED, books.deleted);
-        out.single(&TASKS_UNACCOUNTED, books.unaccounted());
     }
+    ledger::render(out, app, books);
     queues::counters(out, &shown, &numbers);
     queues::lateness(out, &shown, &numbers);
     queues::outcomes(out, &shown, &numbers);
@@ -216,7 +216,7 @@ fn journal(out: &mut Exposition, app: &App) {
     out.single(&OUTCOMES_JOURNAL_BYTES, numbers.waiting.bytes);
 }
 
-/// The hot set as a whole, and this engine's share of the work.
+/// Renders the hot set, and this engine's share of the work.
 fn sharing(out: &mut Exposition, app: &App) {
     let meters = app.engine.meters();
     let fullness = app.engine.hot_fullness();

@@ -65,7 +65,7 @@ pub(crate) fn template(task: ScheduledTask, path: &str) -> Result<TaskTemplate, 
     })
 }
 
-/// As it is shown, without what only the planner knows.
+/// The displayed schedule, without the planner's own data.
 pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) -> wire::Schedule {
     let (schedule, progress) = (&stored.schedule, &stored.progress);
     let pause = schedule.pause.as_ref().filter(|_| schedule.is_paused(now));

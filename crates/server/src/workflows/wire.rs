@@ -14,7 +14,7 @@ use punctual_workflows::{Plan, View};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// With its input.
+/// Converts a definition with its input.
 pub(super) fn domain(asked: CreateWorkflow) -> Result<(Definition, String), Refusal> {
     let (definition, input) = within(asked, "", Priority::default())?;
     Ok((definition, input.unwrap_or_else(|| "null".to_owned())))
@@ -100,7 +100,7 @@ const fn shown_state(state: domain::WorkflowState) -> wire::WorkflowState {
     }
 }
 
-/// What was never begun of a workflow that is over will not be.
+/// The displayed state of a node. A node of a workflow that is over that never began is cancelled.
 const fn shown_node_state(state: domain::NodeState, is_over: bool) -> wire::NodeState {
     match state {
         domain::NodeState::Blocked if is_over => wire::NodeState::Cancelled,
@@ -117,7 +117,7 @@ fn instant(at: Millis) -> At {
     At::from_ms(at.0)
 }
 
-/// Without its nodes.
+/// The workflow without its nodes.
 pub(super) fn brief(workflow: StoredWorkflow) -> Workflow {
     let ending = workflow.progress.ending.filter(|_| workflow.state == domain::WorkflowState::Running);
     let deadline_at = workflow.progress.deadline_at;
@@ -149,7 +149,7 @@ pub(super) fn brief(workflow: StoredWorkflow) -> Workflow {
     }
 }
 
-/// Its rows by what they are of.
+/// The rows of the workflow by their keys.
 struct Rows {
     rows: BTreeMap<NodeKey, StoredNode>,
     contents: HashMap<NodeKey, Carried>,

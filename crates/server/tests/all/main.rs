@@ -17,6 +17,7 @@ mod failures;
 mod idempotency;
 mod identity;
 mod insert;
+mod ledger;
 mod life;
 mod lookup;
 mod malformed;

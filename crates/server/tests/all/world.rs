@@ -51,6 +51,7 @@ pub(crate) struct World {
     pub(crate) documents: Arc<SqliteStore>,
     pub(crate) hot: Arc<FaultyHot>,
     pub(crate) bus: Arc<FaultyBus>,
+    pub(crate) cluster: Watcher,
     pub(crate) router: Router,
 }
 
@@ -201,10 +202,11 @@ impl World {
         let cluster = Watcher::new(engine.clone(), schedules.clone(), punctual_cluster::Options::default());
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
         let (schedules, bulk, workflows) = (Some(planner), Some(bulk), Some(workflows));
+        let watcher = cluster.clone();
         let (cluster, log) = (Some(cluster), Some(LogFilters::new(Box::new(NoLog), "info".to_owned())));
         let options = ServerOptions { schedules, bulk, workflows, cluster, log, ..options };
         let router = punctual_server::router(engine.clone(), options);
-        Self { clock, engine, store, documents, hot, bus, router }
+        Self { clock, engine, store, documents, hot, bus, cluster: watcher, router }
     }
 
     /// The API of another engine on the same store.

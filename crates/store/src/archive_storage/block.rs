@@ -24,7 +24,7 @@ pub(super) struct Builder {
 pub(super) struct Block {
     pub(super) frame: Vec<u8>,
     pub(super) text_bytes: u32,
-    /// Of the keys of its tasks.
+    /// The hashes of the keys of the block's tasks.
     pub(super) hashes: Vec<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Builder {
         self.tasks >= TASKS || self.text.len() >= TEXT_BYTES
     }
 
-    /// None: there is nothing in it.
+    /// Returns `None` if the builder is empty.
     pub(super) fn take(&mut self) -> Result<Option<Block>, Error> {
         let Self { text, tasks, hashes } = std::mem::take(self);
         if tasks == 0 {

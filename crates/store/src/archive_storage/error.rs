@@ -1,5 +1,5 @@
-//! What can go wrong with archive storage. Each says which object, so that an operator can look at it; none is answered
-//! by guessing: a damaged archive is an error, never "no such task".
+//! The errors of archive storage. Each names the object, so that an operator can check it. None is answered by a
+//! guess: a damaged archive is an error, never "no such task".
 
 use super::format::FORMAT;
 

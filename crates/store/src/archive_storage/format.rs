@@ -20,7 +20,7 @@ pub(super) const WRITER: &str = concat!("punctual-store ", env!("CARGO_PKG_VERSI
 pub(super) const MAGIC: &str = "punctual-archive-index";
 
 pub(super) const PAGE: usize = 16_384;
-/// Bytes of a page before its checksum: a whole number of rows of each table.
+/// The bytes of a page before its checksum: a multiple of the row size of each table.
 pub(super) const PAGE_ROOM: usize = PAGE - 4;
 pub(super) const BLOCK_ROW: usize = 20;
 pub(super) const FILTER_ROW: usize = 60;
@@ -31,7 +31,8 @@ const _: () = assert!(
         && PAGE_ROOM.is_multiple_of(ENTRY_ROW)
 );
 
-/// Of the filter, bits per entry and bits that are set for one: one unknown key in a hundred or fewer passes.
+/// The number of bits of the filter per entry, and of bits that are set for one: one unknown key in a hundred or
+/// fewer passes.
 const BITS_PER_ENTRY: u64 = 12;
 const BITS_SET: u32 = 7;
 const FILTER_BITS: u32 = 480;
@@ -56,7 +57,7 @@ pub(super) struct Header {
     pub(super) entries: u64,
 }
 
-/// Where a table begins: the number of its first page.
+/// The number of the first page of each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) blocks: u64,
@@ -81,7 +82,7 @@ impl Header {
         format!("{MAGIC} {FORMAT}\n{header}\n")
     }
 
-    /// From the room of page 0.
+    /// Reads the header from the content of page 0.
     pub(super) fn read(object: &str, room: &[u8]) -> Result<Self, Error> {
         let text = room.split(|byte| *byte == 0).next().unwrap_or_default();
         let text = str::from_utf8(text).map_err(|error| Error::damaged(object, error.to_string()))?;
@@ -92,7 +93,7 @@ impl Header {
     }
 }
 
-/// Looks at the first line, which every format has, before anything else is believed.
+/// Checks the first line, which every format has, before anything else is trusted.
 pub(super) fn check_format(object: &str, line: &str) -> Result<(), Error> {
     let foreign = |problem| Error::Foreign { object: object.to_owned(), problem };
     let found = line.strip_prefix(MAGIC).ok_or_else(|| foreign("its first line names another format"))?;
@@ -115,13 +116,13 @@ pub(super) fn seal(mut room: Vec<u8>) -> Vec<u8> {
     room
 }
 
-/// The room of a page. None: it is not as it was written.
+/// The room of a page. `None` if it is not as it was written.
 pub(super) fn unseal(page: &[u8]) -> Option<&[u8]> {
     let (room, sum) = page.split_at_checked(PAGE_ROOM)?;
     (sum == crc32fast::hash(room).to_le_bytes()).then_some(room)
 }
 
-/// What a search looks for. Both kinds stand in one table, so their hashes differ by a first byte.
+/// Hashes an id for a search. Ids and keys are in one table, so their hashes differ by a first byte.
 pub(super) fn hash_of_id(id: i64) -> u64 {
     hash(b"i".iter().copied().chain(id.to_le_bytes()))
 }
@@ -177,7 +178,7 @@ pub(super) struct BlockRow {
     pub(super) bytes: u32,
     /// Bytes of its text.
     pub(super) text_bytes: u32,
-    /// Of its compressed bytes.
+    /// The checksum of the compressed bytes.
     pub(super) crc: u32,
 }
 
@@ -237,7 +238,7 @@ impl ArchiveLookup {
         }
     }
 
-    /// What the header says already; nothing is read for it.
+    /// Checks by the header alone if the archive may have the task; nothing is read for it.
     pub(super) fn may_be_in(&self, header: &Header) -> bool {
         let partition_fits = |partition: Partition| within(partition.0, header.partitions);
         match self {

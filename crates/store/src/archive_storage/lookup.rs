@@ -1,5 +1,5 @@
-//! Looks for tasks in one archive: the filter says no for nearly everything that is not there, at the price of one
-//! page; the entries say which block; the block is read, and nothing else of the data.
+//! Searches one archive for tasks: the filter excludes nearly everything that is not there, at the price of one page;
+//! the entries name the block; the block is read, and nothing else of the data.
 
 use super::{
     Error, block,
@@ -23,7 +23,7 @@ pub(super) struct Archived {
     layout: Layout,
 }
 
-/// What a search reads from.
+/// The sources from which a search reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading<'a> {
     pub(super) objects: &'a Objects,
@@ -31,7 +31,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl Archived {
-    /// Of an index, by its first page. None: it is gone.
+    /// Opens an index by its first page. `None` if the index was removed.
     pub(super) async fn open(objects: &Objects, index: Path, number: u32) -> Result<Option<Self>, Error> {
         let first = match pages::read(objects, &index, 0).await {
             // Before checksum or length are blamed: another format may have others.
@@ -80,7 +80,7 @@ impl Archived {
         reading.pages.page(reading.objects, index, page).await
     }
 
-    /// The row of a table. None: the archive is gone.
+    /// The row of a table. `None` if the archive is gone.
     async fn row(
         &self,
         reading: Reading<'_>,
@@ -122,7 +122,7 @@ impl Archived {
         Ok(blocks)
     }
 
-    /// Of one page of their table.
+    /// Reads the entries of one page of their table.
     async fn entries(&self, reading: Reading<'_>, nth: u64) -> Result<Vec<IndexEntry>, Error> {
         let Some(page) = self.page(reading, self.layout.entries + nth).await? else { return Ok(Vec::new()) };
         let per_page = format::rows_per_page(format::ENTRY_ROW);
@@ -150,7 +150,7 @@ impl Archived {
         Ok(row.as_deref().and_then(BlockRow::read))
     }
 
-    /// The text of a block. None: the archive is gone, index and all; without its data alone it is damaged.
+    /// The text of a block. `None` if the archive is gone, index and all; without its data alone it is damaged.
     async fn text(&self, reading: Reading<'_>, number: u32) -> Result<Option<String>, Error> {
         let Some(row) = self.block_row(reading, number).await? else { return Ok(None) };
         let range = row.offset..row.offset.saturating_add(row.bytes.into());

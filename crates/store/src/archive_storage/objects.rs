@@ -1,5 +1,5 @@
-//! Where archives are kept: a directory, or a bucket of an object store. What is put here is durable when the call
-//! returns, and is never changed afterwards.
+//! The storage of archives: a directory, or a bucket of an object store. An object is durable when the call that puts
+//! it returns, and is never changed afterwards.
 
 use super::Error;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use object_store::{
 };
 use std::{ops::Range, os::unix::fs::DirBuilderExt as _, sync::Arc};
 
-/// What is uploaded at once; object stores want 5 MiB at least.
+/// The size of one part of an upload; object stores require 5 MiB at least.
 const CHUNK_BYTES: usize = 8 * 1_048_576;
 /// An object store that does not answer is asked again so often, and for no longer: callers wait for it, and repeat by
 /// themselves what can be repeated.
@@ -56,7 +56,7 @@ impl Objects {
         Ok(found)
     }
 
-    /// None: there is no such object.
+    /// Returns `None` if there is no such object.
     pub(super) async fn read(&self, object: &Path, range: Range<u64>) -> Result<Option<Bytes>, Error> {
         match self.store.get_range(object, range).await {
             Ok(bytes) => Ok(Some(bytes)),
@@ -65,7 +65,7 @@ impl Objects {
         }
     }
 
-    /// None: there is no such object.
+    /// Returns `None` if there is no such object.
     pub(super) async fn read_all(&self, object: &Path) -> Result<Option<Bytes>, Error> {
         match self.store.get(object).await {
             Ok(found) => found.bytes().await.map(Some).map_err(Error::objects(object)),
@@ -99,14 +99,15 @@ impl Objects {
         }
     }
 
-    /// At once, or not at all; never over another.
+    /// Creates an object atomically. It never replaces another one.
     pub(super) async fn create(&self, object: &Path, bytes: Vec<u8>) -> Result<(), Error> {
         let put = self.store.put_opts(object, PutPayload::from(bytes), PutMode::Create.into()).await;
         put.map(drop).map_err(Error::objects(object))
     }
 }
 
-/// What an address names: a directory, which is made, or a bucket. The problem, if it is neither.
+/// Opens the storage that an address names: a directory, which is created, or a bucket. The error describes an
+/// address that is neither.
 pub(crate) fn at(url: &str) -> Result<Arc<dyn ObjectStore>, String> {
     at_with(
         url,
@@ -190,7 +191,7 @@ impl Upload {
         self.parts.finish().await.map(drop).map_err(Error::objects(&self.object))
     }
 
-    /// What cannot be revoked is left: nothing refers to it.
+    /// Aborts the upload. Parts that cannot be removed remain: nothing refers to them.
     pub(super) async fn abort(self) {
         if let Err(error) = self.parts.abort().await {
             tracing::warn!(%error, object = %self.object, "an archive that was broken off could not be removed");

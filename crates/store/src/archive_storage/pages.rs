@@ -1,5 +1,5 @@
-//! Pages of indexes, kept in memory up to a budget: those that were used last. Must never keep a page that is not as
-//! it was written.
+//! A cache of index pages in memory, up to a budget: the pages that were used last. Must never keep a page that
+//! differs from what was written.
 
 use super::{
     Error,
@@ -33,7 +33,7 @@ struct PageCache {
 pub(super) struct IndexObject<'a> {
     pub(super) number: u32,
     pub(super) name: &'a Path,
-    /// Pages in all; more are never asked for.
+    /// The number of pages in total; more are never requested.
     pub(super) pages: u64,
 }
 
@@ -42,7 +42,7 @@ impl Pages {
         Self { kept: Mutex::default(), pages_max: (budget_bytes / PAGE).max(64) }
     }
 
-    /// The room of a page. None: there is no such object any more.
+    /// The room of a page. `None` if there is no such object any more.
     pub(super) async fn page(
         &self,
         objects: &Objects,
@@ -61,7 +61,7 @@ impl Pages {
         Ok(Some(read))
     }
 
-    /// How many pages were read from storage since the beginning.
+    /// The number of pages that were read from storage since the beginning.
     pub(super) fn read(&self) -> u64 {
         self.kept.lock().read
     }
@@ -89,7 +89,7 @@ impl PageCache {
         Some(page.clone())
     }
 
-    /// A full cache lets go of the eighth that was used longest ago, so that it looks through itself seldom.
+    /// Stores a page. A full cache removes the least recently used eighth, so that it rarely scans itself.
     fn keep(&mut self, place: Place, page: Bytes, pages_max: usize) {
         self.read += 1;
         if self.pages.len() >= pages_max {

@@ -20,7 +20,7 @@ pub(super) struct ArchivePart {
     span: Option<Span>,
 }
 
-/// What is known before the first task.
+/// The data that is known before the first task.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     pub(super) shard: u16,

@@ -1,6 +1,6 @@
-//! Whose a place is: the number of a store, in an object of its own. Databases remember that they have archives, or long
-//! payloads, so that a directory that is not mounted, or another store's, is not taken for theirs. Must never be changed
-//! once it exists.
+//! The owner of a storage place: the number of a store, in an object of its own. Databases remember that they have
+//! archives, or long payloads, so that a directory that is not mounted, or another store's, is not mistaken for
+//! theirs. Must never be changed once it exists.
 
 use super::{ArchiveStorage, Error, objects::Objects};
 use object_store::path::Path;
@@ -18,7 +18,7 @@ pub(crate) const PAYLOADS: Marker =
     Marker { name: "punctual-payload-place.json", field: "punctual_payload_place" };
 
 impl Marker {
-    /// The number of the store whose place it is. None: it was never used.
+    /// The number of the store whose place it is. `None` if it was never used.
     pub(crate) async fn read(&self, objects: &Objects) -> Result<Option<i64>, Error> {
         let Some(bytes) = objects.read_all(&Path::from(self.name)).await? else { return Ok(None) };
         let read: Value =
@@ -46,7 +46,7 @@ impl Marker {
 }
 
 impl ArchiveStorage {
-    /// The number of the store whose archives are here. None: this place was never used.
+    /// The number of the store whose archives are here. `None` if this place was never used.
     ///
     /// # Errors
     /// When the storage cannot be read, or what is stored there is no number.

@@ -18,7 +18,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 type Text<'a> = Cow<'a, str>;
 
-/// Of a line, as much as a search needs.
+/// The fields of a line that a search needs.
 #[derive(Debug, Deserialize)]
 pub(super) struct SearchKey<'a> {
     pub(super) id: i64,
@@ -31,7 +31,7 @@ pub(super) struct SearchKey<'a> {
 /// UTC epoch milliseconds.
 #[derive(Debug, Serialize, Deserialize)]
 struct TaskLine<'a> {
-    /// The reference that was handed out, for people who search the text. Its parts follow.
+    /// The reference that was issued, for people who search the text. Its parts follow.
     #[serde(rename = "ref", default)]
     reference: String,
     id: i64,
@@ -122,7 +122,7 @@ struct ArchivedOutcome<'a> {
     content: Option<Bytes<'a>>,
 }
 
-/// Without `event`: the insert.
+/// A line of the history. Without `event`, it is the insert.
 #[derive(Debug, Serialize, Deserialize)]
 struct Change<'a> {
     at: i64,
@@ -245,6 +245,7 @@ fn task(line: TaskLine<'_>) -> Result<Task, String> {
             key: line.key.map(Cow::into_owned),
             name: line.name.map(Cow::into_owned),
             on_conflict: OnConflict::default(),
+            insert_by: None,
         },
     })
 }

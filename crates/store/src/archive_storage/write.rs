@@ -1,6 +1,6 @@
-//! Writes archives: the data first, then its index. An archive exists when its index does, and never changes again, so
-//! a reader that finds one finds a whole one. Several writers of the same tasks write archives of different names; a reader
-//! takes each task once. What was broken off leaves data that no index names, and nothing finds it.
+//! Writes archives: the data first, then its index. An archive exists when its index does, and never changes again,
+//! so a reader that finds one finds a complete one. Several writers of the same tasks write archives of different
+//! names; a reader uses each task once. An interrupted write leaves data that no index names, and nothing finds it.
 
 use super::{
     ArchiveStorage, Error,
@@ -19,7 +19,7 @@ pub(super) const INDEX: &str = ".index";
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where tasks to archive come from.
+/// The source of tasks to archive.
 pub trait ArchiveSource: Send {
     /// The next ones, some hundreds or thousands. Empty: that was all.
     fn next(&mut self) -> impl Future<Output = Result<Vec<Task>, Failed>> + Send;
@@ -29,7 +29,7 @@ pub trait ArchiveSource: Send {
     fn is_archived(&mut self) -> impl Future<Output = Result<(), Failed>> + Send;
 }
 
-/// What was written.
+/// The numbers of written tasks and archives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub tasks: u64,
@@ -83,7 +83,8 @@ impl ArchiveStorage {
         Ok(written)
     }
 
-    /// Whether the archives of a database can be written now: an object of their place is written, read and removed.
+    /// Checks that the archives of a database can be written now: an object of their place is written, read and
+    /// removed.
     ///
     /// # Errors
     /// When one of it fails.

@@ -23,7 +23,8 @@ pub(super) struct Opened {
     pub(super) frames: Vec<Frame>,
     pub(super) good_len: u64,
     pub(super) torn_bytes: u64,
-    /// Between whole frames, or behind the last one of a file in which nothing can be found again.
+    /// The number of damaged bytes between complete frames, or after the last one of a file in which nothing can be
+    /// found again.
     pub(super) damaged_bytes: u64,
 }
 
@@ -31,7 +32,7 @@ fn path_of(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("outcomes-{number}.journal"))
 }
 
-/// In the order of their numbers.
+/// The paths of the journals, in the order of their numbers.
 fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let number = |name: &str| name.strip_prefix("outcomes-")?.strip_suffix(".journal")?.parse::<u32>().ok();
     let mut numbers = Vec::new();
@@ -87,7 +88,7 @@ pub(super) fn new_file(directory: &Path, owner: Owner) -> io::Result<Opened> {
     )))
 }
 
-/// None: it is not this store's.
+/// Returns `None` if the file belongs to another store.
 fn opened(mut file: LockedFile, path: &Path, owner: Owner) -> io::Result<Option<Opened>> {
     let marked = frame::mark_of(owner);
     let mark = match frame::read_header(&file.read(0, HEADER_LEN)?) {
@@ -127,7 +128,8 @@ fn opened(mut file: LockedFile, path: &Path, owner: Owner) -> io::Result<Option<
     Ok(Some(Opened { file, frames, good_len, torn_bytes, damaged_bytes }))
 }
 
-/// False: the file could not be kept. Then it is not written anew: what is damaged stays in it, and is passed over.
+/// Keeps a copy of the damaged file. Returns false if that failed. Then the file is not rewritten: the damage stays
+/// in it, and is skipped.
 fn keeps_aside(file: &LockedFile, path: &Path, bytes: u64, kept: usize) -> bool {
     let aside = file.keep_aside();
     let said = aside.as_ref().map_or_else(ToString::to_string, |aside| aside.display().to_string());
@@ -138,7 +140,8 @@ fn keeps_aside(file: &LockedFile, path: &Path, bytes: u64, kept: usize) -> bool 
     aside.is_ok()
 }
 
-/// Only whole frames, with marks: all or nothing, so that a crash leaves the file as it was.
+/// Rewrites the file with complete frames, with marks. The rewrite is atomic, so that a crash leaves the file as it
+/// was.
 fn write_anew(
     file: &mut LockedFile,
     owner: Owner,

@@ -1,6 +1,6 @@
-//! A journal at work: calls are gathered, written together and synced once; what is done is forgotten, and when nothing waits the
-//! file is emptied. One thread at a time has the medium. Must not answer before the sync, and must never leave in the file, as far
-//! as the medium allows, what it has refused.
+//! A journal at work: calls are gathered, written together and synced once; records that are done are removed, and
+//! when nothing waits the file is emptied. One thread at a time uses the medium. Must not answer before the sync, and
+//! must never leave in the file, as far as the medium allows, what it has refused.
 
 use super::{
     directory::free_files,
@@ -32,19 +32,19 @@ struct FileJournalState {
     of: Of,
 }
 
-/// Whose it is.
+/// The owner and the limits of a journal.
 #[derive(Debug)]
 pub(super) struct Of {
     pub(super) owner: Owner,
     pub(super) bytes_max: u64,
-    /// Where other engines have theirs.
+    /// The directory with the journals of other engines.
     pub(super) directory: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 struct FileTail {
     medium: Box<dyn Medium>,
-    /// What is behind it was refused, and could not be revoked yet.
+    /// The end of the valid content. Content after it was refused, and could not be removed yet.
     good_len: u64,
     is_torn: bool,
 }
@@ -53,7 +53,7 @@ struct FileTail {
 struct FileState {
     index: Index,
     calls: Vec<AppendCall>,
-    /// A thread writes, and looks for more calls before it ends.
+    /// True if a thread writes, and checks for more calls before it ends.
     is_led: bool,
 }
 
@@ -76,7 +76,7 @@ struct AppendGroup {
 }
 
 impl FileJournal {
-    /// Over what was found in the medium up to `good_len`.
+    /// Creates a journal over the frames that were found in the medium up to `good_len`.
     pub(super) fn new(medium: Box<dyn Medium>, good_len: u64, found: Vec<Frame>, of: Of) -> Self {
         let mut index = Index::default();
         found.into_iter().for_each(|frame| index.add(frame));
@@ -85,7 +85,7 @@ impl FileJournal {
         Self { inner: Arc::new(FileJournalState { place, state, of }) }
     }
 
-    /// How many records. Waits for the disk.
+    /// Adopts journals of ended engines. Returns the number of records. Waits for the disk.
     pub(super) fn take_over_now(&self) -> io::Result<usize> {
         self.inner.take_over()
     }
@@ -95,13 +95,13 @@ impl FileJournal {
         self.inner.state.try_lock().is_some()
     }
 
-    /// No thread is at work for it.
+    /// True if no thread works for the journal.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.inner) == 1
     }
 
-    /// In a thread that may wait for the disk.
+    /// Runs work in a thread that may wait for the disk.
     async fn at_the_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&FileJournalState) -> T + Send + 'static,
@@ -111,7 +111,7 @@ impl FileJournal {
     }
 }
 
-/// After a panic the next caller finds no stale leader.
+/// Resets the leader, also after a panic: the next caller finds no stale leader.
 struct Led(Arc<FileJournalState>);
 
 impl Drop for Led {
@@ -131,8 +131,8 @@ impl FileJournalState {
         work(&mut self.state.lock())
     }
 
-    /// When the last call is answered, no leader is at work: if no other handle of the journal exists, its file is free, and the next start finds
-    /// all that was acknowledged.
+    /// Leads the writes. When the last call is answered, no leader is at work: if no other handle of the journal
+    /// exists, its file is free, and the next start finds all that was acknowledged.
     fn lead(self: Arc<Self>) {
         let led = Led(self);
         loop {
@@ -173,7 +173,8 @@ impl FileJournalState {
         resolved.into_iter().map(|(to, resolved)| (to, answer(resolved))).collect()
     }
 
-    /// What is to be answered once the group is durable. A call that does not fit leaves nothing in the group.
+    /// Prepares the answers for the time when the group is durable. A call that does not fit leaves nothing in the
+    /// group.
     fn resolve(
         &self,
         good_len: u64,

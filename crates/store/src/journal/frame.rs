@@ -1,5 +1,5 @@
-//! The bytes of a journal: a header that says whose it is, then frames with a mark and a checksum each. Pure: opens no file. Must read
-//! whatever a crash has left, and take nothing for a frame that is not whole.
+//! The bytes of a journal: a header with its owner, then frames with a mark and a checksum each. Pure: opens no file.
+//! Must read whatever a crash has left, and accept no incomplete frame.
 //!
 //! Header: 8 bytes of magic, 16 of the owner, 4 of checksum. Frame: 8 bytes of the mark, 4 of length of the body, 4 of checksum over the
 //! mark, the length and all that follows, 8 of task, 8 of fence, 8 of digest, the body. All numbers little-endian. A durable format.
@@ -14,18 +14,18 @@ const MAGIC: [u8; 8] = *b"PNCTJNL2";
 const FIRST_MAGIC: [u8; 8] = *b"PNCTJNL1";
 pub(super) const HEADER_LEN: usize = 28;
 const MARK_LEN: usize = 8;
-/// Between the mark and the body.
+/// The length of the fields between the mark and the body.
 const HEAD_LEN: usize = 32;
-/// Before the body.
+/// The length of everything before the body.
 pub(super) const FRAME_HEAD_LEN: usize = MARK_LEN + HEAD_LEN;
-/// No body is longer: a length that says so is none.
+/// The maximum length of a body: a larger value is no length.
 pub(super) const BODY_LEN_MAX: usize = 64 << 20;
 
-/// What frames begin with. Empty: they are of a file of the first form.
+/// The bytes with which frames begin. Empty for a file of the first form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark<'m>(pub(super) &'m [u8]);
 
-/// Of the files of one owner.
+/// The mark of the files of one owner.
 pub(super) fn mark_of(owner: Owner) -> [u8; MARK_LEN] {
     let mut mark = [0; MARK_LEN];
     // Not as in the header: what is stored there is no frame.
@@ -33,10 +33,10 @@ pub(super) fn mark_of(owner: Owner) -> [u8; MARK_LEN] {
     mark
 }
 
-/// Whose journal it is: what is kept for one store is never applied to another.
+/// The owner of a journal: records of one store are never applied to another.
 pub type Owner = [u8; 16];
 
-/// What is in a frame before its body.
+/// The fields of a frame before its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) key: AttemptKey,
@@ -49,19 +49,19 @@ impl Head {
         FRAME_HEAD_LEN + self.body_len
     }
 
-    /// In a file whose frames begin with this.
+    /// The length of the frame in a file whose frames begin with this mark.
     pub(super) const fn frame_len_with(&self, mark: Mark<'_>) -> usize {
         mark.0.len() + HEAD_LEN + self.body_len
     }
 }
 
-/// What the beginning of a file says.
+/// The content of the beginning of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
-    /// Shorter than a header: a crash while it was made, before anything was kept.
+    /// The file is shorter than a header: a crash while it was created, before anything was stored.
     Unmade,
     Of(Owner),
-    /// Of the first form: its frames have no marks.
+    /// The file has the first form: its frames have no marks.
     First(Owner),
     /// Something else.
     Foreign,
@@ -113,7 +113,7 @@ pub(super) fn write(
     Some(Head { key, digest, body_len: body.len() })
 }
 
-/// Of the mark, the length and all behind the checksum. `frame`: without its mark.
+/// The checksum of the mark, the length and all bytes after the checksum. `frame` has no mark.
 fn checksum(mark: Mark<'_>, frame: &[u8]) -> Option<u32> {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(mark.0);
@@ -126,14 +126,15 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 
-/// How long a frame says to be whose first bytes these are. None: that is no frame.
+/// The length that the first bytes of a frame declare. `None` if they are not a frame.
 pub(super) fn len_said(mark: Mark<'_>, head: &[u8]) -> Option<usize> {
     let head = head.strip_prefix(mark.0)?;
     let body_len = usize::try_from(u32::from_le_bytes(number(head, 0)?)).ok()?;
     (body_len <= BODY_LEN_MAX).then_some(mark.0.len() + HEAD_LEN + body_len)
 }
 
-/// The whole frame at the beginning of these bytes, and its body. None: there is none, or it is torn or damaged.
+/// The complete frame at the beginning of these bytes, and its body. `None` if there is none, or if it is torn or
+/// damaged.
 pub(super) fn read<'b>(mark: Mark<'_>, bytes: &'b [u8]) -> Option<(Head, &'b [u8])> {
     let frame = bytes.get(mark.0.len()..len_said(mark, bytes)?)?;
     if checksum(mark, frame)? != u32::from_le_bytes(number(frame, 4)?) {
@@ -145,7 +146,7 @@ pub(super) fn read<'b>(mark: Mark<'_>, bytes: &'b [u8]) -> Option<(Head, &'b [u8
     Some((Head { key: AttemptKey { task, fence }, digest, body_len: body.len() }, body))
 }
 
-/// Where the next frame may begin.
+/// The position where the next frame may begin.
 pub(super) fn find_mark(mark: Mark<'_>, bytes: &[u8]) -> Option<usize> {
     if mark.0.is_empty() { None } else { bytes.windows(mark.0.len()).position(|window| window == mark.0) }
 }

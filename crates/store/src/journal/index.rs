@@ -1,5 +1,5 @@
-//! Which records of a journal wait, and where in the file they are. Pure: the bytes are elsewhere. Must not say of a record that
-//! it waits before it is durable: its owner says so afterwards.
+//! The waiting records of a journal, and their positions in the file. Pure: the bytes are elsewhere. Must not report
+//! a record as waiting before it is durable: its owner adds it afterwards.
 
 use super::frame::{Head, Mark};
 use hashbrown::HashMap;
@@ -18,7 +18,7 @@ impl Frame {
         u64::try_from(self.head.frame_len()).unwrap_or(u64::MAX)
     }
 
-    /// In a file whose frames begin with this.
+    /// The length of the frame in a file whose frames begin with this mark.
     pub(super) fn len_with(&self, mark: Mark<'_>) -> u64 {
         u64::try_from(self.head.frame_len_with(mark)).unwrap_or(u64::MAX)
     }

@@ -1,5 +1,5 @@
-//! Where the bytes of a journal are: a file that no other process has. Knows nothing of frames. Must not say that something is durable
-//! before the system has said so.
+//! The medium of a journal's bytes: a file that no other process has. Independent of frames. Must not report anything
+//! as durable before the system has done so.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So many damaged files are kept of one journal; a newer one takes the place of the last.
+/// The maximum number of damaged files that are kept of one journal; a newer one replaces the last.
 const ASIDE_MAX: u32 = 9;
 
 /// A row of bytes that grows at its end.
@@ -23,7 +23,7 @@ pub(super) trait Medium: Send + std::fmt::Debug {
 
     fn len(&self) -> io::Result<u64>;
 
-    /// Fewer bytes than asked for: there are no more.
+    /// Reads bytes. A shorter result is the end of the file.
     fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>>;
 
     /// These bytes in place of all, and behind them those of the ranges: durably, and all or nothing.
@@ -38,7 +38,7 @@ pub(super) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Opens it, and makes it if it is not there. None: another process has it.
+    /// Opens it, and makes it if it is not there. `None` if another process has it.
     pub(super) fn take(path: &Path) -> io::Result<Option<Self>> {
         let file = options().create(true).open(path)?;
         match file.try_lock() {
@@ -50,7 +50,7 @@ impl LockedFile {
         }
     }
 
-    /// What a crash in the middle of `rewrite` has left.
+    /// Removes the file that a crash in the middle of `rewrite` has left.
     pub(super) fn remove_leftovers(&self) -> io::Result<()> {
         match fs::remove_file(self.leftover()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -58,7 +58,7 @@ impl LockedFile {
         }
     }
 
-    /// Its bytes stay under another name when it is rewritten. Answers that name.
+    /// Keeps the bytes of the file under another name before it is rewritten. Returns that name.
     pub(super) fn keep_aside(&self) -> io::Result<PathBuf> {
         let own = self.file.metadata()?.ino();
         for number in 1..=ASIDE_MAX {

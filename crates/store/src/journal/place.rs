@@ -1,6 +1,7 @@
-//! Opens the journal of an engine. Several engines on one machine may have one directory: each takes a file that no other has, and
-//! what engines have left that are gone. An engine that is the only one of its store waits for the file of the one before it, which may
-//! not have let go of it yet: what that one has handed over would not be known here, and would be handed over again.
+//! Opens the journal of an engine. Several engines on one machine may have one directory: each opens a file that no
+//! other has, and adopts the files of ended engines. An engine that is the only one of its store waits for the file
+//! of its predecessor, which may not have released it yet: otherwise this engine would not know what the predecessor
+//! has handed over, and would hand it over again.
 
 use super::{
     directory::{free_files, new_file, taken_file},
@@ -15,33 +16,35 @@ use std::{
     time::Duration,
 };
 
-/// Looks whether the engine before this one has let go of its file: ten seconds.
+/// The maximum number of checks if the preceding engine has released its file: ten seconds.
 const LOOKS_MAX: usize = 2_000;
-/// Between two of them.
+/// The pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Where a journal is, and how large it may become.
+/// The location of a journal, and its maximum size.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
     /// Made if it is not there.
     pub directory: PathBuf,
-    /// Of what waits. The file may have twice as many.
+    /// The maximum size of the waiting records. The file may have twice as many bytes.
     pub bytes_max: u64,
     pub owner: Owner,
-    /// No other engine works on the store: a process that has one of its files is about to end.
+    /// True if no other engine works on the store: a process that has one of its files is about to end.
     pub is_alone: bool,
 }
 
-/// What the journal has found.
+/// The findings of the journal when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalFindings {
     /// Acknowledged before, and not known to be applied.
     pub records: usize,
-    /// At the end of the file, which a crash has left in the middle of a write that was not acknowledged.
+    /// The number of bytes at the end of the file that a crash has left in the middle of a write that was not
+    /// acknowledged.
     pub torn_bytes: u64,
-    /// In the middle of files, or in a file of an earlier form: what stood there is lost. The file is kept aside.
+    /// Bytes in the middle of files, or in a file of an earlier form, whose content is lost. A copy of the file is
+    /// kept.
     pub damaged_bytes: u64,
-    /// Of them, those of engines that are gone.
+    /// Of the records, the number of those of ended engines.
     pub taken_over: usize,
 }
 

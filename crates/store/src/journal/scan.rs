@@ -1,4 +1,5 @@
-//! What is in the file of a journal: its whole frames, and how much between them and behind them is none. Must not change the file.
+//! Scans the file of a journal: its complete frames, and the number of other bytes between and after them. Must not
+//! change the file.
 
 use super::{
     frame::{self, FRAME_HEAD_LEN, Head, Mark},
@@ -7,20 +8,20 @@ use super::{
 };
 use std::io;
 
-/// Read at once where the next frame is looked for.
+/// The number of bytes that are read at once in the search for the next frame.
 const CHUNK_LEN: usize = 64 << 10;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scanned {
     pub(super) frames: Vec<Frame>,
-    /// Behind it nothing is whole.
+    /// The end of the last complete frame.
     pub(super) good_len: u64,
     pub(super) torn_bytes: u64,
-    /// Before a frame that is whole.
+    /// The number of damaged bytes before a complete frame.
     pub(super) damaged_bytes: u64,
 }
 
-/// From the end of the header on.
+/// Scans from the end of the header on.
 pub(super) fn scan(medium: &dyn Medium, mark: Mark<'_>, begin: u64) -> io::Result<Scanned> {
     let (mut scanned, mut at, len) =
         (Scanned { good_len: begin, ..Scanned::default() }, begin, medium.len()?);
@@ -47,7 +48,7 @@ fn whole_at(medium: &dyn Medium, mark: Mark<'_>, at: u64, len: u64) -> io::Resul
     Ok(frame::read(mark, &medium.read(at, frame_len)?).map(|(head, _)| head))
 }
 
-/// The next place that has a whole frame.
+/// The next position with a complete frame.
 fn next_whole(medium: &dyn Medium, mark: Mark<'_>, mut at: u64, len: u64) -> io::Result<Option<u64>> {
     while at < len {
         let bytes = medium.read(at, CHUNK_LEN)?;

@@ -34,7 +34,7 @@ struct Disk {
 #[derive(Clone, Debug, Default)]
 struct Shaky {
     disk: Arc<Mutex<Disk>>,
-    /// At each call of the disk its memory is free.
+    /// The journal under test: at each call of the disk its memory must be unlocked.
     watched: Arc<Mutex<Option<FileJournal>>>,
 }
 
@@ -58,7 +58,7 @@ impl Shaky {
         change(&mut self.disk.lock());
     }
 
-    /// Whose frames would be found.
+    /// The keys of the frames that would be found.
     fn keys(&self) -> Vec<i64> {
         let disk = self.disk.lock();
         let (mut rest, mut keys) = (&disk.bytes[HEADER_LEN..], Vec::new());

@@ -103,7 +103,7 @@ async fn save(inner: Arc<MySqlState>, token: Token, expected: i64) -> Result<Sav
     Ok(saved)
 }
 
-/// One transaction. The error says whether the commit was sent.
+/// One transaction. The error states whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,
     token: &Token,

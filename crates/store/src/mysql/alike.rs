@@ -13,8 +13,8 @@ use punctual_domain::{place::TaskRef, state::Event, time::Millis};
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
 use std::{fmt::Write as _, sync::OnceLock};
 
-/// Numbers of rows of one statement, so that few texts are prepared; a shorter list is filled up with its last row. At least two:
-/// MariaDB reads the whole table for a list of one row constructor.
+/// The numbers of rows of one statement, so that few texts are prepared; a shorter list is filled up with its last
+/// row. At least two: MariaDB reads the complete table for a list of one row constructor.
 const LENGTHS: [usize; 11] = [2, 3, 5, 8, 16, 32, 64, 128, 256, 512, ROWS_MAX];
 const ROWS_MAX: usize = 1_000;
 /// Each group of rows that are alike is a statement: with more of them than this, all rows are one statement of another form.
@@ -32,11 +32,11 @@ const FIRED_AT: &str = "fired_at";
 pub(crate) struct Alike {
     one: &'static str,
     texts: [Texts; OWN],
-    /// For rows with values of their own, where the statement has that form.
+    /// The texts for rows with their own values, where the statement has that form.
     of_each: Option<[Texts; OWN]>,
 }
 
-/// By their lengths. Made once for each statement, and never given back: that bounds them.
+/// The texts by their lengths. Each is created once for each statement, and never freed: that bounds them.
 type Texts = OnceLock<[&'static str; LENGTHS.len()]>;
 
 const fn no_texts() -> [Texts; OWN] {
@@ -74,17 +74,18 @@ fn found(texts: &[&'static str; LENGTHS.len()], rows: usize) -> Option<(usize, &
     LENGTHS.into_iter().zip(texts.iter().copied()).find(|(length, _)| *length >= rows)
 }
 
-/// What rows have of their own, besides their places.
+/// The values that rows have of their own, in addition to their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Own {
     Nothing,
-    /// An instant each, found by the row's id among all in order: on MariaDB 10.11 a third of what looking through them costs.
+    /// Each row has its own instant, found by the row's id among all in order: on MariaDB 10.11 this costs a third of
+    /// a scan of them.
     Listed,
     /// An instant each, equally long after its due time in all.
     Even,
 }
 
-/// How many forms of one text there are.
+/// The number of forms of one text.
 const OWN: usize = 3;
 
 impl Own {
@@ -136,8 +137,8 @@ fn each(text: &str, rows: usize) -> String {
     format!("{own}history{shared}updated_at = ?{rest}")
 }
 
-/// Moves the rows, if many of them are alike. Answers how many moved; None: it is not the way for these, and nothing
-/// is done.
+/// Moves the rows, if many of them are alike. Answers how many moved, or `None` if it is not the way for these, and
+/// nothing is done.
 pub(crate) async fn send(
     conn: &mut MySqlConnection,
     event: Event,
@@ -187,7 +188,7 @@ async fn update(
     Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
 }
 
-/// Places as a condition on `task`. None: they are too many for one.
+/// Places as a condition on `task`. `None` if they are too many for one.
 pub(crate) fn condition(places: &[TaskRef]) -> Option<String> {
     if !(1..=READ_MAX).contains(&places.len()) {
         return None;
@@ -214,7 +215,7 @@ where
     Ok(())
 }
 
-/// What the rows are set to: the instants of their own, then what they share or what each has, then the time.
+/// Binds the values of the rows: their own instants, then the values that they share or that each has, then the time.
 fn changes(
     (group, are_alike): (&[&One], bool),
     length: usize,

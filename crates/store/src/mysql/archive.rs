@@ -1,6 +1,7 @@
-//! Reads that continue where the database ends: in a bucket that is being dropped, then in archive storage. Everything is
-//! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
-//! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
+//! Reads that continue where the database ends: in a bucket that is being dropped, then in archive storage.
+//! Everything is always in one of the three, in this order: a bucket's rows are archived, and the archives counted in
+//! `meta`, before the first of them is settled. Must never write, and never answer "no such task" for a place that it
+//! could not read.
 
 mod place;
 pub(super) mod state;
@@ -25,7 +26,7 @@ use sqlx::MySqlConnection;
 use state::Archive;
 use std::sync::Arc;
 
-/// What the databases say besides `task`.
+/// The contents of the databases in addition to `task`.
 #[derive(Debug, Default)]
 struct Gone {
     tasks: Vec<Task>,

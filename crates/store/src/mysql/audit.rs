@@ -1,5 +1,6 @@
-//! Who changed what, in the catalog. Each statement is alone and is sent once. An entry that was perhaps appended is
-//! appended again only by the caller that gave it a key, by which it is stored once; else the change that it was for is refused.
+//! The audit in the catalog. Each statement is alone and is sent once. An entry that was perhaps appended is appended
+//! again only by a caller that sent a key with it, by which it is stored once; otherwise the change that it belongs
+//! to is refused.
 
 use super::{
     background::to_its_end,
@@ -44,7 +45,7 @@ impl AuditStore for MysqlStore {
 }
 
 impl MysqlStore {
-    /// To its end, whatever becomes of the caller.
+    /// Runs a statement to its end, even if the caller disconnects.
     async fn once<A: Send + 'static, F: Future<Output = sqlx::Result<A>> + Send + 'static>(
         &self,
         doing: &'static str,

@@ -1,6 +1,7 @@
-//! Keeps the time axis of `task` cut into buckets: makes them ahead of time (`calendar`: wide ones over centuries, which are
-//! cut as they come near, unless so many tasks are in one that copying them would block all writers), and drops whole the
-//! ones in which all is over. Must never drop a task that is unfinished or whose retention lasts.
+//! Keeps the time axis of `task` divided into buckets: creates them ahead of time (`calendar`: wide ones over
+//! centuries, which are split as they come near, unless so many tasks are in one that copying them would block all
+//! writers), and drops a bucket entirely when all its tasks are over. Must never drop a task that is unfinished or
+//! whose retention lasts.
 //!
 //! One database at a time, under a lock that belongs to the connection which changes the table. The steps of a drop,
 //! and what a crash after each leaves:
@@ -61,7 +62,7 @@ use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use cleanup::unsettled;
+pub(crate) use cleanup::{UnsettledRows, unsettled, unsettled_rows};
 pub use options::{BucketOptions, BucketReport};
 pub use survey::BucketSurvey;
 
@@ -70,7 +71,7 @@ pub use survey::BucketSurvey;
 pub struct Buckets {
     members: Members,
     options: BucketOptions,
-    /// What the runs in each database remember.
+    /// The memory of the runs in each database.
     progress: Mutex<Vec<Arc<Mutex<BucketsProgress>>>>,
     archive: Option<(Arc<ArchiveStorage>, i64)>,
 }
@@ -81,13 +82,13 @@ impl Buckets {
         Self { members, options, progress: Mutex::default(), archive: None }
     }
 
-    /// Nothing is forgotten that is not archived before. `place`: the number of the storage's place.
+    /// Deletes nothing that is not archived before. `place` is the number of the storage's place.
     #[must_use]
     pub(crate) fn archiving_to(self, archive_storage: Arc<ArchiveStorage>, place: i64) -> Self {
         Self { archive: Some((archive_storage, place)), ..self }
     }
 
-    /// What the next runs would do with the buckets that are old enough, if they had nothing else to do.
+    /// Reports what the next runs would do with the buckets that are old enough, if they had nothing else to do.
     ///
     /// # Errors
     /// When a database does not answer.
@@ -115,7 +116,7 @@ impl Buckets {
     /// Only makes buckets: before the first task is inserted, so that none has to be copied.
     ///
     /// # Errors
-    /// As `run_once`.
+    /// Fails like `run_once`.
     pub fn make_ahead(&self, now: Millis) -> BoxFuture<'_, Result<BucketReport, Error>> {
         Box::pin(async move { self.run(now, Scope::Ahead).await })
     }
@@ -154,15 +155,15 @@ impl Buckets {
     }
 }
 
-/// In one database; where it is lost, the next run begins anew.
+/// The progress in one database; if it is lost, the next run begins anew.
 #[derive(Debug, Default)]
 struct BucketsProgress {
-    /// How far the old buckets have been looked through: what was over stays over.
+    /// The progress of the scans of old buckets: what was over stays over.
     looks: Looks,
     walk: Walk,
 }
 
-/// What a run does.
+/// The scope of a run.
 #[derive(Clone, Copy, Debug)]
 enum Scope {
     All,
@@ -228,9 +229,9 @@ struct BucketService<'a> {
     archive_storage: Option<Arc<ArchiveStorage>>,
     /// The number of its place.
     place: Option<i64>,
-    /// Whether it could be written in this run. None: not tried yet.
+    /// States if the archives could be written in this run. `None` if that was not tried yet.
     takes_archives: Option<bool>,
-    /// When the run began, on two clocks.
+    /// The beginning of the run, on two clocks.
     now: Millis,
     began: Instant,
     report: &'a mut BucketReport,
@@ -324,7 +325,7 @@ impl BucketService<'_> {
         self.session.keep_wide(self.report.wide).await
     }
 
-    /// False: the budget is spent.
+    /// False if the budget is spent.
     async fn drop_if_over(&mut self, bucket: &TimeBucket, looks: &mut Looks) -> sqlx::Result<bool> {
         let asked = (self.now, self.options.carry_rows);
         let found = look::look(&mut self.session, bucket, looks, asked, &mut self.budget).await?;
@@ -356,8 +357,8 @@ impl BucketService<'_> {
         self.settle().await
     }
 
-    /// No caller puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket; one
-    /// that comes at the last moment is put back.
+    /// Drops a bucket. No caller puts tasks into a bucket of long ago. If one is there nevertheless, it stays, and so
+    /// does the bucket; one that arrives at the last moment is moved back.
     async fn drop(&mut self, bucket: &TimeBucket) -> sqlx::Result<()> {
         if !self.session.has_rows(bucket).await? {
             self.changed(TableChange::Drop(&bucket.name)).await?;
@@ -367,7 +368,7 @@ impl BucketService<'_> {
         Ok(())
     }
 
-    /// False: the budget is spent, or nothing can be archived now.
+    /// False if the budget is spent, or nothing can be archived now.
     async fn settle(&mut self) -> sqlx::Result<bool> {
         if !self.session.has_gone_rows().await? {
             return Ok(true);
@@ -408,7 +409,7 @@ impl BucketService<'_> {
         self.takes_archives.unwrap_or_default()
     }
 
-    /// True: all that will be forgotten is archived.
+    /// Returns true if everything that will be deleted is archived.
     async fn archive(&mut self) -> sqlx::Result<bool> {
         let Some(archive_storage) = &self.archive_storage else { return Ok(true) };
         let conn = &mut self.session.conn;

@@ -166,7 +166,8 @@ async fn advance(tx: &mut MySqlConnection, advance_bulk: AdvanceBulk, now: Milli
     Ok(Applied::Moved)
 }
 
-/// As a search: begun anew when partitions moved meanwhile; or had moved before, and this engine did not know.
+/// Searches like `search`: it begins anew when partitions moved meanwhile, or had moved before, and this engine did
+/// not know.
 async fn matching(inner: Arc<MySqlState>, look: TaskFilter) -> Result<Matching, Error> {
     let mut patience = Patience::new();
     loop {
@@ -178,7 +179,7 @@ async fn matching(inner: Arc<MySqlState>, look: TaskFilter) -> Result<Matching, 
     }
 }
 
-/// And the partitions that were not where they were looked for.
+/// Also returns the partitions that were not where they were searched.
 async fn matching_once(
     inner: &MySqlState,
     look: &TaskFilter,

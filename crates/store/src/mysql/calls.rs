@@ -1,5 +1,5 @@
-//! How a call reaches the writers of its partitions, and its answers come back in the order of what was asked. What was
-//! sent to a place that its partition has left goes after it. Must not decide anything about a task.
+//! Sends a call to the writers of its partitions, and returns its answers in the order of its items. Items for a
+//! place that their partition has left are sent again to its new place. Must not decide anything about a task.
 
 use super::{
     insert::ask::Ask,
@@ -29,7 +29,7 @@ use tokio::{
 
 /// Rows of a large insert that one job takes, so that urgent work gets between them.
 pub(super) const CHUNK_ROWS: usize = 500;
-/// Of a call with several answers, the rest is not waited for when none has come for so long.
+/// The time without an answer after which a call with several answers no longer waits for the rest.
 const SILENT_PART: Duration = Duration::from_secs(5);
 
 pub(super) fn push(line: Option<&Arc<JobQueue<Job>>>, job: Job) {
@@ -102,8 +102,9 @@ pub(super) async fn polled_once<F: Future>(mut work: Pin<&mut F>) -> Poll<F::Out
     std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await
 }
 
-/// Items that go to the writers of their partitions, at most so many in one job; answers in the order of the items.
-/// Those whose partition moves meanwhile follow it. A part that fails, or is silent, says nothing of the others.
+/// Sends items to the writers of their partitions, a bounded number in one job, and returns the answers in the order
+/// of the items. Items whose partition moves meanwhile follow it. A part that fails, or is silent, does not affect
+/// the others.
 pub(super) async fn spread<T, A>(
     inner: &Arc<MySqlState>,
     (doing, lane, chunk_rows): (&'static str, WriterKind, usize),
@@ -152,7 +153,7 @@ pub(super) async fn spread<T, A>(
     gathered
 }
 
-/// As `answered`, by an instant: what is answered later is not learned of.
+/// Waits like `answered`, until an instant: later answers are ignored.
 async fn answered_by<A, I>(
     doing: &'static str,
     answer: oneshot::Receiver<Result<A, RefusedJob<I>>>,
@@ -194,14 +195,14 @@ impl<A> Gathered<A> {
         }
     }
 
-    /// What became of each.
+    /// The result of each item.
     pub(super) fn each(self) -> Vec<Result<A, CallError>> {
         let doing = self.doing;
         let none = || Err(CallError::may_have_happened(doing, Error::Closed));
         self.answers.into_iter().map(|result| result.unwrap_or_else(none)).collect()
     }
 
-    /// The whole: it did not happen only if nothing of it did.
+    /// The combined result: it is `Happened::No` only if no item took effect.
     pub(super) fn all(self) -> Result<Vec<A>, CallError> {
         all_of(self.each())
     }

@@ -1,16 +1,18 @@
-//! Which chunks of ids have tasks of a queue: what a writer enters (`noted`), along with the commit of the tasks, and remembers so
-//! that it enters a row once; the tasks from before an upgrade; and the rows of chunks that are gone (`pruning`). Must not remember what is not committed.
+//! The index of chunks of ids that have tasks of a queue: the rows that a writer enters (`noted`), along with the
+//! commit of the tasks, and remembers so that it enters a row once; the tasks from before an upgrade; and the removal
+//! of rows of empty chunks (`pruning`). Must not remember what is not committed.
 //!
 //! The steps, and what a crash after each leaves:
 //! 1. Tasks are inserted, replaced or put into another queue, in a transaction of their writer. Nothing: it is undone.
-//! 2. The rows of their chunks that the writer does not remember are written, in the same transaction, along with its sums and with
-//!    COMMIT. Before the COMMIT nothing is left, neither a row nor a task; the writer forgets what it has entered (`clear`), whether it
-//!    was undone or its answer was lost, and enters it again with the next task.
+//! 2. The rows of their chunks that the writer does not remember are written, in the same transaction, along with its
+//!    sums and with COMMIT. Before the COMMIT nothing is stored, neither a row nor a task; the writer forgets what it
+//!    has entered (`clear`), whether it was undone or its answer was lost, and enters it again with the next task.
 //! 3. Committed: both are there. The writer remembers the row (`committed`) for ten minutes.
 //! 4. What was stored before an upgrade is entered a batch at a time: the rows and how far it has come are one transaction. Below that id
 //!    searches walk all ids, so that what is not entered yet is found, too.
-//! 5. Of a chunk without tasks the rows are removed a day after they were last entered, which no writer remembers. A row too many
-//!    costs a look at an empty chunk; a row that is missing would hide tasks, so none is removed on a guess.
+//! 5. The rows of a chunk without tasks are removed a day after they were last entered, when no writer remembers
+//!    them. A superfluous row costs a read of an empty chunk; a missing row would hide tasks, so none is removed on a
+//!    guess.
 
 pub(super) mod noted;
 pub(super) mod pruning;
@@ -26,7 +28,7 @@ use crate::{Error, chunks};
 use sqlx::{Connection as _, MySqlConnection, Row as _};
 use tokio::time::timeout;
 
-/// Tasks below this id are not entered; 0: all are; None: it is not begun.
+/// Tasks below this id are not entered; 0: all are, or `None` if it is not begun.
 pub(super) async fn not_entered_below(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql!(labels, read_chunks_below)).fetch_optional(conn).await?;
     found.map(|row| row.try_get(0)).transpose()

@@ -1,5 +1,6 @@
-//! What an operator asks of the whole cluster: events and samples in the catalog, heartbeats, the size of a database, and
-//! how much is due in the time ahead. Each statement is alone, and says what is to stand afterwards: it can be sent twice.
+//! The statements for operators of the complete cluster: events and samples in the catalog, heartbeats, the size of a
+//! database, and the number of tasks due in the time ahead. Each statement is alone and idempotent: it can be sent
+//! twice.
 
 use super::{
     archive, hosted,
@@ -24,12 +25,12 @@ use punctual_domain::{history::clip, name::QueueKey, time::Millis};
 use sqlx::{Row as _, mysql::MySqlRow};
 use std::sync::Arc;
 
-/// Of names of engines; longer ones are cut, as they are where engines give heartbeats.
+/// The maximum length of engine names; longer ones are truncated, as in heartbeats.
 const ENGINE_MAX: usize = 191;
-/// Engines that are reported at most, and steps of them.
+/// The maximum number of reported engines, and of their steps.
 const ENGINES_MAX: i64 = 1_000;
 const SAMPLES_MAX: i64 = 100_000;
-/// Samples that are forgotten at one time.
+/// The number of samples that are deleted at one time.
 const FORGET_SAMPLES: i64 = 10_000;
 
 #[async_trait]

@@ -1,7 +1,8 @@
-//! Connections to one database for short work, made when they are needed and kept for the next. The driver's own pool
-//! takes a connection back whatever becomes of the work (crates that drop a future in the middle leave it within a
-//! transaction), and waits without limit for one that has fallen silent; here one goes back only after work that came to
-//! its end, and each answers a ping first, except for `acquire_unasked`. Must not know what is asked on them.
+//! Connections to one database for short work, opened when needed and kept for the next. The driver's own pool
+//! accepts a connection back whatever happens to the work (crates that drop a future in the middle leave it within a
+//! transaction), and waits without limit for one that has fallen silent. Here a connection returns only after work
+//! that came to its end, and each answers a ping first, except for `acquire_unasked`. Must not depend on the
+//! statements that run on them.
 
 use super::{
     session::{DatabaseAddress, Known},
@@ -22,7 +23,7 @@ use tokio::{
 
 /// Connections to one database that open transactions besides those of its lines.
 const WRITERS: u32 = 16;
-/// One that was unused for so long is closed at the next look.
+/// The idle time after which a connection is closed at the next check.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 /// `acquire_unasked` lends a connection that was used less than this ago without a ping.
 const FRESH: Duration = Duration::from_millis(250);
@@ -53,7 +54,7 @@ struct Idle {
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     known: Option<Known>,
     unit: Option<Arc<Unit>>,
     pool: Arc<Pool>,
@@ -76,8 +77,8 @@ impl Connections {
         self.pool.writers.get_or_init(|| Self::that(self.pool.address.clone(), WRITERS, true))
     }
 
-    /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
-    /// Boxed: nearly all work awaits it, and for each piece of work the compiler would look anew at all that is in it.
+    /// Acquires a connection for work that runs `within` a limit; outside of one, the connection is closed after it.
+    /// Boxed: nearly all work awaits it, and for each piece of work the compiler would analyze all its contents anew.
     pub(crate) fn acquire(&self) -> BoxFuture<'_, sqlx::Result<Lent>> {
         self.acquire_after(Duration::ZERO)
     }
@@ -148,7 +149,7 @@ impl Connections {
         self.pool.address.own().await
     }
 
-    /// No caller gets another one; those that are in use are closed after their work.
+    /// Closes the pool. No caller gets another connection; those in use are closed after their work.
     pub(crate) async fn close(&self) {
         self.pool.permits.close();
         let idle = std::mem::take(&mut *self.pool.idle.lock());
@@ -161,7 +162,7 @@ impl Connections {
     }
 }
 
-/// None: it is closed.
+/// Returns `None` if the connection is closed.
 async fn alive(Idle { mut known, since }: Idle, fresh: Duration) -> Option<Known> {
     let idle_for = since.elapsed();
     if idle_for > IDLE_MAX {

@@ -17,9 +17,9 @@ use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// What the user of an engine must be allowed.
+/// The privileges that the user of an engine needs.
 const RIGHTS: [&str; 8] = ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX"];
-/// Of these the one with the shortest way tells the difference of two clocks best.
+/// The number of clock reads. The one with the shortest round trip shows the difference of two clocks best.
 const CLOCK_LOOKS: usize = 5;
 
 /// One database of the list.
@@ -28,15 +28,15 @@ pub struct MysqlDoctor {
     address: DatabaseAddress,
 }
 
-/// How a connection is protected.
+/// The protection of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MysqlTls {
-    /// None: what is sent can be read on the way.
+    /// `None` if the traffic is not encrypted.
     pub cipher: Option<String>,
-    /// Whether the certificate is looked at, and the name in it.
+    /// States if the certificate is verified, and the name in it.
     pub is_verified: bool,
     pub is_named: bool,
-    /// As the server writes it: `Nov 23 04:06:21 2031 GMT`.
+    /// The expiry, as the server writes it: `Nov 23 04:06:21 2031 GMT`.
     pub not_after: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct MysqlTls {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MysqlSettings(BTreeMap<String, String>);
 
-/// What its user may not do here.
+/// The privileges that the user lacks here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MysqlRights {
     pub missing: Vec<&'static str>,
@@ -55,19 +55,19 @@ pub struct MysqlRights {
 /// Another clock than this machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// How far it is ahead, to about half of the way.
+    /// The time by which the clock is ahead, precise to about half of the round trip.
     pub ahead_ms: i64,
     pub round_trip: Duration,
 }
 
-/// How far the table of tasks is cut.
+/// The progress of the division of the tasks' table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketsAhead {
-    /// Up to here no bucket from the present on is wider than was asked for.
+    /// The instant up to which no bucket from the present on exceeds the requested width.
     pub narrow_until: i64,
     /// The end of the last that has one.
     pub until: i64,
-    /// How many are wider than they should be, and cannot be cut.
+    /// The number of buckets that are wider than they should be, and cannot be split.
     pub wide: i64,
 }
 
@@ -87,7 +87,7 @@ impl MysqlSettings {
         self.get(name)?.parse().ok()
     }
 
-    /// Why no engine may run on this server, and the way out; None: it may.
+    /// Why no engine may run on this server, and the way out, or `None` if it may.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let version = self.get("version").unwrap_or_default();
@@ -128,7 +128,7 @@ impl MysqlDoctor {
         self.address.to_string()
     }
 
-    /// The host, as far as the address says.
+    /// The host in the address.
     #[must_use]
     pub fn host(&self) -> String {
         let at = self.at();
@@ -144,7 +144,7 @@ impl MysqlDoctor {
     }
 
     /// # Errors
-    /// As every question here: when the database cannot be reached or does not take it.
+    /// Fails, like every call here, if the database cannot be reached or refuses the statement.
     pub async fn tls(&self) -> Result<MysqlTls, Error> {
         let mut found = self.ask(async |conn| pairs(conn, sql!(doctor, read_tls)).await).await?;
         let mut take = |name: &str| found.remove(name).filter(|text| !text.is_empty());
@@ -159,7 +159,7 @@ impl MysqlDoctor {
         self.ask(async |conn| pairs(conn, sql!(doctor, list_settings)).await).await.map(MysqlSettings)
     }
 
-    /// What connections of an engine get.
+    /// The isolation level that connections of an engine get.
     ///
     /// # Errors
     /// See `tls`.
@@ -212,8 +212,8 @@ impl MysqlDoctor {
         .await
     }
 
-    /// How long each of some commits took: one row is changed, and the answer comes when it is durable as the server
-    /// understands that. Only in a database of ours.
+    /// The durations of some commits: one row is changed, and the answer comes when it is durable by the server's
+    /// settings. Only in a database of ours.
     ///
     /// # Errors
     /// See `tls`.
@@ -231,7 +231,7 @@ impl MysqlDoctor {
         .await
     }
 
-    /// None: the table is not cut at all.
+    /// Returns `None` if the table is not divided at all.
     ///
     /// # Errors
     /// See `tls`.
@@ -247,7 +247,7 @@ impl MysqlDoctor {
         .await
     }
 
-    /// The number by which engines know their cluster. None: it is not founded.
+    /// The number by which engines know their cluster. `None` if it is not founded.
     ///
     /// # Errors
     /// See `tls`.

@@ -84,7 +84,7 @@ WHERE (task_gone.partition_no > ?
 -- took their account along. FORCE INDEX: after an exchange the server has no statistics of the rows.
 -- parameters: 1 to 6 after this row (partition, partition, due_at, partition, due_at, id; exclusive), 7 to 12 up to
 -- this row (the same six; inclusive), 13 now (ms).
-SELECT namespace, queue, state, COUNT(*) FROM task_gone FORCE INDEX (PRIMARY)
+SELECT namespace, queue, state, COUNT(*), partition_no FROM task_gone FORCE INDEX (PRIMARY)
 WHERE (partition_no > ?
         OR (partition_no = ? AND due_at > ?)
         OR (partition_no = ? AND due_at = ? AND id > ?))
@@ -93,7 +93,7 @@ WHERE (partition_no > ?
         OR (partition_no = ? AND due_at = ? AND id <= ?))
     AND state IN (9, 10, 11) AND keep_until <= ?
     AND partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2))
-GROUP BY namespace, queue, state
+GROUP BY partition_no, namespace, queue, state
 
 -- name: read_settled_place
 -- Reads up to which row `task_gone` is settled.
@@ -143,6 +143,19 @@ WHERE (partition_no > ?
         OR (partition_no = ? AND due_at = ? AND id > ?))
     AND partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2))
 GROUP BY namespace, queue, state
+
+-- name: count_unsettled_rows
+-- As `count_unsettled`, for a count of the ledger: partition, namespace, queue, state, how many, and the sum of their
+-- fingerprints (as `count_rows` of ledger.sql).
+-- parameters: 1 to 6 after this row (partition, partition, due_at, partition, due_at, id; exclusive).
+SELECT partition_no, namespace, queue, state, COUNT(*),
+    CAST(SUM(CRC32(CONCAT_WS(' ', namespace, task_id, task_version, id, place_due_at))) AS SIGNED)
+FROM task_gone FORCE INDEX (PRIMARY)
+WHERE (partition_no > ?
+        OR (partition_no = ? AND due_at > ?)
+        OR (partition_no = ? AND due_at = ? AND id > ?))
+    AND partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2))
+GROUP BY partition_no, namespace, queue, state
 
 -- name: save_settled_place
 -- Saves up to which row `task_gone` is settled, in the transaction that settles it.

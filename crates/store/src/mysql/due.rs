@@ -1,6 +1,6 @@
-//! A search along the due times, the latest or the earliest first: the key of `task` has them in order within each partition. A page is of a
-//! range of time that all partitions have been looked through, so that what follows is further on. Partitions are looked at one
-//! after the other: no join ranges over the second column of a key.
+//! A search along the due times, the latest or the earliest first: the key of `task` has them in order within each
+//! partition. A page covers a range of time that was searched in all partitions, so that the following tasks are
+//! further on. Partitions are searched one after the other: no join ranges over the second column of a key.
 
 use super::{hosted, query::label_text, row, state::MySqlState, statements::sql};
 use crate::{
@@ -40,7 +40,7 @@ pub(super) async fn list(inner: &MySqlState, query: &Query) -> Result<Page, Erro
     Ok(page)
 }
 
-/// Where a look at one partition ends; None: at the end of the range.
+/// The position where the search of one partition ends. `None` is the end of the range.
 async fn bound(
     conn: &mut MySqlConnection,
     partition: Partition,

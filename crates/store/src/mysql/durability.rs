@@ -1,5 +1,5 @@
-//! Whether the databases keep what they have acknowledged through a crash of their machines, and accept writes at all.
-//! Only asks: what follows is decided by the program that starts.
+//! Checks that the databases keep what they have acknowledged through a crash of their machines, and accept writes at
+//! all. Only reads: the program that starts decides what follows.
 
 use super::{
     session::DatabaseAddress,
@@ -44,7 +44,7 @@ impl fmt::Display for Weakness {
 }
 
 impl MysqlStore {
-    /// What is weak in the servers of these databases, in their order; empty: nothing.
+    /// The weaknesses of the servers of these databases, in their order; empty if there are none.
     ///
     /// # Errors
     /// When a database cannot be asked.

@@ -1,5 +1,6 @@
-//! Marks of evaluations, in the catalog. Which engines are alive is said by their heartbeats, on the database's clock. A mark is
-//! made before the others are looked at, each in a statement of its own: of engines that begin at once the last sees the others.
+//! Marks of evaluations, in the catalog. Heartbeats determine which engines are alive, on the database's clock. A
+//! mark is made before the others are read, each in a statement of its own: of engines that begin at once, the last
+//! one sees the others.
 
 use super::{
     ownership::statement::{Statement, apart},
@@ -136,7 +137,7 @@ fn mark(row: &MySqlRow) -> sqlx::Result<Mark> {
     })
 }
 
-/// In the first column.
+/// The kind in the first column.
 fn kind(row: &MySqlRow) -> sqlx::Result<EvaluationKind> {
     let code = u8::try_from(row.try_get::<i32, _>(0)?).ok();
     code.and_then(EvaluationKind::from_code).ok_or_else(|| row::odd(0, "is no kind"))

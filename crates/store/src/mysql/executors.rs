@@ -1,4 +1,5 @@
-//! The registry of executors, on a table of the catalog. A look at who is there; it never says who has which task.
+//! The registry of executors, on a table of the catalog. It lists the known executors; it does not determine which
+//! executor has which task.
 
 use super::{
     connections::Connections,
@@ -45,7 +46,7 @@ fn json(signs: &[Sign]) -> String {
     serde_json::to_string(&rows).expect("numbers and strings always have a JSON form")
 }
 
-/// Of a namespace that is being deleted: its executors, and the history of what was set for its queues.
+/// Deletes data of a namespace that is being deleted: its executors, and the history of its queues' settings.
 pub(super) async fn forget_namespace(
     catalog: Connections,
     namespace: Name,

@@ -1,10 +1,11 @@
-//! How far back a partition's unfinished tasks begin. Who looks for what is overdue would else read all the finished
-//! tasks of days, every second: no index says that they are finished. A floor is only remembered, never stored, and
-//! rests on what no engine can undo: a finished task waits again only at a later time, and no row appears far behind
-//! the present. What was passed unfinished stays remembered one by one. Must never pass a row that may still appear.
-//! Most looks begin further on, at a second floor, which trusts that rows appear within seconds; once a minute one does
-//! not, and finds what was committed later than that by an engine that died before it could load it. Nor do looks trust it
-//! while a database has just been silent: what it commits when it continues may have been due long before.
+//! The floor of a partition: the instant from which its unfinished tasks begin. A search for overdue tasks would
+//! otherwise read all the finished tasks of days, every second: no index marks them as finished. A floor is only
+//! remembered, never stored, and rests on what no engine can undo: a finished task waits again only at a later time,
+//! and no row appears far behind the present. Passed unfinished tasks are remembered one by one. Must never pass a
+//! row that may still appear. Most reads begin further on, at a second floor, which trusts that rows appear within
+//! seconds; once a minute one does not, and finds what was committed later than that by an engine that died before it
+//! could load it. Nor do reads trust it while a database has just been silent: what it commits when it continues may
+//! have been due long before.
 
 use super::{
     late_commits::LateCommits,
@@ -26,15 +27,13 @@ use std::{
     },
 };
 
-/// How long after its time a new row may appear: longer than a call waits for a partition that
-/// moves and then a transaction may take, and than clocks differ.
+/// The maximum delay of a new row: more than the wait for a moving partition, a transaction, and clock skew.
 const LATE_MS: i64 = 60_000;
-/// A row appears much sooner, but for the rarest: most looks trust in that, so that they do not read what became due and
-/// was finished in the last minute, over and over.
+/// The time after which nearly every row has appeared. Most reads trust in that, and skip what was finished since.
 const SOON_MS: i64 = 4_000;
 /// Unfinished tasks that are remembered in one partition; a floor stays where there are more.
 const LEFT_MAX: usize = 1_000;
-/// The same for the floor of most looks: each is looked up by itself, which costs as much as ten that are read in a row.
+/// The same maximum for the floor of most reads: a look-up of each costs as much as ten rows that are read in order.
 const LEFT_SOON_MAX: usize = 50;
 /// Rows of one statement, and of one walk: the first one after a start has days before it.
 const CHUNK_ROWS: i64 = 2_000;
@@ -43,15 +42,13 @@ const CHUNKS_MAX: usize = 200;
 const SHORT_MS: i64 = 10_000;
 /// Calls that are made side by side may say times that differ by this much.
 const BACK_MS: i64 = 2_000;
-/// Every so manieth look trusts in nothing that is less than a minute old: a look a second.
+/// One of this many reads trusts in nothing that is less than a minute old: one read a second.
 const LOOKS: u32 = 60;
-/// Nor does one before which no look has been for so long. Less than `SOON_MS`: a database that was silent for as long as that has
-/// answered no look either.
+/// The pause after which a read does not trust. Less than `SOON_MS`: a database that was silent so long has no reads.
 const STALE_MS: i64 = 3_000;
-/// After a silence rows may appear behind the second floor for so long, until the last transaction that was under way is over.
+/// The time after a silence in which rows may appear behind the second floor: a running transaction may be as old.
 const DOUBT_MS: i64 = 10_000;
-/// Meanwhile so often a look trusts in nothing that is less than a minute old: such a look reads all that was finished in that minute,
-/// and a database that is merely slow must not become slower by it.
+/// The interval, meanwhile, of reads that do not trust: they read a minute's rows, which a slow database must bear.
 const DOUBTED_EVERY_MS: i64 = 3_000;
 
 pub(crate) type Key = (Millis, i64);
@@ -60,7 +57,7 @@ pub(crate) type Key = (Millis, i64);
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
     floors: Mutex<AllKept>,
-    /// The latest that the engine's clock has shown since it last went back, in milliseconds; 0: it has not said.
+    /// The latest time of the engine's clock since it last went back, in milliseconds; 0 if it is not known yet.
     present: AtomicI64,
     late: Arc<LateCommits>,
 }
@@ -68,7 +65,7 @@ pub(crate) struct Floors {
 #[derive(Debug, Default)]
 struct AllKept {
     kept: HashMap<Partition, Watermarks>,
-    /// How often everything was forgotten: what was read before may not be kept.
+    /// The number of resets: what was read before a reset must not be stored.
     beginnings: u64,
 }
 
@@ -79,21 +76,21 @@ struct Watermarks {
     soon: Floor,
     looks: u32,
     looked_at: Millis,
-    /// When a look last trusted in nothing that was less than a minute old.
+    /// The time of the last read that trusted in nothing that was less than a minute old.
     wholly_at: Millis,
-    /// The second floor is doubted until then: no look was possible for a while.
+    /// The second floor is doubted until then: no read was possible for a while.
     doubted_until: Millis,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Floor {
-    /// Everything up to here is finished, or is `left`. None: nothing is known.
+    /// Everything up to here is finished, or is `left`. `None` if nothing is known.
     pub(crate) passed: Option<Key>,
     /// Unfinished when they were passed.
     pub(crate) left: BTreeSet<Key>,
 }
 
-/// A look from the beginning that is under way.
+/// A running read from the beginning.
 #[derive(Debug)]
 pub(crate) struct FullScan {
     partition: Partition,
@@ -117,7 +114,7 @@ impl FullScan {
         }
     }
 
-    /// Where the look begins, once the floor is moved.
+    /// The floor where the read begins, once it is moved.
     pub(crate) const fn begins_at(&self) -> &Floor {
         &self.kept.soon
     }
@@ -140,12 +137,12 @@ impl FullScan {
         Some(with_numbers(sql!(scan, walk_unfinished), &values))
     }
 
-    /// Where the floor will be if the short walk leaves room: what comes after it can be read together with the walk.
+    /// The position of the floor if the short walk leaves room: the rows after it can be read together with the walk.
     pub(crate) const fn after_short_walk(&self) -> Key {
         self.bounds.end()
     }
 
-    /// The answer to the short walk. False: the floor does not come as far as `after_short_walk`.
+    /// The answer to the short walk. False if the floor does not come as far as `after_short_walk`.
     pub(crate) fn walked(&mut self, rows: &[MySqlRow]) -> sqlx::Result<bool> {
         let keys: sqlx::Result<Vec<Key>> = rows.iter().map(key).collect();
         let (keys, bounds, end) = (keys?, self.bounds, self.after_short_walk());
@@ -157,7 +154,7 @@ impl FullScan {
     }
 }
 
-/// What a floor does not pass.
+/// The limits that a floor does not pass.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     until: Millis,
@@ -176,7 +173,7 @@ impl Floors {
         Self { late, ..Self::default() }
     }
 
-    /// The engine has said what time it is. Where that goes back, no floor is good any more: rows may appear behind it.
+    /// Records the time of the engine. If it goes back, no floor is valid any more: rows may appear behind it.
     pub(crate) fn observe_time(&self, now: Millis) {
         let before = self.present.fetch_max(now.0, Relaxed);
         if before.saturating_sub(now.0) > BACK_MS {
@@ -188,7 +185,7 @@ impl Floors {
         }
     }
 
-    /// Begins a look from the beginning: which floor is moved before it, and how far.
+    /// Begins a read from the beginning: decides which floor is moved before it, and how far.
     pub(crate) fn begin(&self, partition: Partition) -> FullScan {
         let present = Millis(self.present.load(Relaxed));
         let (mut kept, beginnings) = {
@@ -207,7 +204,8 @@ impl Floors {
         FullScan { partition, kept, beginnings, present, trusts, bounds }
     }
 
-    /// The look has ended, and the database has had its partition until then. What another look has forgotten meanwhile is not kept.
+    /// Stores the result of a read that has ended, if the database had its partition until then. Tasks that another
+    /// read has removed meanwhile are not stored.
     pub(crate) fn keep(&self, look: FullScan) {
         let FullScan { partition, mut kept, beginnings, present, .. } = look;
         kept.looks += 1;
@@ -218,7 +216,7 @@ impl Floors {
         }
     }
 
-    /// What is certain. For a look that continues where another stopped.
+    /// The certain floor, for a read that continues where another stopped.
     pub(crate) fn of(&self, partition: Partition) -> Floor {
         self.floors.lock().kept.get(&partition).map(|kept| kept.floor.clone()).unwrap_or_default()
     }
@@ -228,7 +226,7 @@ impl Floors {
         due_at.0 < self.present.load(Relaxed)
     }
 
-    /// Forgets tasks that are finished or have another time now.
+    /// Removes tasks that are finished or have another time now.
     pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
         if let Some(Watermarks { floor, soon, .. }) = self.floors.lock().kept.get_mut(&partition) {
             floor.left.retain(|pair| !over.contains(pair));
@@ -245,12 +243,13 @@ struct Met {
 }
 
 impl Watermarks {
-    /// There was no look for a while: the database was silent, or this engine did not have the partition.
+    /// True if there was no read for a while: the database was silent, or this engine did not have the partition.
     fn is_stale(&self, present: Millis) -> bool {
         present.since(self.looked_at).abs() > STALE_MS
     }
 
-    /// The next look begins at the floor that is further on. `are_late`: transactions of this engine took long lately.
+    /// True if the next read begins at the second floor. `are_late` states that transactions of this engine took long
+    /// lately.
     fn trusts(&self, present: Millis, are_late: bool) -> bool {
         let is_doubted = are_late || present.0 < self.doubted_until.0;
         let is_due = is_doubted && present.since(self.wholly_at).abs() >= DOUBTED_EVERY_MS;
@@ -301,17 +300,18 @@ impl Floor {
         is_last
     }
 
-    /// Where a walk begins that is one statement.
+    /// The beginning of a walk that is one statement.
     fn short_from(&self, bounds: Bounds) -> Option<Key> {
         self.passed.filter(|passed| bounds.until.since(passed.0) <= SHORT_MS)
     }
 
-    /// How many more it may leave behind.
+    /// The number of further tasks that may be left behind.
     fn room(&self, bounds: Bounds) -> usize {
         bounds.left_max.saturating_sub(self.left.len())
     }
 
-    /// What is unfinished between the floor and the bound, in order: all of it, or one more than there is room for.
+    /// Adds the unfinished tasks between the floor and the bound, in order: all of them, or one more than there is
+    /// room for.
     fn pass_short(&mut self, unfinished: &[Key], bounds: Bounds) {
         let room = self.room(bounds);
         // The clock may have gone back, to before the floor.
@@ -341,8 +341,8 @@ impl Floor {
         passed
     }
 
-    /// Those of the tasks that were left behind that come after a key: rows with the columns of `scan` in scan.sql, in order,
-    /// and the keys that are over.
+    /// Reads the tasks that were left behind and come after a key: rows with the columns of `scan` in scan.sql, in
+    /// order, and the keys that are over.
     pub(crate) async fn behind(
         &self,
         conn: &mut MySqlConnection,

@@ -1,6 +1,6 @@
-//! What a database says of the partitions that it has, which is what counts: the placement in the catalog, and what an
-//! engine remembers of it, only say where to ask. A transaction that writes holds its partitions here until it ends; a
-//! read looks afterwards whether it was at the right place.
+//! The partitions of a database by its own table, which is authoritative: the placement in the catalog, and an
+//! engine's memory of it, only tell where to ask. A transaction that writes holds its partitions here until it ends;
+//! a read checks afterwards that it was at the right place.
 
 use super::{row, statements::sql};
 use crate::subject::filled;
@@ -9,7 +9,7 @@ use punctual_domain::place::Partition;
 use sqlx::{AssertSqlSafe, Either, MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeSet, fmt::Write as _};
 
-/// Of table `hosted`.
+/// A state in table `hosted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub(crate) enum HostedState {
@@ -19,7 +19,7 @@ pub(crate) enum HostedState {
     Left = 4,
 }
 
-/// Which partitions a transaction will write in.
+/// The partitions in which a transaction will write.
 #[derive(Debug, Default)]
 pub(crate) struct WritePartitions {
     pub(crate) these: BTreeSet<Partition>,
@@ -30,18 +30,18 @@ pub(crate) struct WritePartitions {
     pub(crate) epoch: bool,
 }
 
-/// What a transaction that has begun holds until it ends.
+/// The rows that a transaction has locked until it ends.
 #[derive(Debug)]
 pub(crate) struct Begun {
     /// Partitions in which it may write: of the wanted ones, or all.
     pub(crate) open: BTreeSet<Partition>,
-    /// Of pauses and declared labels, where it was wanted.
+    /// The epoch of pauses and declared labels, if it was requested.
     pub(crate) pause_epoch: Option<i64>,
-    /// Of the look that went along.
+    /// The rows of the first read.
     pub(crate) found: Vec<MySqlRow>,
 }
 
-/// Begins a transaction, in one round trip, and has it look at something: a text without parameters, of one statement.
+/// Begins a transaction in one round trip, with a first read: a text without parameters, of one statement.
 pub(crate) async fn begin(
     conn: &mut MySqlConnection,
     wanted: &WritePartitions,
@@ -85,7 +85,7 @@ pub(crate) async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::R
     Ok(answers)
 }
 
-/// With commas between.
+/// Joins the partitions with commas.
 pub(crate) fn list(partitions: &BTreeSet<Partition>) -> String {
     let mut list = String::with_capacity(partitions.len() * 6);
     for partition in partitions {
@@ -95,7 +95,8 @@ pub(crate) fn list(partitions: &BTreeSet<Partition>) -> String {
     list
 }
 
-/// Those that this database does not have: what was read of them before this was of the wrong place, or may have been.
+/// Returns the partitions that this database does not have: earlier reads of them were at the wrong place, or may
+/// have been.
 pub(crate) async fn missing(
     conn: &mut MySqlConnection,
     partitions: impl IntoIterator<Item = Partition>,

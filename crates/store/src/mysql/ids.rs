@@ -43,7 +43,7 @@ impl Ids {
     }
 }
 
-/// Those who ask have their turns in the order in which they asked.
+/// The turn of a caller. Callers get their turns in the order of their calls.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     _free: MutexGuard<'a, std::ops::Range<i64>>,

@@ -30,7 +30,7 @@ pub(crate) type Caller<T, I> = oneshot::Sender<Result<T, RefusedJob<I>>>;
 #[derive(Debug)]
 pub(crate) enum RefusedJob<I> {
     Failed(CallError),
-    /// Nothing of it happened: this database does not have these partitions, or refuses writes in them now.
+    /// Nothing of the job happened: this database does not have these partitions, or refuses writes in them now.
     Elsewhere(I, BTreeSet<Partition>),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Retire {
     pub(crate) limit: usize,
 }
 
-/// What is done under a key.
+/// The operation under a key.
 #[derive(Debug)]
 pub(crate) enum Keeping {
     Reserve(Reservation, Millis),
@@ -70,7 +70,7 @@ pub(crate) enum Keeping {
     Save(Reply),
 }
 
-/// What came of a job, in its transaction.
+/// The result of a job, in its transaction.
 #[derive(Debug)]
 pub(crate) enum Done {
     Inserted(Vec<InsertedRow>),
@@ -90,7 +90,7 @@ pub(crate) enum Done {
 pub(crate) struct Unfinished {
     pub(crate) happened: Happened,
     pub(crate) source: Arc<Error>,
-    /// What one job asked for may be to blame: the others are run without it.
+    /// True if the content of one job may be the cause: the others are run without it.
     pub(crate) blames_a_job: bool,
     /// It may be done yet.
     pub(crate) is_race: bool,
@@ -124,7 +124,7 @@ impl Job {
         }
     }
 
-    /// Whose turn it counts for.
+    /// The tenant whose turn the job counts for.
     pub(crate) fn tenant(&self) -> Tenant {
         match &self.work {
             JobKind::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |ask| Tenant::of(ask.namespace())),
@@ -133,7 +133,7 @@ impl Job {
         }
     }
 
-    /// After the commit. A caller that has gone does not want it.
+    /// Delivers the results after the commit. A caller that has disconnected ignores them.
     pub(crate) fn done(self, done: Done) {
         match (self.work, done) {
             (JobKind::Insert(asks, caller), Done::Inserted(insert_results)) => {
@@ -208,7 +208,7 @@ impl Job {
         }
     }
 
-    /// The partitions that it writes in. None: it looks for itself.
+    /// The partitions in which the job writes. `None` if it finds them itself.
     pub(crate) fn partitions(&self) -> Option<BTreeSet<Partition>> {
         Some(match &self.work {
             JobKind::Insert(asks, _) => asks.iter().map(|ask| ask.partition).collect(),
@@ -224,19 +224,19 @@ impl Job {
         })
     }
 
-    /// Of moves.
+    /// The steps of a job that moves tasks.
     fn steps(&self) -> &[Step] {
         if let JobKind::Apply(steps, ..) = &self.work { steps } else { &[] }
     }
 
-    /// Of tasks that stand there already.
+    /// The places of existing tasks.
     pub(super) fn places(&self) -> impl Iterator<Item = TaskRef> {
         let beats: &[Beat] = if let JobKind::Extend(beats, ..) = &self.work { beats } else { &[] };
         let moved = self.steps().iter().map(|step| step.place);
         moved.chain(self.grants().iter().map(|grant| grant.place)).chain(beats.iter().map(|beat| beat.place))
     }
 
-    /// Tasks whose rows need not be looked at.
+    /// The ids of tasks whose rows need not be read.
     pub(super) fn known(&self) -> impl Iterator<Item = i64> {
         let steps =
             self.steps().iter().filter(|step| known::of_step(step).is_some()).map(|step| step.place.id);
@@ -244,7 +244,7 @@ impl Job {
         steps.chain(grants.map(|grant| grant.place.id))
     }
 
-    /// Of hand-overs.
+    /// The grants of a job that hands tasks over.
     fn grants(&self) -> &[Grant] {
         if let JobKind::Dispatch(grants, ..) = &self.work { grants } else { &[] }
     }

@@ -68,7 +68,7 @@ async fn batch(inner: Arc<MySqlState>, part: usize, limit: usize) -> Result<usiz
     Ok(passed)
 }
 
-/// Without a connection of its own: mostly there is nothing.
+/// True if earlier tasks must be indexed. It uses no connection of its own: mostly there are none.
 async fn is_left(inner: &MySqlState, part: usize) -> sqlx::Result<bool> {
     let Some(shard) = inner.members().get(part) else { return Ok(false) };
     let left = || async {
@@ -78,7 +78,7 @@ async fn is_left(inner: &MySqlState, part: usize) -> sqlx::Result<bool> {
     Ok(twice(READ, left).await?.is_some())
 }
 
-/// What is being entered.
+/// The label that is being indexed.
 struct Entering {
     namespace: String,
     /// Empty: the dead of all namespaces.
@@ -130,7 +130,7 @@ async fn piece(tx: &mut MySqlConnection, of: &Entering, (from, to): (i64, i64)) 
     entries.add(tx).await
 }
 
-/// Whether all tasks of this database that a search could find by a label are entered.
+/// True if all tasks of this database that a search could find by a label are indexed.
 pub(super) async fn is_whole(
     conn: &mut MySqlConnection,
     namespace: &Name,

@@ -1,4 +1,5 @@
-//! When a transaction of this engine last took so long that its rows may appear behind a floor (`floor`). Must not decide what follows.
+//! The time when a transaction of this engine last took so long that its rows may appear behind a floor (`floor`).
+//! Must not decide what follows.
 
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -6,15 +7,16 @@ use tokio::time::Instant;
 
 /// A transaction of this engine that takes so long commits rows behind the second floor, or soon will.
 const LATE_COMMIT: Duration = Duration::from_secs(3);
-/// After that, rows may appear late for so long: until the last transaction that was under way is over.
+/// The time after that in which rows may appear late: until the last running transaction is over.
 const DOUBT: Duration = Duration::from_secs(10);
 
-/// When a transaction of this engine last took so long that its rows may appear behind the second floor. The writers note it.
+/// The time when a transaction of this engine last took so long that its rows may appear behind the second floor. The
+/// writers note it.
 #[derive(Debug, Default)]
 pub(crate) struct LateCommits(Mutex<Option<Instant>>);
 
 impl LateCommits {
-    /// A transaction took so long. Of one whose answer was lost, until it was given up.
+    /// Notes the duration of a transaction. If its answer was lost, it lasted until it was given up.
     pub(crate) fn note(&self, took: Duration) {
         if took >= LATE_COMMIT {
             *self.0.lock() = Some(Instant::now());

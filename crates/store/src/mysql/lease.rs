@@ -86,7 +86,7 @@ enum Granted {
     Refused(Dispatched),
 }
 
-/// What decides whether a grant is given, and keeps the account of it.
+/// Decides if a grant is given, and maintains the account of it.
 struct Desk<'a> {
     ledger: &'a mut Ledger,
     pauses: &'a Pauses,
@@ -105,7 +105,7 @@ impl Desk<'_> {
         true
     }
 
-    /// When the attempt begins, and when its lease ends.
+    /// The beginning of the attempt, and the end of its lease.
     fn term(&self, grant: &Grant, timeout_ms: Option<i64>) -> (Millis, Millis) {
         let since = self.now.max(grant.fired_at);
         (since, bounded(grant.lease_until, since, timeout_ms))
@@ -198,7 +198,7 @@ struct Signs {
     now: Millis,
     rows: Rows,
     said: Rows,
-    /// Of attempts that were over before they were reported to the store.
+    /// The rows of attempts that were over before they were reported to the store.
     fired: Rows,
     moves: Moves,
 }

@@ -1,7 +1,7 @@
-//! Leases by their end. Each hand-over writes the ends of its leases as one row, a batch; who looks for ended leases
-//! reads the batches whose time has come and asks the tasks themselves. So `task` needs no index for leases, and a
-//! beat costs nothing here. A batch is only a hint: an entry too many costs a look, and no entry may ever be missing
-//! for a task in flight. Must not change a task.
+//! Leases by their end. Each hand-over writes the ends of its leases as one row, a batch; a search for ended leases
+//! reads the batches whose time has come and checks the tasks themselves. So `task` needs no index for leases, and a
+//! heartbeat costs nothing here. A batch is only a hint: a superfluous entry costs a read, and no entry may ever be
+//! missing for a task in flight. Must not change a task.
 
 use super::{
     alike,
@@ -22,11 +22,11 @@ use std::collections::HashMap;
 
 static INSERT_BATCHES: Many = Many::new(sql!(lease, insert_batches));
 
-/// Leases of one batch end within this of each other, in milliseconds: it is looked at when the first ends, and what
-/// ends later is written again.
+/// The maximum difference of the ends of one batch, in milliseconds: the batch is read when the first lease ends, and
+/// later ends are written again.
 const SPREAD_MS: i64 = 1_000;
 const ENTRIES_MAX: usize = 1_000;
-/// Batches of one page, and entries that one call may look at.
+/// The number of batches of one page, and the maximum number of entries that one call reads.
 const PAGE: i64 = 100;
 const LOOKS_MAX: usize = 20_000;
 
@@ -47,7 +47,7 @@ impl Ends {
         self.0.push(LeaseEnd { until, place, fence });
     }
 
-    /// In the order of their ends, cut into batches.
+    /// The ends in order, divided into batches.
     fn batches(&mut self) -> Vec<&[LeaseEnd]> {
         self.0.sort_unstable();
         let mut batches = Vec::new();
@@ -62,7 +62,7 @@ impl Ends {
     }
 }
 
-/// In the transaction that gives the leases, along with its commit.
+/// Writes the ends in the transaction that gives the leases, along with its commit.
 pub(crate) fn keep_at_last(trips: &mut Trips, mut ends: Ends) {
     for (part, text) in INSERT_BATCHES.parts(&ends.batches()) {
         let entries: Vec<_> = part
@@ -75,7 +75,7 @@ pub(crate) fn keep_at_last(trips: &mut Trips, mut ends: Ends) {
     }
 }
 
-/// In a transaction that takes over leases.
+/// Writes the ends in a transaction that acquires leases.
 pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Result<()> {
     for (part, text) in INSERT_BATCHES.parts(&ends.batches()) {
         let mut values = MySqlArguments::default();
@@ -88,8 +88,8 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Re
     Ok(())
 }
 
-/// In a transaction that moves tasks in time: a look for ended leases finds those in flight where they are now.
-/// The entries of the places that they left lead to nothing from here on. How many there were.
+/// Writes the ends in a transaction that moves tasks in time: a search for ended leases then finds the tasks in
+/// flight where they are now. The entries of the old places lead to nothing from here on. Returns their number.
 pub(crate) async fn watch(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<usize> {
     let mut ends = Ends::default();
     for part in places.chunks(ENTRIES_MAX) {
@@ -120,7 +120,7 @@ fn encoded(batch: &[LeaseEnd]) -> Vec<u8> {
     bytes
 }
 
-/// The ends are not stored: the task's row says them.
+/// The ends are not stored: the task's row has them.
 fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
     bytes.chunks_exact(ENTRY_LEN).filter_map(|chunk| {
         let (partition, rest) = chunk.split_first_chunk::<2>()?;
@@ -136,8 +136,8 @@ fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
     })
 }
 
-/// Tasks in flight whose lease ended, the longest ended first, without histories. Tidies the batches on its way, in
-/// statements of their own that may each be lost: what is still in flight is written anew before it is forgotten.
+/// Tasks in flight whose lease ended, the longest ended first, without histories. It also tidies the batches, in
+/// statements of their own that may each be lost: what is still in flight is written anew before it is deleted.
 pub(crate) async fn leases_ended(
     conn: &mut MySqlConnection,
     (now, limit): (Millis, usize),
@@ -207,7 +207,7 @@ async fn page(conn: &mut MySqlConnection, now: Millis, after: (i64, i64)) -> sql
     rows.iter().map(batch).collect()
 }
 
-/// Batches that are looked at with one statement.
+/// Batches that are read with one statement.
 fn portions(page: &[Batch]) -> Vec<&[Batch]> {
     let mut portions = Vec::new();
     let mut rest = page;
@@ -226,9 +226,9 @@ fn portions(page: &[Batch]) -> Vec<&[Batch]> {
 
 struct Search<'h> {
     now: Millis,
-    /// Of another partition are copies, or remains: their tasks are found where they are.
+    /// Entries of another partition are copies, or remains: their tasks are found where they are.
     is_here: &'h (dyn Fn(Partition) -> bool + Sync),
-    /// By id: a task may stand in two batches.
+    /// The ended leases by id: a task may be in two batches.
     ended: HashMap<i64, (Millis, TaskRef)>,
     looked: usize,
 }
@@ -292,7 +292,7 @@ async fn rows(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<Ve
     Ok(found)
 }
 
-/// The entry with the end that its task's row says. None: that lease is over and done with.
+/// The entry with the end in its task's row. `None` if that lease is over.
 fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<LeaseEnd> {
     row.filter(|row| row.0 == fence).map(|row| LeaseEnd { until: row.1, place, fence })
 }

@@ -3,15 +3,17 @@
 
 use super::{
     chunks::noted::Noted,
+    row,
     statements::{Many, bind, sql},
     trips::{Literal, Trips},
 };
-use punctual_domain::state::State;
+use punctual_domain::{place::Partition, state::State};
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub(crate) static ADD_TO_BOOKS: Many = Many::new(sql!(ledger, add_to_books));
 static ADD_TO_COUNTERS: Many = Many::new(sql!(ledger, add_to_counters));
+static ADD_TO_DELETED: Many = Many::new(sql!(ledger, add_to_deleted));
 
 /// Names that are kept from one transaction to the next: they may be made up without end.
 const NAMES_MAX: usize = 10_000;
@@ -29,7 +31,8 @@ pub(crate) struct Ledger {
     last: usize,
     touched: Vec<usize>,
     accepted: i64,
-    deleted: i64,
+    /// Deleted tasks by partition, in the order in which their rows of the account are locked.
+    deleted: BTreeMap<i32, i64>,
     /// Written to although nothing is counted.
     is_checked: bool,
     /// Where the tasks of queues are to be found: written with the sums.
@@ -64,14 +67,14 @@ impl Ledger {
             last: 0,
             touched: Vec::new(),
             accepted: 0,
-            deleted: 0,
+            deleted: BTreeMap::new(),
             is_checked: false,
             chunks: Noted::new(),
         }
     }
 
-    /// A task of a queue leaves a state and enters another. None: it comes into being, or ceases to be, in this queue.
-    /// `bytes`: of its payload; they count only where it waits on one side and not on the other.
+    /// A task of a queue leaves a state and enters another. `None` if it comes into being, or ceases to be, in this
+    /// queue. `bytes`: of its payload; they count only where it waits on one side and not on the other.
     pub(crate) fn moved(
         &mut self,
         (namespace, queue): (&str, &str),
@@ -117,8 +120,9 @@ impl Ledger {
         self.is_checked = true;
     }
 
-    pub(crate) fn deleted(&mut self, tasks: i64) {
-        self.deleted += tasks;
+    /// Enters rows that were deleted.
+    pub(crate) fn deleted(&mut self, partition: Partition, tasks: i64) {
+        *self.deleted.entry(row::partition_no(partition)).or_default() += tasks;
     }
 
     fn queue(&mut self, namespace: &str, queue: &str) -> usize {
@@ -162,6 +166,12 @@ impl Ledger {
             let row = |pair: &(&'static str, i64)| [slot, Literal::Text(pair.0), Literal::Int(pair.1)];
             trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
         }
+        for (part, text) in ADD_TO_DELETED.parts(&self.deleted_rows()) {
+            let row = |(partition, tasks): &(i32, i64)| {
+                [slot, Literal::Int((*partition).into()), Literal::Int(*tasks)]
+            };
+            trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
+        }
     }
 
     /// By name, so that two writers that share a slot lock its rows in the same order.
@@ -188,7 +198,8 @@ impl Ledger {
     }
 
     fn counts(&self) -> Vec<(&'static str, i64)> {
-        let counts = [("accepted", self.accepted, self.is_checked), ("deleted", self.deleted, false)];
+        let deleted = self.deleted.values().sum();
+        let counts = [("accepted", self.accepted, self.is_checked), ("deleted", deleted, false)];
         counts.into_iter().filter(|count| count.1 != 0 || count.2).map(|count| (count.0, count.1)).collect()
     }
 
@@ -213,7 +224,18 @@ impl Ledger {
             }
             sqlx::query_with(text, values).execute(&mut *conn).await?;
         }
+        for (part, text) in ADD_TO_DELETED.parts(&self.deleted_rows()) {
+            let mut values = MySqlArguments::default();
+            for (partition, tasks) in part {
+                bind!(values, self.slot, *partition, *tasks);
+            }
+            sqlx::query_with(text, values).execute(&mut *conn).await?;
+        }
         Ok(())
+    }
+
+    fn deleted_rows(&self) -> Vec<(i32, i64)> {
+        self.deleted.iter().map(|(partition, tasks)| (*partition, *tasks)).collect()
     }
 
     /// Forgets what was entered: after the commit, and before a transaction is run again.
@@ -225,7 +247,8 @@ impl Ledger {
                 account.is_touched = false;
             }
         }
-        (self.accepted, self.deleted, self.is_checked) = (0, 0, false);
+        (self.accepted, self.is_checked) = (0, false);
+        self.deleted.clear();
         if self.queues.len() > NAMES_MAX {
             (self.known, self.queues, self.last) = (HashMap::new(), Vec::new(), 0);
         }

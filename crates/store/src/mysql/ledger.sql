@@ -45,6 +45,19 @@ INSERT INTO counters (slot, name, value)
 VALUES {rows: (?, ?, ?)}
 ON DUPLICATE KEY UPDATE value = value + VALUES(value)
 
+-- name: add_to_deleted
+-- Adds to the deleted tasks of partitions, in the transaction that deletes their rows.
+-- parameters: of each row: 1 slot, 2 partition, 3 how many more.
+-- holes: {rows} repeated for each row.
+INSERT INTO deleted_tasks (slot, partition_no, tasks)
+VALUES {rows: (?, ?, ?)}
+ON DUPLICATE KEY UPDATE tasks = tasks + VALUES(tasks)
+
+-- name: read_deleted
+-- Reads how many tasks of one partition this database has deleted since it counts them.
+-- parameters: 1 partition.
+SELECT CAST(COALESCE(SUM(tasks), 0) AS SIGNED) FROM deleted_tasks WHERE partition_no = ?
+
 -- name: lock_uncounted
 -- Locks the count of this database's payloads for as long as this connection lasts; answers 1 if it got the lock. Two
 -- counts at once would do no harm, but read everything twice. Names of locks are server-wide, hence the hash of the
@@ -73,3 +86,76 @@ FROM task
 LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
 WHERE task.partition_no = ? AND task.lease_until IS NULL AND task.keep_until IS NULL
 GROUP BY task.namespace, task.queue
+
+-- name: count_rows
+-- Counts the rows of one partition by queue and state, for a count of the ledger: how many, the sum of their
+-- fingerprints (as `count_entries`), and how many no reference leads to, because they are not at the due time of their
+-- reference, and `moved` does not say where.
+-- parameters: 1 partition.
+SELECT task.namespace, task.queue, task.state, COUNT(*),
+    CAST(SUM(CRC32(CONCAT_WS(' ', task.namespace, task.task_id, task.task_version, task.id, task.place_due_at))) AS SIGNED),
+    CAST(SUM(CASE WHEN task.due_at = task.place_due_at THEN 0 ELSE (
+        SELECT COUNT(*) = 0 FROM moved
+        WHERE moved.partition_no = task.partition_no AND moved.id = task.id AND moved.due_at = task.due_at) END) AS SIGNED)
+FROM task FORCE INDEX (PRIMARY)
+WHERE task.partition_no = ?
+GROUP BY task.namespace, task.queue, task.state
+
+-- name: count_entries
+-- Counts the register of one partition: how many entries, and the sum of their fingerprints.
+-- parameters: 1 partition.
+SELECT COUNT(*), CAST(COALESCE(SUM(CRC32(CONCAT_WS(' ', namespace, task_id, task_version, id, due_at))), 0) AS SIGNED)
+FROM registry FORCE INDEX (PRIMARY) WHERE partition_no = ?
+
+-- name: list_lost
+-- Lists entries of the register of one partition that lead to no row: neither at the place of the reference, nor where
+-- it has moved, nor in the bucket that is being dropped.
+-- parameters: 1 partition, 2 limit.
+SELECT CAST(registry.namespace AS CHAR), registry.task_id, registry.task_version, registry.id, registry.due_at
+FROM registry FORCE INDEX (PRIMARY)
+LEFT JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = registry.partition_no AND task.due_at = registry.due_at
+    AND task.id = registry.id
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = registry.partition_no AND moved.id = registry.id
+LEFT JOIN task elsewhere FORCE INDEX (PRIMARY)
+    ON elsewhere.partition_no = moved.partition_no AND elsewhere.due_at = moved.due_at
+    AND elsewhere.id = moved.id
+LEFT JOIN task_gone FORCE INDEX (PRIMARY) ON task_gone.partition_no = registry.partition_no
+    AND task_gone.due_at = COALESCE(moved.due_at, registry.due_at) AND task_gone.id = registry.id
+WHERE registry.partition_no = ? AND task.id IS NULL AND elsewhere.id IS NULL AND task_gone.id IS NULL
+LIMIT ?
+
+-- name: list_strays
+-- Lists rows of one partition that the register does not have, or that are not where it and `moved` say; and rows at the
+-- place of their reference whose task is also where it has moved to.
+-- parameters: 1 partition, 2 limit.
+-- answers: namespace, task_id, task_version, id, due_at, queue, state, 1 if the register has the row's id under its
+-- name, and the due time of the reference.
+SELECT CAST(task.namespace AS CHAR), task.task_id, task.task_version, task.id, task.due_at, CAST(task.queue AS CHAR),
+    task.state, CAST(registry.id IS NOT NULL AS SIGNED), COALESCE(registry.due_at, task.place_due_at)
+FROM task FORCE INDEX (PRIMARY)
+LEFT JOIN registry FORCE INDEX (PRIMARY) ON registry.partition_no = task.partition_no
+    AND registry.namespace = task.namespace AND registry.task_id = task.task_id
+    AND registry.task_version = task.task_version AND registry.id = task.id
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = task.partition_no AND moved.id = task.id
+LEFT JOIN task elsewhere FORCE INDEX (PRIMARY)
+    ON elsewhere.partition_no = moved.partition_no AND elsewhere.due_at = moved.due_at
+    AND elsewhere.id = moved.id AND moved.due_at <> task.due_at
+WHERE task.partition_no = ? AND (registry.id IS NULL OR registry.due_at <> task.place_due_at OR elsewhere.id IS NOT NULL
+    OR (task.due_at <> task.place_due_at AND (moved.id IS NULL OR moved.due_at <> task.due_at)))
+LIMIT ?
+
+-- name: list_reports
+-- Lists the reports of counts, and requests for one.
+SELECT part, requests, answered, body FROM ledger_report ORDER BY part
+
+-- name: save_report
+-- Saves the report of a count, instead of the one before.
+-- parameters: 1 database, 2 and 3 how many requests it answers, 4 report (JSON).
+INSERT INTO ledger_report (part, requests, answered, body) VALUES (?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE answered = VALUES(answered), body = VALUES(body)
+
+-- name: request_count
+-- Requests a count.
+-- parameters: 1 database.
+INSERT INTO ledger_report (part, requests, answered) VALUES (?, 1, 0)
+ON DUPLICATE KEY UPDATE requests = requests + 1

@@ -1,7 +1,7 @@
-//! What waits for the writers of one line: each tenant's in its order, and the tenants in turns. What is of one tenant, or of
-//! none, is with one writer at a time, so that what comes together is committed together; a second writer is for what
-//! comes while the first writes another tenant's. Unbounded, because each entry has a caller that waits for it: the callers
-//! are the bound.
+//! The waiting jobs for the writers of one line: each tenant's in its order, and the tenants in turns. The jobs of
+//! one tenant, or of none, are with one writer at a time, so that jobs that arrive together are committed together; a
+//! second writer serves jobs that arrive while the first writes another tenant's. Unbounded, because each entry has a
+//! caller that waits for it: the callers are the bound.
 
 use super::timeouts::{self, WorkTimeout};
 use crate::turns::{Tenant, Turns};
@@ -23,8 +23,8 @@ pub(crate) enum WriterKind {
 impl WriterKind {
     pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Moves, Self::Bulk];
 
-    /// Most rows of one transaction; a first job that is larger goes alone. About ten milliseconds of work, so that
-    /// the next caller does not wait longer.
+    /// The maximum number of rows of one transaction; a first job that is larger runs alone. About ten milliseconds
+    /// of work, so that the next caller does not wait longer.
     pub(crate) const fn rows_max(self) -> usize {
         match self {
             Self::Urgent | Self::Moves => 1_000,
@@ -32,7 +32,7 @@ impl WriterKind {
         }
     }
 
-    /// Of each line. A lease of one tenant does not wait for the commit of another's.
+    /// The number of writers of each line. A lease of one tenant does not wait for the commit of another's.
     const fn writers_of_a_line(self) -> usize {
         match self {
             Self::Urgent => 2,
@@ -63,27 +63,27 @@ impl WriterKind {
 pub(crate) struct JobQueue<J> {
     waiting: Mutex<WaitingJobs<J>>,
     rows_max: usize,
-    /// Its writers wait on it: a permit is kept for one when none does.
+    /// Its writers wait on it: a permit is stored if none does.
     wake: Notify,
 }
 
 #[derive(Debug)]
 struct WaitingJobs<J> {
     jobs: Turns<J>,
-    /// Those whose jobs a writer has.
+    /// The tenants whose jobs a writer has.
     under_way: Vec<Tenant>,
     closed: bool,
     writers: usize,
 }
 
-/// What a writer commits together.
+/// The jobs that a writer commits together.
 #[derive(Debug)]
 pub(crate) struct JobBatch<J> {
     pub(crate) jobs: Vec<J>,
     pub(crate) under_way: UnderWay<J>,
 }
 
-/// As long as it lasts no other writer takes anything of its tenants.
+/// The tenants of a running batch. As long as it lasts no other writer gets jobs of its tenants.
 #[derive(Debug)]
 pub(crate) struct UnderWay<J> {
     line: Arc<JobQueue<J>>,
@@ -113,7 +113,7 @@ impl<J> JobQueue<J> {
         (Arc::new(Self::new(lane.rows_max(), writers)), writers)
     }
 
-    /// The job comes back when the line is closed.
+    /// Returns the job if the line is closed.
     pub(crate) fn push(&self, (tenant, rows): (Tenant, usize), job: J) -> Result<(), J> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
@@ -129,7 +129,7 @@ impl<J> JobQueue<J> {
         Ok(())
     }
 
-    /// What is there already is still served.
+    /// Closes the line. The jobs that it already has are still served.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.wake.notify_waiters();
@@ -149,8 +149,8 @@ impl<J> JobQueue<J> {
         drop(left);
     }
 
-    /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. None: closed, and
-    /// nothing is left.
+    /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. `None` if it is
+    /// closed, and nothing is left.
     pub(crate) async fn batch(self: &Arc<Self>) -> Option<JobBatch<J>> {
         loop {
             {
@@ -180,7 +180,7 @@ impl<J> WaitingJobs<J> {
         may_go(&self.under_way, tenant)
     }
 
-    /// With whose they are.
+    /// Removes the next jobs, and returns their tenants.
     fn take(&mut self, most: usize) -> (Vec<J>, Vec<Tenant>) {
         let Self { jobs, under_way, .. } = self;
         let may = |tenant| may_go(under_way, tenant);
@@ -201,7 +201,7 @@ impl<J> WaitingJobs<J> {
     }
 }
 
-/// Of the connections that insert, how many lines a lane has.
+/// The number of lines of a lane, among the connections that insert.
 const fn lines_of(lane: WriterKind, writers: u32) -> u32 {
     match lane {
         WriterKind::Urgent | WriterKind::Moves => writers.div_ceil(2),
@@ -239,7 +239,7 @@ mod tests {
         Arc::new(JobQueue::new(rows_max, 1))
     }
 
-    /// And written.
+    /// The jobs of the batch, as if they were written.
     fn taken<J>(line: &Arc<JobQueue<J>>) -> Poll<Option<Vec<J>>> {
         now(line.batch()).map(|this_batch| this_batch.map(|batch| batch.jobs))
     }

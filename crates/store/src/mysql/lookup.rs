@@ -1,6 +1,7 @@
-//! What tasks are looked up by besides their ids: the labels that their queues have declared, that they are dead, and when they are over
-//! (`retention::ahead`). An entry is a number made of a label and the task's id; different labels may make the same number, so the task's row is looked at. Must not decide what
-//! is declared: that is said by the database in whose transaction it is entered (`pauses`).
+//! The lookups of tasks, in addition to their ids: the labels that their queues have declared, the fact that they are
+//! dead, and the time when they are over (`retention::ahead`). An entry is a number made of a label and the task's
+//! id; different labels may make the same number, so the task's row is read. Must not decide what is declared: the
+//! database in whose transaction it is entered does (`pauses`).
 
 use super::{
     row,
@@ -23,17 +24,18 @@ pub(crate) fn term(namespace: &str, key: &str, value: &str) -> i64 {
     (b ^ (b >> 31)).cast_signed()
 }
 
-/// Of the dead of a namespace: no label has this number, because a namespace has a name.
+/// The number for the dead tasks of a namespace: no label has this number, because a namespace has a name.
 pub(crate) fn dead(namespace: &str) -> i64 {
     term("", "dead", namespace)
 }
 
-/// Of what is over in a slice of time and was finished long before it was due (`retention::ahead`), in all namespaces.
+/// The number for tasks that are over in a slice of time and were finished long before they were due
+/// (`retention::ahead`), in all namespaces.
 pub(crate) fn over(slice: i64) -> i64 {
     term("", "over", &slice.to_string())
 }
 
-/// Where tasks are to be found.
+/// The entries under which tasks are found.
 #[derive(Debug, Default)]
 pub(crate) struct Entries(Vec<(i64, TaskRef)>);
 
@@ -75,7 +77,7 @@ impl Entries {
     }
 }
 
-/// Of a task that has other labels now.
+/// Deletes the entries of a task that has other labels now.
 pub(crate) async fn gone(conn: &mut MySqlConnection, place: TaskRef) -> sqlx::Result<()> {
     let partition = row::partition_no(place.partition);
     sqlx::query(sql!(labels, delete_terms)).bind(partition).bind(place.id).execute(conn).await?;

@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 use sqlx::{MySqlConnection, Row as _};
 use std::sync::LazyLock;
 
-/// How long another engine may take to migrate, s.
+/// The time that another engine may take to migrate, in seconds.
 const LOCK_WAIT_S: i32 = 60;
 
-/// In order. A file that was released never changes.
+/// The migrations in order. A file that was released never changes.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_tasks", include_str!("../../../../migrations/mysql/0001_tasks.sql")),
     ("0002_ownership", include_str!("../../../../migrations/mysql/0002_ownership.sql")),
@@ -40,9 +40,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0023_task_chunks", include_str!("../../../../migrations/mysql/0023_task_chunks.sql")),
     ("0024_token_required_at", include_str!("../../../../migrations/mysql/0024_token_required_at.sql")),
     ("0025_limiter", include_str!("../../../../migrations/mysql/0025_limiter.sql")),
+    ("0026_ledger", include_str!("../../../../migrations/mysql/0026_ledger.sql")),
 ];
 
-/// By which their texts are recorded, in the same order.
+/// The checksums of their texts, in the same order.
 static CHECKSUMS: LazyLock<Vec<String>> =
     LazyLock::new(|| MIGRATIONS.iter().map(|(_, text)| checksum(text)).collect());
 
@@ -80,17 +81,17 @@ impl Locked {
     }
 }
 
-/// How far a database is.
+/// The state of a database's schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// Nothing is there yet.
+    /// The database is empty.
     Empty,
     Current,
     /// Names of what is missing.
     Behind(Vec<&'static str>),
 }
 
-/// What `migrate` would do. Changes nothing.
+/// Reports what `migrate` would do. Changes nothing.
 pub(crate) async fn look(conn: &mut MySqlConnection, address: &DatabaseAddress) -> Result<Schema, Error> {
     let failed = |error| address.failed(error);
     if !is_ours(conn).await.map_err(failed)? {

@@ -30,7 +30,7 @@ use punctual_domain::{
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// A statement goes off when its parameter is this long, in bytes: results can be long, and a packet is bounded.
+/// The maximum length of a statement's parameter, in bytes: results can be long, and a packet is bounded.
 const JSON_LEN_MAX: usize = 4 << 20;
 
 pub(crate) async fn apply(
@@ -66,8 +66,8 @@ pub(crate) async fn apply(
     Ok(applied)
 }
 
-/// Writes successes of leases of which callers know, without a look at them. `RowNotFound`: one row is otherwise, and the
-/// transaction has to be undone.
+/// Writes successes of leases that the callers know, without a read of them. `RowNotFound` states that one row
+/// differs, and that the transaction has to be undone.
 async fn succeed_unseen(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
@@ -127,7 +127,7 @@ async fn one_round(
     Ok(moved)
 }
 
-/// Where a task is before it moves: columns of `lock_places` in moves.sql.
+/// The place and state of a task before it moves: columns of `lock_places` in moves.sql.
 struct Spot {
     place: TaskRef,
     namespace: Box<str>,
@@ -138,11 +138,11 @@ struct Spot {
     execute_at: Millis,
     deadline_ms: Option<i64>,
     priority: i64,
-    /// Its payload is in `body`.
+    /// True if the task's payload is in `body`.
     long: bool,
-    /// Of its payload, where that is not in `body`.
+    /// The size of the payload, if it is not in `body`.
     bytes: Option<i64>,
-    /// Of an attempt that has it.
+    /// The attempt, if the task has one.
     ended: Option<EndedAttempt>,
 }
 
@@ -165,7 +165,7 @@ fn spot(spotted: &Spotted) -> sqlx::Result<Spot> {
     })
 }
 
-/// Of columns of `lock_places` in moves.sql.
+/// Reads the attempt from columns of `lock_places` in moves.sql.
 fn attempt(row: &MySqlRow) -> sqlx::Result<EndedAttempt> {
     let (queue, leased_since) = (row::queue_key(row, 2, 3)?, row::millis(row, 12)?);
     Ok(EndedAttempt { queue, leased_since, traceparent: row.try_get(13)? })
@@ -176,7 +176,7 @@ impl Spot {
         fence.is_none_or(|fence| fence == self.fence) && self.state.after(event).is_ok()
     }
 
-    /// When it is due after the change, where that is another time.
+    /// The due time after the change, if it differs.
     fn next_due_at(&self, change: &Change, now: Millis) -> Option<Millis> {
         match change {
             Change::Unblock => Some(self.execute_at.max(now)),
@@ -204,14 +204,14 @@ pub(crate) struct Moves {
     places: Vec<TaskRef>,
     /// The last history line: the steps of a batch mostly share it.
     line: Option<(Event, Note, SplitLine)>,
-    /// Those that die, those that are finished long before they were due, and those that go into another queue.
+    /// The entries of tasks that die, that are finished long before they were due, or that change their queue.
     entries: lookup::Entries,
-    /// They are locked, and stand as they are said to.
+    /// The rows are locked, and are as their steps state.
     are_seen: bool,
 }
 
 impl Moves {
-    /// Of rows that were read without locks, or not at all.
+    /// Creates moves of rows that were read without locks, or not at all.
     pub(crate) fn unseen(now: Millis) -> Self {
         Self { are_seen: false, ..Self::new(now) }
     }
@@ -261,7 +261,7 @@ impl Moves {
         self.send_if_long(conn, event).await
     }
 
-    /// A task that goes into another queue is found there, and its labels are entered as that has declared them.
+    /// Updates the entries of a task that changes its queue: the new queue's labels apply.
     async fn enter(
         &mut self,
         conn: &mut MySqlConnection,
@@ -377,7 +377,7 @@ impl Moves {
     }
 }
 
-/// What a row was when it was locked.
+/// The state of a row when it was locked.
 #[derive(Clone, Copy)]
 pub(crate) struct From {
     pub(crate) place: TaskRef,
@@ -393,7 +393,7 @@ fn complete(event: Event, moved: u64, wanted: usize) -> sqlx::Result<()> {
     Err(sqlx::Error::Protocol(format!("{event:?} moved {moved} of {wanted} rows that may move")))
 }
 
-/// As the move leaves it.
+/// The attempt after the move.
 fn attempt_after(event: Event, attempt: i64) -> i64 {
     match event {
         Event::Release | Event::Snooze => (attempt - 1).max(0),
@@ -467,7 +467,7 @@ fn values_of_result<'r>(to: &'r mut One, result: Option<&TaskResult>) -> &'r mut
         .maybe_bytes(content.map(|content| content.bytes.as_slice()))
 }
 
-/// Of its payload, where the account needs them: a task that waits before a move and after it takes them along.
+/// The size of the payload, if the account needs it: a task that waits before a move and after it keeps its bytes.
 async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx::Result<i64> {
     let is_resized = matches!(change, Change::Reschedule { payload: Some(_), .. });
     let goes_elsewhere = change.queue().is_some_and(|queue| queue.as_str() != &*spot.queue);
@@ -480,7 +480,7 @@ async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx
     }
 }
 
-/// Of a payload in `body`.
+/// The size of a payload in `body`.
 pub(crate) async fn long_bytes(conn: &mut MySqlConnection, place: TaskRef) -> sqlx::Result<i64> {
     let length = sqlx::query_scalar(sql!(ledger, read_body_bytes))
         .bind(row::partition_no(place.partition))

@@ -13,9 +13,9 @@
 //! | 8 opened: the account comes | decided | left | open | as 6 |
 //! | 9 old rows deleted, in batches | cleaning | left | open | continues when it is run again |
 //!
-//! No engine writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
-//! waits for it, and after that the database refuses an engine that did not hear of it. A mover that was superseded is refused
-//! by its term.
+//! No engine writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so
+//! closing waits for it, and after that the database refuses an engine that did not learn of it. A mover that was
+//! superseded is refused by its term.
 
 mod columns;
 mod copy;
@@ -46,9 +46,9 @@ use steps::{RelocationStep, Row};
 use tokio::time::{Instant, sleep};
 use work::RowPosition;
 
-/// How long a partition stays closed when no mover says any more that it should, in milliseconds.
+/// The time for which a partition stays closed when no mover renews the closing any more, in milliseconds.
 const CLOSED_MS: i64 = 10_000;
-/// How often that is said.
+/// The interval of that renewal.
 const SAID_AGAIN: Duration = Duration::from_secs(2);
 /// Transactions under way may keep a partition from being closed so many times, for a second each time.
 const CLOSE_TRIES: u32 = 30;
@@ -60,7 +60,7 @@ const FEW_ROWS: u64 = 500;
 /// Rows of one deletion.
 const DELETED_ROWS: i64 = 500;
 
-/// Where a mover is. After each it may be killed.
+/// The step of a mover. After each it may be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MoveStep {
     Recorded,
@@ -84,11 +84,11 @@ pub enum MoveStep {
 pub struct MoveProgress {
     pub partition: Partition,
     pub step: MoveStep,
-    /// From 1.
+    /// The number of the round, from 1.
     pub round: u32,
-    /// Rows that were looked at in this round, or deleted.
+    /// The number of rows that were read in this round, or deleted.
     pub rows: u64,
-    /// Of these, rows that were copied.
+    /// Of these, the number of rows that were copied.
     pub copied: u64,
 }
 
@@ -102,10 +102,10 @@ pub struct Moved {
     pub tasks: u64,
     /// Rows that were copied, some of them more than once.
     pub copied: u64,
-    /// Of these, while it was closed.
+    /// Of these, the number of rows that were copied while the partition was closed.
     pub copied_closed: u64,
     pub rounds: u32,
-    /// How long no engine could write in the partition.
+    /// The time for which no engine could write in the partition.
     pub closed_for: Duration,
 }
 
@@ -113,7 +113,8 @@ pub struct Moved {
 type Progress<'p> = &'p mut (dyn FnMut(&MoveProgress) -> ControlFlow<()> + Send);
 
 impl MysqlStore {
-    /// Moves a partition to a database of the cluster, or continues with a move that was begun. None: it is there.
+    /// Moves a partition to a database of the cluster, or continues with a move that was begun. `None` if it is
+    /// there.
     ///
     /// # Errors
     /// When an engine could not follow, another move of the partition is not over, or a database fails. The partition
@@ -233,7 +234,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         Ok(Some(moved))
     }
 
-    /// No live engine would meet a database that it does not know.
+    /// Checks that every live engine knows the database: otherwise it could not follow.
     async fn all_can_follow(&mut self, to: usize) -> Result<(), Error> {
         // Engines of before say that they name none.
         let behind = sqlx::query(sql!(moving, list_outdated_engines)).bind(steps::number(to) + 1);
@@ -248,7 +249,8 @@ impl<'i, 'p> Mover<'i, 'p> {
         Err(Error::EnginesBehind { engines: engines.join(", ") })
     }
 
-    /// Another step under a new term. An error, if another continued, which then is to be looked at again.
+    /// Advances to another step under a new term. Fails if another mover continued; the caller then reads the move
+    /// again.
     async fn advance_to(&mut self, row: &mut Row, step: RelocationStep) -> Result<(), Error> {
         let term = steps::new_term(&mut self.catalog).await?;
         if row.advance_to(&mut self.catalog, step, term).await? {
@@ -272,7 +274,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         Error::NewerTerm { partition: self.partition.0 }
     }
 
-    /// From the first copy to the opening at the new place.
+    /// Runs the move from the first copy to the opening at the new place.
     async fn bring_over(&mut self, row: &mut Row, moved: &mut Moved) -> Result<(), Error> {
         self.advance_to(row, RelocationStep::Copying).await?;
         let mut from = Side::alone(self.inner.address(row.from)?, self.partition).await?;
@@ -336,7 +338,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         self.say(MoveStep::Tidied)
     }
 
-    /// All pieces. With the record: the original is closed, and is kept so.
+    /// Copies all pieces. With the record, the original is closed, and is kept closed.
     async fn round(&mut self, pair: &mut Pair, mut closed: Option<&mut Row>) -> Result<Round, Error> {
         let step = if closed.is_some() { MoveStep::Comparing } else { MoveStep::Copying };
         let (mut round, mut after) = (Round::default(), RowPosition::START);
@@ -370,7 +372,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         Err(Error::NeverQuiet { at: pair.from.address.to_string(), partition: self.partition.0 })
     }
 
-    /// What is done while no writer writes, up to the decision.
+    /// Finishes the move while no writer writes, up to the decision.
     async fn finish(&mut self, pair: &mut Pair, row: &mut Row, moved: &mut Moved) -> Result<(), Error> {
         let round = self.round(pair, Some(row)).await?;
         replies::copy(pair, self.inner.cluster.partitions).await?;
@@ -409,7 +411,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         self.clean(row, HostedState::Arriving, row.to).await
     }
 
-    /// Deletes what a partition left at a place, and forgets the move.
+    /// Deletes what a partition left at a place, and removes the record of the move.
     async fn clean(&mut self, row: Row, state: HostedState, shard: usize) -> Result<(), Error> {
         let mut row = row;
         let step = row.step;

@@ -30,7 +30,7 @@ use sqlx::{MySqlConnection, Row as _};
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
-/// Of one batch: each may have ten thousand rows.
+/// The number of workflows of one batch: each may have ten thousand rows.
 const WORKFLOWS_MAX: usize = 20;
 
 #[async_trait]
@@ -105,6 +105,7 @@ pub(crate) async fn forget(
         };
         let names = (asked.namespace.as_str(), spotted.row.try_get(3)?);
         ledger.moved(names, Some(state), None, bytes);
+        ledger.deleted(spotted.place.partition, 1);
         done.deleted.push(DeletedTask {
             place: spotted.place,
             fence: spotted.row.try_get(5)?,
@@ -113,12 +114,11 @@ pub(crate) async fn forget(
     }
     if rows.len() > 0 {
         sqlx::query(sql!(namespaces, delete_tasks)).bind(rows.json()).execute(conn).await?;
-        ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(done)
 }
 
-/// In the order of what was asked.
+/// Returns the results in the order of the request.
 pub(crate) async fn delete_finished(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
@@ -144,11 +144,11 @@ pub(crate) async fn delete_finished(
         rows.row(spotted.place);
         // The bytes of what is over are in no account.
         ledger.moved((spotted.row.try_get(2)?, spotted.row.try_get(3)?), Some(state), None, 0);
+        ledger.deleted(spotted.place.partition, 1);
         answers.push(Applied::Moved);
     }
     if rows.len() > 0 {
         sqlx::query(sql!(namespaces, delete_tasks)).bind(rows.json()).execute(conn).await?;
-        ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(answers)
 }

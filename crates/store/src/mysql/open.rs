@@ -1,5 +1,5 @@
-//! Opens a store: finds or founds its cluster, starts the writers of each database and the look at the placement. Must not
-//! serve a call.
+//! Opens a store: finds or founds its cluster, starts the writers of each database and the polling of the placement.
+//! Must not serve a call.
 
 use super::{
     background::spawn,

@@ -1,6 +1,6 @@
-//! How a store in MySQL is opened. Must not open anything.
+//! The options of a store in MySQL. Must not open anything.
 
-/// How a store is opened. The number of partitions counts only when the cluster is created.
+/// The options of a store. The number of partitions counts only when the cluster is created.
 #[derive(Clone, Debug)]
 pub struct MysqlOptions {
     /// 1 to 65,535.

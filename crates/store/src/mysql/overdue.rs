@@ -12,7 +12,7 @@ use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 
 type Key = (Millis, i64);
 
-/// `database` is the number of the one that is asked. None: the partition is not there.
+/// `database` is the number of the one that is asked. `None` if the partition is not there.
 pub(crate) async fn look(
     conn: &mut MySqlConnection,
     look: &OverdueLook,

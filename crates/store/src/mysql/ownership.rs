@@ -1,6 +1,6 @@
-//! Who works on which partition, on tables `engine` and `owner` of the catalog. Leases are rows that are compared on
-//! the database's clock, in the statement itself: the clock of an engine never comes in. No locks of a session, no
-//! open transactions: every statement is a decision of its own. Must not decide anything about a task.
+//! The owners of partitions, on tables `engine` and `owner` of the catalog. Leases are rows that are compared on the
+//! database's clock, in the statement itself: the clock of an engine is never used. No locks of a session, no open
+//! transactions: every statement is a decision of its own. Must not decide anything about a task.
 
 mod limiter;
 pub(super) mod statement;
@@ -36,8 +36,8 @@ impl MysqlStore {
     }
 }
 
-/// Ownership of the partitions of one cluster. The engine that holds a tenure counts its end from before the call that gave
-/// it: then it never believes in a lease for longer than the database does.
+/// Ownership of the partitions of one cluster. The engine that holds a tenure counts its end from before the call
+/// that returned it: so it never trusts a lease for longer than the database does.
 #[derive(Clone, Debug)]
 pub struct MysqlOwnership {
     catalog: Connections,
@@ -45,18 +45,20 @@ pub struct MysqlOwnership {
     has_redis: bool,
 }
 
-/// What column `has_hot` says of an engine whose settings name no Redis. Otherwise: 1, Redis answers it; 0, it does not.
+/// The value of column `has_hot` of an engine whose settings name no Redis. Otherwise 1 states that Redis answers it,
+/// and 0 that it does not.
 const NO_REDIS: i64 = 2;
 
 impl MysqlOwnership {
-    /// On connections of its own to the first database of the store, with its schema; its sessions are in READ COMMITTED.
-    /// With each heartbeat an engine says how many databases it knows: no partition goes where one cannot follow.
+    /// Uses its own connections to the first database of the store, with its schema; its sessions are in READ
+    /// COMMITTED. Each heartbeat of an engine has the number of databases that it knows: no partition moves to one
+    /// that an engine does not know.
     pub(super) fn new(catalog: Connections, names_databases: usize) -> Self {
         let names_databases = i64::try_from(names_databases).unwrap_or(i64::MAX);
         Self { catalog, names_databases, has_redis: true }
     }
 
-    /// The settings of this engine name no Redis: said with each heartbeat.
+    /// Records that the settings of this engine name no Redis. Each heartbeat reports that.
     #[must_use]
     pub fn without_redis(self) -> Self {
         Self { has_redis: false, ..self }
@@ -214,7 +216,8 @@ struct OwnerRow {
     is_mine: bool,
 }
 
-/// Takes what can be taken, then looks: what another engine takes in between has had its lease ended, and is its.
+/// Acquires free partitions, then reads all: a partition that another engine acquires in between had an ended lease,
+/// and belongs to that engine.
 async fn acquire(
     catalog: &Connections,
     engine: &str,
@@ -258,8 +261,8 @@ async fn keep(
     Ok(held.iter().map(|tenure| mine.contains(&(i64::from(tenure.partition.0), tenure.term))).collect())
 }
 
-/// Those of `held` that are still held, with their term from now on. One that another call has raised meanwhile counts
-/// as lost here; the engine that renews it gets that answer.
+/// Returns the partitions of `held` that are still held, with their term from now on. One that another call has
+/// raised meanwhile counts as lost here; the engine that renews it gets that answer.
 async fn lift(
     catalog: &Connections,
     engine: &str,
@@ -279,7 +282,7 @@ async fn lift(
     Ok(held.iter().map(raised).collect())
 }
 
-/// By partition, the terms of those that `engine` holds.
+/// The terms of the partitions that `engine` holds.
 async fn held_terms(
     catalog: &Connections,
     engine: &str,
@@ -319,7 +322,7 @@ fn said(row: &MySqlRow) -> Result<Live, sqlx::Error> {
     })
 }
 
-/// Numbers with commas between. Of very many, those that the column has room for: the others are not said.
+/// Numbers with commas between. Only the numbers that fit into the column are written.
 fn list_of(numbers: &[usize]) -> String {
     let mut list = String::new();
     for number in numbers {

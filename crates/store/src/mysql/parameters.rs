@@ -21,7 +21,7 @@ pub(crate) fn wanted(places: &[TaskRef]) -> String {
     json
 }
 
-/// Of a row of which no state is said.
+/// The guard of a row without a declared state.
 const NO_GUARD: (i64, i64) = (0, 0);
 
 /// Rows of values for one statement: `[[partition, due_at, id, ...], ...]`; of a move, the last value is the state that the row
@@ -41,7 +41,7 @@ pub(crate) struct One {
     pub(crate) guard: (i64, i64),
     pub(crate) shared: Vec<Value>,
     json: String,
-    /// Where the shared values begin in `json`; 0: there is no mark.
+    /// The position in `json` where the shared values begin; 0 if there is no mark.
     mark: usize,
 }
 
@@ -73,13 +73,13 @@ impl Rows {
         self.rows.last_mut().expect("it was just pushed")
     }
 
-    /// How long the parameter is, in bytes, about.
+    /// The approximate length of the parameter, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size + self.rows.last().map_or(0, |row| row.json.len())
     }
 
-    /// The rows in groups that share their guard and all values after the mark, and have as many of their own. None: they
-    /// have no mark.
+    /// The rows in groups that share their guard and all values after the mark, and have as many of their own. `None`
+    /// if they have no mark.
     pub(crate) fn alike(&self) -> Option<Vec<Vec<&One>>> {
         let mut groups: Vec<Vec<&One>> = Vec::new();
         let mut known: HashMap<(&str, (i64, i64), usize), usize> = HashMap::new();
@@ -132,7 +132,7 @@ impl One {
         self
     }
 
-    /// What follows in this row may be the same in many.
+    /// Marks the position in this row after which the values may be the same in many rows.
     pub(crate) const fn mark(&mut self) -> &mut Self {
         self.mark = self.json.len();
         self
@@ -178,7 +178,7 @@ impl One {
         }
     }
 
-    /// In base 64: JSON has no bytes.
+    /// Writes bytes in base 64: JSON has no bytes.
     pub(crate) fn maybe_bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
         use base64::{Engine as _, prelude::BASE64_STANDARD};
         let Some(bytes) = value else { return self.null() };

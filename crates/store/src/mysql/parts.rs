@@ -11,10 +11,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// One database.
 pub(super) struct Shard {
-    /// By the lane, in the order of `WriterKind::ALL`.
+    /// The lines by lane, in the order of `WriterKind::ALL`.
     pub(super) lines: [Vec<Arc<JobQueue<Job>>>; WriterKind::ALL.len()],
     pub(super) readers: Connections,
-    /// How many readers long searches may have at once: short reads never wait for all of them.
+    /// The readers that long searches may use at once: short reads never wait for all of them.
     pub(super) long: Arc<Semaphore>,
 }
 
@@ -23,12 +23,12 @@ impl Shard {
         self.readers.acquire().await
     }
 
-    /// With its address: of several databases it has to be said which.
+    /// Adds the address to the error: with several databases it must name one.
     pub(super) fn failed(&self, source: sqlx::Error) -> Error {
         self.readers.address().failed(source)
     }
 
-    /// For a read that may take long.
+    /// Acquires a reader for a read that may take long.
     pub(super) async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, Lent)> {
         let permit = self.long.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
         Ok((permit, self.readers.acquire().await?))

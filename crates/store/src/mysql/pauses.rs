@@ -30,9 +30,9 @@ use sqlx::{
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::timeout;
 
-/// In the catalog: of the last change that paused or resumed a queue.
+/// The name in the catalog of the revision of the last change that paused or resumed a queue.
 pub(super) const PAUSES_REVISION: &str = "pauses_revision";
-/// How long one database may take before the others are notified; more than a lock is waited for.
+/// The time limit for one database before the others are notified; more than the wait for a lock.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 static ADD: Many = Many::new(sql!(settings, insert_paused));
@@ -40,14 +40,14 @@ static ADD: Many = Many::new(sql!(settings, insert_paused));
 /// The paused queues of one database and the labels that it enters, as of an epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
-    /// None: never looked.
+    /// The epoch of the last read. `None` if there was none.
     epoch: Option<i64>,
     queues: HashSet<QueueKey>,
     labels: HashMap<QueueKey, Vec<String>>,
 }
 
 impl Pauses {
-    /// In a transaction that holds the epoch: what is read now is of that epoch, and stays so until it ends.
+    /// Reads the pauses in a transaction that holds the epoch: they are of that epoch, and stay so until it ends.
     pub(crate) async fn look(&mut self, conn: &mut MySqlConnection, epoch: i64) -> sqlx::Result<()> {
         if self.epoch != Some(epoch) {
             let rows = sqlx::query(sql!(settings, list_paused)).fetch_all(&mut *conn).await?;
@@ -75,7 +75,8 @@ fn queue(row: &MySqlRow) -> sqlx::Result<QueueKey> {
     super::row::queue_key(row, 0, 1)
 }
 
-/// What this process knows to be in every database: revision of the pauses, and how many databases.
+/// The state that this process knows to be in every database: the revision of the pauses, and the number of
+/// databases.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(Mutex<Option<(i64, usize)>>);
 
@@ -133,7 +134,7 @@ pub(crate) async fn spread(addresses: &[DatabaseAddress]) -> Result<(i64, usize)
     failed.map_or(Ok((wanted.revision, members)), Err)
 }
 
-/// What holds: read together, of one revision, hence of one list.
+/// The current pauses and labels: read together, of one revision, hence of one list.
 struct DesiredPauses {
     revision: i64,
     members: usize,

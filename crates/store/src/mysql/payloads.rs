@@ -1,5 +1,5 @@
-//! That the databases have long payloads outside of them, and in a place that is their own: it is in `meta` of the
-//! catalog. Reads and writes no object.
+//! Records in `meta` of the catalog that the databases have long payloads outside of them, and in a place that is
+//! their own. Reads and writes no object.
 
 use super::{
     state::MysqlStore,
@@ -10,7 +10,7 @@ use crate::{Error, ObjectBlobs};
 
 /// Present in `meta`: long payloads are in a place that was named.
 const PLACE: &str = "payload_place";
-/// How errors name them.
+/// The name of the databases in errors.
 const AT: &str = "the databases";
 
 impl MysqlStore {

@@ -1,6 +1,6 @@
-//! Finding rows where they are now. A place is tried by its hint first, then by `moved`; rows are named to a
-//! statement as one JSON parameter, so that any number of them is one text and an exact look-up each, however many
-//! others are due at the same instant. Must not change a task, only where its row is.
+//! Finds rows where they are now. A place is tried by its hint first, then by `moved`; rows are named to a statement
+//! as one JSON parameter, so that any number of them is one text and an exact look-up each, however many others are
+//! due at the same instant. Must not change a task, only where its row is.
 
 use super::{
     lease_ends,
@@ -13,14 +13,14 @@ use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::collections::HashMap;
 
-/// How often a row is followed that moves while it is looked for. More often than twice is not seen: between two
-/// tries another transaction must have moved it and committed.
+/// The maximum number of tries to follow a row that moves during the look-up. More than two are never needed in
+/// practice: between two tries another transaction must have moved it and committed.
 const TRIES: usize = 4;
 
-/// What a statement found at the places: first its column 0, the number of the place, and column 1, `due_at`.
+/// The rows that a statement found at the places: first its column 0, the index of the place, and column 1, `due_at`.
 #[derive(Debug)]
 pub(crate) struct PlacedRows {
-    /// In the order of the places.
+    /// The rows in the order of the places.
     pub(crate) rows: Vec<Option<Spotted>>,
     /// Some were read without a lock.
     pub(crate) are_unlocked: bool,
@@ -28,7 +28,7 @@ pub(crate) struct PlacedRows {
 
 #[derive(Debug)]
 pub(crate) struct Spotted {
-    /// Where the row is.
+    /// The place of the row.
     pub(crate) place: TaskRef,
     pub(crate) row: MySqlRow,
 }
@@ -100,12 +100,12 @@ async fn look(
     Ok(())
 }
 
-/// By the ids, of different tasks.
+/// The indexes of the places by their ids, of different tasks.
 fn numbers(places: &[TaskRef]) -> HashMap<i64, usize> {
     places.iter().map(|place| place.id).zip(0..).collect()
 }
 
-/// The places of those that are said to be elsewhere than where they were looked for.
+/// Returns the places of the rows that have moved from where they were looked up.
 async fn elsewhere(
     conn: &mut MySqlConnection,
     left: &[(TaskRef, usize)],
@@ -124,7 +124,7 @@ async fn elsewhere(
     Ok(places)
 }
 
-/// Says where tasks are now, in the transaction that moves them there.
+/// Records the places of tasks, in the transaction that moves them there.
 pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> sqlx::Result<()> {
     places.sort_unstable_by_key(|place| (place.partition, place.id));
     for part in places.chunks(ROWS_MAX) {
@@ -133,8 +133,8 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> 
     Ok(())
 }
 
-/// Moves rows to another time and nothing else of them, whatever their state: their references find them there, and so does
-/// who looks for ended leases. They are locked, and stand where `places` says.
+/// Moves rows to another time and changes nothing else of them, whatever their state: their references find them
+/// there, and so does a search for ended leases. They are locked, and are where `places` states.
 pub(crate) async fn carry(conn: &mut MySqlConnection, places: &[TaskRef], to: Millis) -> sqlx::Result<()> {
     for part in places.chunks(ROWS_MAX) {
         sqlx::query(sql!(moves, move_in_time)).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Places of one statement: its JSON stays under 64 KiB.
 const READ_ROWS_MAX: usize = 1_000;
 
-/// What a read of places may do to the rows it finds.
+/// The lock that a read of places puts on the rows that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     Nothing,
@@ -22,7 +22,7 @@ pub(crate) enum Hold {
     Locked,
 }
 
-/// Whole tasks, in the order of the places.
+/// Reads complete tasks, in the order of the places.
 pub(crate) async fn read(
     conn: &mut MySqlConnection,
     places: &[TaskRef],
@@ -127,7 +127,7 @@ impl Sum {
         Ok(())
     }
 
-    /// With the bytes of payloads that wait.
+    /// Adds the tallies, with the bytes of payloads that wait.
     pub(crate) fn add_tallies(&mut self, tallies: Vec<(Tally, i64)>) {
         tallies.into_iter().for_each(|(tally, bytes)| self.add_tally(tally, bytes));
     }

@@ -1,5 +1,6 @@
-//! Settles what a check finds: entries that lead to no task, copies that a move left over, an account that does not
-//! agree with its rows. What tasks are looked up by is entered once more, by the engines. In bounded batches; never touches a task that is where it belongs.
+//! Repairs what a check finds: entries that lead to no task, copies that a move left over, an account that does not
+//! agree with its rows. The engines enter the lookups of tasks once more. In bounded batches; never changes a task
+//! that is where it belongs.
 
 pub(super) mod account;
 pub(super) mod tidy;
@@ -22,7 +23,7 @@ use tidy::{Hold, tidy};
 /// Rows of one deletion.
 const PAGE: i64 = 1_000;
 
-/// What was done in one database, or would be.
+/// The repairs that were done in one database, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardRepair {
     pub shard_no: usize,
@@ -32,14 +33,14 @@ pub struct ShardRepair {
     pub bodies_alone: u64,
     /// Partitions of which rows were here that are elsewhere.
     pub strangers: Vec<Partition>,
-    /// Their rows, in all tables; 0 when nothing is changed.
+    /// The rows of those partitions, in all tables; 0 if nothing is changed.
     pub strange_rows: u64,
     /// Accounts of a queue and state that were corrected, by how many tasks altogether, and by how many bytes of payloads
     /// that wait.
     pub accounts: usize,
     pub corrected: u64,
     pub corrected_bytes: u64,
-    /// By how much the number of accepted tasks was corrected.
+    /// The correction of the number of accepted tasks.
     pub accepted: i64,
 }
 
@@ -51,8 +52,8 @@ impl ShardRepair {
 }
 
 impl MysqlStore {
-    /// Settles what `check` finds; when `dry_run`, only says what it would settle. A partition that is in the wrong
-    /// database is not touched.
+    /// Repairs what `check` finds; with `dry_run`, only reports what it would repair. A partition that is in the
+    /// wrong database is not changed.
     ///
     /// # Errors
     /// When a database fails, or a mover is at work.
@@ -145,7 +146,7 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     Ok(())
 }
 
-/// False: what it found out is no longer so, and it has changed nothing.
+/// False if what it found out is no longer so, and it has changed nothing.
 async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<bool, Error> {
     let Accounts { books, counted, bytes_uncounted } = stats::accounts(conn).await?;
     let differences = differences(&books, &counted);

@@ -1,4 +1,4 @@
-//! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
+//! Answers that are stored under idempotency keys. They are independent of tasks and are never counted as such.
 
 use super::{
     job::{JobKind, Keeping},
@@ -31,7 +31,7 @@ impl MysqlStore {
     }
 }
 
-/// Where a reply is kept: all replies of a namespace together.
+/// The partition of a reply: all replies of a namespace are together.
 pub(super) fn partition_of_reply(key: &ReplyKey, partitions: u16) -> Partition {
     partition_of_replies(&key.namespace, partitions)
 }

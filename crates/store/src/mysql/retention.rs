@@ -1,12 +1,13 @@
-//! Ends retention in bounded batches. No index says whose time is over: a small table says where in the key of `task`
-//! something ends, and when (`spans`), the rare task that was finished long before it was due is entered in `lookup`
-//! (`ahead`), and a slow walk through the whole key finds what neither knows of (`walk`). So the work follows what ends, and
-//! not what waits. Deletes nothing that still had to happen: only finished tasks have a time to be forgotten, and a success
-//! becomes stopped first. What is left over in whole buckets is dropped with them, elsewhere.
+//! Ends retention in bounded batches. No index has the end of retention: a small table has the ranges in the key of
+//! `task` where something ends, and when (`spans`), the rare task that was finished long before it was due is entered
+//! in `lookup` (`ahead`), and a slow walk through the complete key finds what neither has (`walk`). So the work
+//! depends on what ends, and not on what waits. Deletes nothing that still had to happen: only finished tasks have an
+//! end of retention, and a success becomes stopped first. Complete buckets are dropped elsewhere, with all that is
+//! left in them.
 //!
-//! In a database that has archives nothing is deleted here, by no engine, whatever its settings: what is over stays until
-//! its bucket is exported. Only what is over long before its time (cancelled, mostly) is moved to the present, so that it
-//! does not wait for a bucket that is years away.
+//! In a database that has archives nothing is deleted here, by no engine, whatever its settings: what is over stays
+//! until its bucket is exported. Only tasks that are over long before their time (cancelled, mostly) are moved to the
+//! present, so that they do not wait for a bucket that is years ahead.
 
 mod over;
 mod spans;
@@ -37,10 +38,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 static SAVE_CURSOR: Many = Many::new(sql!(retention, save_cursor));
 
-/// Who it was, in the history of what it stopped.
+/// The author, in the history of stopped tasks.
 const BY: &str = "watcher";
-/// Where there are archives: what is over and due later than this is moved to the present. What is due earlier is as
-/// well off where it is.
+/// With archives: what is over and due later than this is moved to the present. Earlier tasks stay where they are.
 const AHEAD_MS: i64 = 24 * 3_600_000;
 
 pub(crate) async fn retire(
@@ -81,7 +81,7 @@ pub(crate) async fn retire(
     Ok(retired)
 }
 
-/// What became of what is over, and what is to be done with those that are over for good; they are locked.
+/// The number of stopped tasks, and the tasks that are over for good, with their places; they are locked.
 #[derive(Default)]
 struct RetentionResult {
     stopped: usize,
@@ -125,7 +125,8 @@ struct Spent<'r> {
     attempt: i64,
 }
 
-/// Columns of `lock_expired` in retention.sql. None: it was brought back to life, or is kept for longer now.
+/// Reads the columns of `lock_expired` in retention.sql. `None` if the task was revived, or its retention was
+/// extended.
 fn over_at(spotted: &Spotted, now: Millis) -> sqlx::Result<Option<Spent<'_>>> {
     let Spotted { place, row } = spotted;
     let state: State = row::state(row, 4)?;
@@ -146,11 +147,11 @@ async fn delete(
     for (place, namespace, queue, state) in over {
         rows.row(*place);
         ledger.moved((namespace, queue), Some(*state), None, 0);
+        ledger.deleted(place.partition, 1);
     }
     if rows.len() > 0 {
         sqlx::query(sql!(retention, delete_finished)).bind(rows.json()).execute(conn).await?;
     }
-    ledger.deleted(i64::try_from(over.len()).unwrap_or(i64::MAX));
     Ok(())
 }
 
@@ -160,12 +161,12 @@ const AHEAD: [&str; 2] = ["ahead_slice", "ahead_id"];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RetentionProgress {
-    /// The last row that the walk passed for good; None: the beginning.
+    /// The last row that the walk passed for good, or `None` means the beginning.
     walked: Option<TaskRef>,
     ahead: Option<ahead::Position>,
 }
 
-/// What `meta` says when a call begins, in its transaction.
+/// The content of `meta` at the beginning of a call, in its transaction.
 struct Began {
     progress: RetentionProgress,
     has_archives: bool,
@@ -185,7 +186,7 @@ async fn began(conn: &mut MySqlConnection) -> sqlx::Result<Began> {
     Ok(Began { progress: RetentionProgress { walked, ahead }, has_archives: values.contains_key(PLACE) })
 }
 
-/// No place of the walk is a partition that there is not.
+/// Stores the progress. Without a walk, the stored place is -1, which is no partition.
 async fn keep_progress(conn: &mut MySqlConnection, progress: RetentionProgress) -> sqlx::Result<()> {
     let walked = progress.walked.map_or([-1; 3], |at| [i64::from(at.partition.0), at.due_at.0, at.id]);
     let ahead = progress.ahead.map(|at| [at.slice, at.id]);

@@ -1,6 +1,6 @@
-//! What an engine does when it looked for a partition in the wrong place: it reads the placement again and asks there. Also
-//! looks, now and then, for moves whose mover has died, and for pauses that did not reach every database. Must decide nothing
-//! about a move: that is `moving`'s.
+//! Recovers when an engine searched for a partition in the wrong place: it reads the placement again and asks there.
+//! Also checks, now and then, for moves whose mover has died, and for pauses that did not reach every database. Must
+//! decide nothing about a move: that is the task of `moving`.
 
 pub(super) mod state;
 
@@ -23,17 +23,17 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-/// How long a call waits for a partition that is between two databases. With the longest transaction it stays below
-/// what `floor::LATE_MS` allows for a row that appears late.
+/// The time limit of a call's wait for a partition that is between two databases. With the longest transaction it
+/// stays below what `floor::LATE_MS` allows for a row that appears late.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Between two tries, longer each time.
+/// The first pause between two tries. It grows each time.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// How often the placement is looked at although nothing was missed.
+/// The interval of reads of the placement, although nothing was missed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl MySqlState {
-    /// After a call came to the wrong place: finds out where its partitions are, or waits a little for them.
+    /// Finds the places of the partitions of a call that came to the wrong place, or waits briefly for them.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         patience: &mut Patience,
@@ -58,7 +58,7 @@ impl MySqlState {
     }
 }
 
-/// Looks at the placement and at moves, until the store is gone or closed.
+/// Polls the placement and moves, until the store is gone or closed.
 pub(crate) async fn keep(inner: Weak<MySqlState>, routing: Arc<Routing>) {
     while timeout(LOOK_INTERVAL, routing.closing.notified()).await.is_err() {
         let Some(inner) = inner.upgrade() else { return };

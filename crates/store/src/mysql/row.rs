@@ -1,4 +1,4 @@
-//! From a row to a task and back to column values. A row that does not decode is an error that names the column,
+//! Converts a row to a task, and back to column values. A row that does not decode is an error that names the column,
 //! never a guess.
 
 use crate::extras;
@@ -18,8 +18,8 @@ use std::{collections::BTreeMap, error};
 /// Payloads up to this many bytes stay in the task's row; longer ones would be rewritten at every move.
 pub(crate) const PAYLOAD_INLINE_MAX: usize = 1_024;
 
-/// What a statement selects that reads whole tasks: the columns in the order of `Column`. A test holds the scripts to
-/// it. `body` is joined for the payloads that are not inline.
+/// The columns that a statement for complete tasks selects, in the order of `Column`. A test compares the scripts
+/// with it. `body` is joined for the payloads that are not inline.
 #[cfg(test)]
 pub(crate) const TASK_COLUMNS: &str = "task.id, task.partition_no, task.namespace, task.task_id, task.task_version, \
      queue, kind, priority, state, fence, attempt, max_attempts, execute_at, task.due_at, fired_at, created_at, \
@@ -27,7 +27,7 @@ pub(crate) const TASK_COLUMNS: &str = "task.id, task.partition_no, task.namespac
      cancel_requested, retry, labels, traceparent, demands, progress, log, result_code, result_msg, result_is_json, result_body, \
      last_error, payload_is_json, COALESCE(task.payload, body.payload),";
 
-/// How many columns those are, with the history: further ones of a statement come after them.
+/// The number of those columns, with the history: further ones of a statement come after them.
 pub(crate) const TASK_COLUMNS_LEN: usize = Column::History as usize + 1;
 
 #[derive(Clone, Copy)]
@@ -121,6 +121,7 @@ fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
         key,
         name: title,
         on_conflict: OnConflict::default(),
+        insert_by: None,
     })
 }
 
@@ -143,12 +144,12 @@ fn result(row: &MySqlRow) -> sqlx::Result<Option<TaskResult>> {
     Ok(Some(TaskResult { status_code, status_msg: get(row, Column::ResultMsg)?, content }))
 }
 
-/// From the column of its code and that of its bytes.
+/// Reads a content from the column of its code and that of its bytes.
 pub(crate) fn content(row: &MySqlRow, code: usize, bytes: usize) -> sqlx::Result<Content> {
     content_of(row, code, row.try_get(bytes)?)
 }
 
-/// From the column of its code and its bytes.
+/// Reads a content from the column of its code, and its bytes.
 pub(crate) fn content_of(row: &MySqlRow, code: usize, bytes: Vec<u8>) -> sqlx::Result<Content> {
     let number: u8 = small(row, code)?;
     Content::from_code(number, bytes)
@@ -222,7 +223,7 @@ pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {
     (!labels.is_empty()).then(text)
 }
 
-/// Of a payload, wherever its bytes are.
+/// The size of a payload, inside or outside of the store.
 pub(crate) fn size(payload: &Content) -> i64 {
     i64::try_from(payload.size()).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! What waits in a partition, in order: ranges of the clustered key, without locks, each bounded by its limit. Changes
-//! nothing.
+//! Reads the waiting tasks of a partition, in order: ranges of the clustered key, without locks, each bounded by its
+//! limit. Changes nothing.
 
 use super::{
     floor::{Floor, Floors, FullScan, Key},
@@ -19,7 +19,7 @@ use punctual_domain::{
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
-/// None: the partition is not in this database.
+/// Returns `None` if the partition is not in this database.
 pub(crate) async fn scan(
     conn: &mut MySqlConnection,
     floors: &Floors,
@@ -41,8 +41,8 @@ pub(crate) async fn scan(
     Ok(Some(found))
 }
 
-/// Moves the floor, and reads what waits after it: in one round trip where the walk is short and nothing was left behind, which is how
-/// nearly all looks of an engine go that has little to do.
+/// Moves the floor, and reads what waits after it: in one round trip if the walk is short and nothing was left
+/// behind, as in nearly all reads of an engine with little load.
 async fn from_the_beginning(
     conn: &mut MySqlConnection,
     floors: &Floors,
@@ -83,16 +83,16 @@ async fn from_the_beginning(
     Ok(Some(found))
 }
 
-/// What was read together with the walk of what comes after the floor.
+/// The rows after the floor, which were read together with the walk.
 enum RowsAfterFloor {
-    /// All of it, as far as the scan goes.
+    /// All rows, as far as the scan goes.
     Whole(Vec<MySqlRow>),
-    /// When the first of it is due.
+    /// The due time of the first row.
     From(Millis),
     Unread,
 }
 
-/// The walk, what comes after it, and whether the partition is still in this database. None: it is not.
+/// The walk, what comes after it, and whether the partition is still in this database. `None` if it is not.
 async fn walk_and_read(
     conn: &mut MySqlConnection,
     look: &mut FullScan,
@@ -119,7 +119,8 @@ async fn walk_and_read(
     }))
 }
 
-/// What comes after a short walk: the rows, or where most of the range is finished, when the first of them is due.
+/// The text that reads what comes after a short walk: the rows, or, if most of the range is finished, the due time of
+/// the first of them.
 fn page_text(look: &FullScan, scan: &Scan, is_past: bool) -> String {
     let (number, after) = (i64::from(row::partition_no(scan.partition)), look.after_short_walk().0);
     if is_past {
@@ -129,8 +130,8 @@ fn page_text(look: &FullScan, scan: &Scan, is_past: bool) -> String {
     }
 }
 
-/// Scans in one round trip: those of partitions of this database in which a short walk leaves nothing behind, and those that continue
-/// ahead of the present, as nearly all looks of an engine that has little to do. None: such a scan needs a look of its own, and nothing is
+/// Scans in one round trip: the partitions of this database in which a short walk leaves nothing behind, and those that
+/// continue ahead of the present, as in nearly all reads of an engine with little load. `None` if a scan needs a read of its own; nothing is
 /// remembered of this one.
 pub(crate) async fn scan_together(
     conn: &mut MySqlConnection,
@@ -215,7 +216,7 @@ fn continued_text(floors: &Floors, scan: &Scan, after: Key, text: &mut String) -
     Some(TogetherPart::Continued)
 }
 
-/// What the floor has left behind and still waits. Answers what is over of that.
+/// Reads what the floor has left behind and still waits. Returns the keys of those that are over.
 async fn behind(
     conn: &mut MySqlConnection,
     scan: &Scan,
@@ -230,7 +231,7 @@ async fn behind(
     Ok(over)
 }
 
-/// What comes after a key, until enough is found.
+/// Reads what comes after a key, until enough is found.
 async fn ahead(
     conn: &mut MySqlConnection,
     scan: &Scan,
@@ -297,7 +298,7 @@ fn hot_entry(row: &MySqlRow, scan: &Scan, names: &mut Names) -> sqlx::Result<Hot
     })
 }
 
-/// None: its payload is not in the row, or the rest is too long to travel.
+/// Returns `None` if the payload is not in the row, or the rest is too long to be copied.
 fn ask(row: &MySqlRow, execute_at: Millis) -> sqlx::Result<Option<Ask>> {
     let Some(bytes) = row.try_get::<Option<Vec<u8>>, _>(17)? else { return Ok(None) };
     let ask = Ask {

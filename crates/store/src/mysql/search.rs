@@ -39,11 +39,11 @@ use std::{cmp::Reverse, collections::BTreeSet, future::Future, sync::Arc};
 const TABLE_CHANGED: u16 = 1412;
 const SNAPSHOTS_MAX: u32 = 5;
 
-/// Which account is asked for.
+/// The requested account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Account {
     Running,
-    /// From the rows: reads all of them.
+    /// The account counted from the rows: it reads all of them.
     Counted,
 }
 
@@ -84,7 +84,7 @@ impl MysqlStore {
     }
 }
 
-/// How often a search over all databases is begun anew because partitions moved meanwhile.
+/// The maximum number of times that a search over all databases begins anew because partitions moved meanwhile.
 const SEARCHES_MAX: u32 = 5;
 
 impl MySqlState {
@@ -92,7 +92,7 @@ impl MySqlState {
         self.shard(partition).ok_or(Error::Closed)
     }
 
-    /// No row can be in any other.
+    /// True if the cluster has the partition. No row can be in any other.
     fn is_partition(&self, partition: Partition) -> bool {
         partition.0 < self.cluster.partitions
     }
@@ -251,7 +251,7 @@ pub(super) async fn read(inner: Arc<MySqlState>, places: Vec<TaskRef>) -> Result
     }
 }
 
-/// Answers the partitions that were not where they were looked for.
+/// Returns the partitions that were not where they were searched.
 async fn read_once(
     inner: &MySqlState,
     wanted: &[(usize, TaskRef)],

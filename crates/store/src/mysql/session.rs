@@ -1,5 +1,5 @@
-//! How connections to one database are made: by what address, and set to what. Everything that is sent stays
-//! prepared, because the driver does not switch Nagle's delay off: a statement that is closed costs 40 ms.
+//! Opens connections to one database: their address and settings. Every statement stays prepared, because the driver
+//! does not switch Nagle's delay off: a statement that is closed costs 40 ms.
 
 use super::{
     connections::Connections,
@@ -30,11 +30,11 @@ pub(crate) struct Known {
     pub(crate) number: u64,
 }
 
-/// What the server says of a connection whose answer is awaited.
+/// The server's report about a connection whose answer is awaited.
 #[derive(Debug)]
 pub(crate) enum Seen {
     AtWork,
-    /// Nothing is being done for it. On the connection on which it was asked, it can be ended.
+    /// The server does nothing for the connection. The connection on which this was asked can end it.
     Silent(Box<MySqlConnection>),
     /// No server can be asked, and nothing was received meanwhile.
     Nothing,
@@ -77,7 +77,7 @@ impl DatabaseAddress {
         Ok(Self { options, shown })
     }
 
-    /// Whether it looks at the server's certificate, and at the name in it.
+    /// Returns if the connection verifies the server's certificate, and the name in it.
     pub(crate) fn verifies(&self) -> (bool, bool) {
         match self.options.get_ssl_mode() {
             MySqlSslMode::VerifyIdentity => (true, true),
@@ -125,8 +125,8 @@ impl DatabaseAddress {
         Connections::new(self.clone(), most)
     }
 
-    /// Whether anything is being done for a connection whose answer is awaited. `is_late`: that does not matter any more.
-    /// `heard` grows with all that comes on it.
+    /// Asks the server if it works for a connection whose answer is awaited. `is_late` states that this does not
+    /// matter any more. `heard` grows with everything that arrives on it.
     pub(crate) fn look_at<'a>(
         &'a self,
         number: u64,
@@ -167,7 +167,7 @@ impl DatabaseAddress {
 }
 
 impl Known {
-    /// Its work is done.
+    /// Closes the connection after its work is done.
     pub(crate) async fn close(self) {
         if let Some(unit) = Unit::current() {
             unit.lets_go(self.number);

@@ -1,6 +1,6 @@
-//! What was set for queues, namespaces and everything, with its history: in the catalog. A change, its line of history and
-//! its number are one transaction; a save waits for the one before. A pause is answered when every database
-//! holds to it (`pauses`), and so are labels that a queue declares.
+//! The settings of queues, namespaces and everything, with their history: in the catalog. A change, its line of
+//! history and its number are one transaction; a save waits for the one before. A pause is answered when every
+//! database enforces it (`pauses`), and so are labels that a queue declares.
 
 use super::{
     background::to_its_end,
@@ -99,7 +99,7 @@ async fn save(inner: Arc<MySqlState>, save: SaveSetting, now: Millis) -> Result<
 }
 
 /// One transaction. True besides: a pause, or labels that are declared, begin, end, or were begun by an engine that may not have
-/// brought them everywhere. The error says whether the commit was sent.
+/// brought them everywhere. The error states whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,
     save: &SaveSetting,
@@ -155,7 +155,7 @@ async fn change(
     Ok((Saved::Done(revision), was != DatabaseSettings::default() || is != DatabaseSettings::default()))
 }
 
-/// What every database holds to by itself.
+/// The settings that every database enforces by itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct DatabaseSettings {
     paused: bool,

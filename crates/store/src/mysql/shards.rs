@@ -31,7 +31,7 @@ impl MysqlStore {
     /// for each database.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails like `open`.
     pub async fn migrate(urls: &[String], options: MysqlOptions) -> Result<Vec<String>, Error> {
         Ok(found_at(urls, options.partitions).await?.1.migrated)
     }
@@ -40,7 +40,7 @@ impl MysqlStore {
     /// Answers the names of what it applied.
     ///
     /// # Errors
-    /// As `open`.
+    /// Fails like `open`.
     pub async fn migrate_alone(url: &str) -> Result<Vec<String>, Error> {
         let address = DatabaseAddress::new(url)?;
         let addresses = std::slice::from_ref(&address);
@@ -51,7 +51,7 @@ impl MysqlStore {
     /// engines should name them before. Answers how many databases there were, and how many there are.
     ///
     /// # Errors
-    /// As `open`; and when the first is not the catalog of a cluster.
+    /// Fails like `open`, and if the first database is not the catalog of a cluster.
     pub async fn add_databases(urls: &[String]) -> Result<(usize, usize), Error> {
         let addresses: Vec<DatabaseAddress> =
             urls.iter().map(|url| DatabaseAddress::new(url)).collect::<Result<_, _>>()?;
@@ -60,7 +60,7 @@ impl MysqlStore {
 }
 
 impl MysqlStore {
-    /// What tells this cluster from every other: the number that was drawn when it was founded, and where its catalog is.
+    /// The identity of this cluster: the random number of its foundation, and the address of its catalog.
     #[must_use]
     pub fn cluster(&self) -> (i64, String) {
         let at = self.inner.addresses.first().map_or_else(String::new, ToString::to_string);
@@ -182,7 +182,7 @@ async fn join<'l>(
     Ok((conn, migrated))
 }
 
-/// How many databases the cluster has. None: there is no cluster yet.
+/// The number of databases of the cluster. `None` if there is no cluster yet.
 async fn known(catalog: &mut MySqlConnection) -> sqlx::Result<Option<usize>> {
     let known = sqlx::query(sql!(shards, read_meta)).bind(SHARDS).fetch_optional(catalog).await?;
     known.map(|row| row::small(&row, 0)).transpose()
@@ -206,7 +206,7 @@ async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize
     tx.commit().await
 }
 
-/// Makes a new database a member of a cluster, or looks whether it is one. Answers the number of the cluster.
+/// Makes a new database a member of a cluster, or checks that it is one. Returns the number of the cluster.
 async fn member(
     conn: &mut MySqlConnection,
     address: &DatabaseAddress,
@@ -234,7 +234,7 @@ async fn fresh(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, draw_number)).fetch_one(conn).await?.try_get(0)
 }
 
-/// What is not set yet is set; what is set wins, and is answered.
+/// Stores a value unless one is stored. Returns the stored value.
 async fn kept(conn: &mut MySqlConnection, name: &'static str, value: i64) -> sqlx::Result<i64> {
     sqlx::query(sql!(shards, insert_meta)).bind(name).bind(value).execute(&mut *conn).await?;
     sqlx::query(sql!(shards, read_meta)).bind(name).fetch_one(conn).await?.try_get(0)

@@ -19,7 +19,7 @@ use punctual_domain::place::Partition;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// Items that wait in one line, with their numbers. None: in no database that this engine knows.
+/// The items that wait in one line, with their indexes. `None` is for those in no database that this engine knows.
 pub(super) type Part<'a, T> = (Option<&'a Arc<JobQueue<Job>>>, Vec<usize>, Vec<T>);
 
 /// See `Store` for what it promises. Dropping it finishes what was begun, in the background; `close` waits for that.
@@ -30,7 +30,7 @@ pub struct MysqlStore {
     pub(super) archive: Option<Archive>,
 }
 
-/// What all calls of a store share.
+/// The state that all calls of a store share.
 pub(super) struct MySqlState {
     pub(super) cluster: Cluster,
     pub(super) routing: Arc<Routing>,
@@ -42,7 +42,7 @@ pub(super) struct MySqlState {
     pub(super) context: Arc<Context>,
     pub(super) floors: Floors,
     pub(super) spread: Spread,
-    /// By the numbers of databases.
+    /// The searches by the numbers of databases.
     pub(super) pruning: parking_lot::Mutex<BTreeMap<usize, Pruning>>,
 }
 
@@ -73,7 +73,7 @@ impl MySqlState {
         self.shards.get(..members).unwrap_or(&self.shards)
     }
 
-    /// Where the partition is, as far as this engine knows.
+    /// The database of the partition, as far as this engine knows.
     pub(super) fn shard(&self, partition: Partition) -> Option<&Shard> {
         self.shards.get(self.routing.placement().shard_of(partition))
     }

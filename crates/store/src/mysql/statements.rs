@@ -72,7 +72,7 @@ pub(crate) fn with_numbers(statement: &str, values: &[i64]) -> String {
     text
 }
 
-/// How many rows one statement takes: few sizes, so that all of them stay prepared on every connection.
+/// The numbers of rows of one statement: few sizes, so that all of them stay prepared on every connection.
 const SIZES: [usize; 10] = [500, 250, 100, 50, 25, 10, 5, 3, 2, 1];
 
 /// A statement with a hole for rows, for batches of any length.
@@ -101,7 +101,7 @@ impl Many {
     }
 }
 
-/// How long the lists of ids in a statement are; a list is filled up by repeating its last one.
+/// The lengths of the lists of ids in a statement; a list is filled up by repeating its last one.
 const LENGTHS: [usize; 4] = [1, 10, 100, LONGEST];
 const LONGEST: usize = 500;
 

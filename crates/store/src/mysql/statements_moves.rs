@@ -19,7 +19,7 @@ pub(crate) const fn alike_of_event(event: Event) -> Option<&'static Alike> {
     }
 }
 
-/// The guarded statement of an event. None: only an insert makes it.
+/// The guarded statement of an event. `None` means only an insert makes it.
 pub(crate) const fn of_event(event: Event) -> Option<&'static str> {
     Some(match event {
         Event::Replace => return None,

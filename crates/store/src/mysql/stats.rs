@@ -1,10 +1,10 @@
-//! What an operator wants to know of each database: how large it is, and whether everything in it is accounted for.
+//! The statistics of each database for operators: its size, and a check that everything in it is accounted for.
 //! Changes nothing.
 
 pub(super) mod uncounted;
 
 use super::{
-    buckets, hosted, moving,
+    buckets, count, hosted, moving,
     parts::Shard,
     query::Sum,
     row,
@@ -12,7 +12,7 @@ use super::{
     statements::sql,
     timeouts::LONG,
 };
-use crate::Error;
+use crate::{Error, ShardCheck};
 use punctual_contract::{Error as CallError, store::Books};
 use punctual_domain::{place::Partition, time::Millis};
 use sqlx::{MySqlConnection, Row as _};
@@ -27,52 +27,15 @@ pub struct ShardStats {
     /// An estimate: the server's own.
     pub rows: i64,
     pub task_bytes: i64,
-    /// Of all tables.
+    /// The size of all tables.
     pub bytes: i64,
     pub buckets: i64,
-    /// When the earliest task is due, in whatever state it is.
+    /// The due time of the earliest task, in any state.
     pub oldest_due_at: Option<Millis>,
-}
-
-/// The account of one database against its rows, of one instant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardCheck {
-    pub shard_no: usize,
-    pub books: Books,
-    /// Counted from the rows.
-    pub counted: Books,
-    /// The account lacks the bytes of payloads from before it knew them: they are being counted, or will be by the next engine.
-    pub bytes_uncounted: bool,
-    /// Entries of the registry that lead to no task.
-    pub entries_alone: i64,
-    /// Moved places of tasks that are not there.
-    pub places_alone: i64,
-    /// Partitions that the catalog has here, and this database does not, or the other way round; none of a move that is
-    /// not over.
-    pub misplaced: Vec<Partition>,
-    /// Partitions of which rows are here that are elsewhere: left over from a move that was never finished, or copies of
-    /// one that is not over. No reader reads them.
-    pub strangers: Vec<Partition>,
 }
 
 /// A check is made again so often when partitions seem to be in the wrong place.
 const CHECKS_MAX: u32 = 3;
-
-impl ShardCheck {
-    #[must_use]
-    pub fn is_sound(&self) -> bool {
-        let Books { accepted, deleted, tallies, pending_bytes } = &self.counted;
-        let tasks_agree = (&self.books.accepted, &self.books.deleted) == (accepted, deleted)
-            && self.books.tallies == *tallies
-            && self.books.unaccounted() == 0;
-        let bytes_agree = self.bytes_uncounted || self.books.pending_bytes == *pending_bytes;
-        tasks_agree
-            && bytes_agree
-            && self.entries_alone == 0
-            && self.places_alone == 0
-            && self.misplaced.is_empty()
-    }
-}
 
 impl MysqlStore {
     /// Costs a few statements for each partition.
@@ -163,6 +126,7 @@ async fn check(
         entries_alone += count(&mut conn, sql!(doctor, count_dangling_entries), *partition).await?;
         places_alone += count(&mut conn, sql!(doctor, count_dangling_places), *partition).await?;
     }
+    let ledger = count::on_snapshot(&mut conn).await?;
     Ok(ShardCheck {
         shard_no,
         books,
@@ -172,6 +136,7 @@ async fn check(
         places_alone,
         misplaced,
         strangers,
+        ledger,
     })
 }
 
@@ -182,7 +147,7 @@ pub(super) struct Accounts {
     pub(super) bytes_uncounted: bool,
 }
 
-/// On one snapshot, so that what is moved meanwhile is in both or in neither.
+/// Reads the account and the rows on one snapshot, so that a task that moves meanwhile is in both or in neither.
 pub(super) async fn accounts(conn: &mut MySqlConnection) -> sqlx::Result<Accounts> {
     let (mut books, mut counted) = (Sum::default(), Sum::default());
     sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;

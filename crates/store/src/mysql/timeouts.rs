@@ -1,8 +1,8 @@
-//! How long each class of work in a database may take, in one table, and the watch over work that takes longer than it
-//! should. Work that is slow and work whose connection has fallen silent look alike from here; the server tells them
-//! apart: asked on another connection, it is either at work on the statement, or it never heard it, or has answered and
-//! the answer was lost. Only the last two are given up early, so that a slow disk fails no transaction. Must not decide
-//! whether what was given up may be tried again: the caller that sets the limit knows what it was.
+//! The time limits of each class of work in a database, in one table, and the watch over work that exceeds its limit.
+//! Slow work and work whose connection has fallen silent cannot be distinguished from here; the server can: asked on
+//! another connection, it is either at work on the statement, or it never received it, or has answered and the answer
+//! was lost. Only the last two are given up early, so that a slow disk fails no transaction. Must not decide whether
+//! abandoned work may be tried again: the caller that sets the limit knows what it was.
 //!
 //! Why it is done here: the driver opens its sockets itself and gives no access to them, so that neither keepalive
 //! nor `TCP_USER_TIMEOUT` can be set on connections to MySQL. A silent connection is found when something is asked on
@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// What one class of work may take.
+/// The time limits of one class of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkTimeout {
     /// Work that takes longer is asked after, and again each time it has passed.
@@ -57,23 +57,24 @@ pub(crate) const LONG: WorkTimeout = WorkTimeout::of_ms(2_000, 3_600_000);
 /// Work that has connections of its own for as long as it lasts: moves of partitions, migrations, housekeeping of buckets,
 /// repairs. Silence ends it, and not how long the server is at work on a statement, or how many there are.
 pub(crate) const LASTING: WorkTimeout = WorkTimeout::of_ms(2_000, 30 * 24 * 3_600_000);
-/// To make a connection, with what it is set to: short, so that an address that is back is found again within seconds.
+/// The time limit to open and configure a connection: short, so that an address that is back is found again within
+/// seconds.
 pub(crate) const CONNECT: Duration = Duration::from_secs(3);
-/// To find a free connection of a pool.
+/// The time limit to find a free connection of a pool.
 pub(crate) const ACQUIRE: Duration = Duration::from_secs(10);
-/// For an answer to a ping, a rollback, a close: nothing that waits for a disk or for a row.
+/// The time limit for the answer to a ping, a rollback, a close: nothing that waits for a disk or for a row.
 pub(crate) const PING: Duration = Duration::from_secs(1);
-/// To ask the server, on a new connection, what it does.
+/// The time limit to ask the server, on a new connection, what it does.
 pub(crate) const ASK: Duration = Duration::from_millis(2_500);
-/// Nothing is being done on a connection if it is so twice, this long apart, and nothing was heard on it between: a busy
-/// machine that works through a long transaction is often met between two of its statements.
+/// The pause between two checks. A connection counts as idle if both find it idle, and nothing was received on it in
+/// between: a busy machine that works through a long transaction is often met between two of its statements.
 pub(crate) const LOOKS_APART: Duration = Duration::from_millis(500);
 
 tokio::task_local! {
     static UNIT: Arc<Unit>;
 }
 
-/// One unit of work with a limit, and the connections of pools that it holds. A connection goes back into its pool only
+/// One unit of work with a limit, and the connections of pools that it holds. A connection returns to its pool only
 /// if its unit came to its end: one that was given up in the middle may be within a transaction, or an answer behind.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
@@ -83,13 +84,13 @@ pub(crate) struct Unit {
 #[derive(Debug, Default)]
 struct LimitsState {
     held: Vec<(u64, DatabaseAddress)>,
-    /// What it waits for is not said on these connections, so many times.
+    /// The number of waits for something other than these connections.
     elsewhere: u32,
     is_cut: bool,
 }
 
 impl Unit {
-    /// None: the work has no limit.
+    /// `None` if the work has no limit.
     pub(crate) fn current() -> Option<Arc<Self>> {
         UNIT.try_with(Arc::clone).ok()
     }
@@ -98,14 +99,14 @@ impl Unit {
         self.state.lock().held.push((connection, address.clone()));
     }
 
-    /// True: it may be used again.
+    /// True if it may be used again.
     pub(crate) fn lets_go(&self, connection: u64) -> bool {
         let mut state = self.state.lock();
         state.held.retain(|pair| pair.0 != connection);
         !state.is_cut
     }
 
-    /// None while it waits for something else.
+    /// Empty while the unit waits for something else.
     fn held(&self) -> Vec<(u64, DatabaseAddress)> {
         let state = self.state.lock();
         if state.elsewhere > 0 { Vec::new() } else { state.held.clone() }
@@ -141,8 +142,8 @@ impl Drop for Elsewhere {
     }
 }
 
-/// What a unit of work waits for besides its own connections: a pause, a storage, work that has limits of its own. Its
-/// connections are not taken for silent meanwhile.
+/// Marks the wait of a unit of work for something other than its own connections: a pause, a storage, work that has
+/// its own limits. Its connections do not count as silent meanwhile.
 pub(crate) async fn elsewhere<T>(work: impl Future<Output = T>) -> T {
     let _waits = Elsewhere::begin();
     work.await
@@ -232,8 +233,8 @@ pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
     Ok(done)
 }
 
-/// Awaits work, and asks the server after it while it takes long. None: it was given up, and its connection must be
-/// dropped. `held`: the connections that it is at work on now.
+/// Awaits work, and asks the server after it while it takes long. `None` if it was given up, and its connection must
+/// be dropped. `held`: the connections that it is at work on now.
 pub(crate) async fn watched<T>(
     limit: WorkTimeout,
     held: impl Fn() -> Vec<(u64, DatabaseAddress)> + Sync,
@@ -252,7 +253,7 @@ pub(crate) async fn watched<T>(
     }
 }
 
-/// How often something came for the work: not whenever the watch moves, or it was no silence.
+/// The number of receptions for the work: not of every move of the watch, or it was no silence.
 #[derive(Debug, Default)]
 struct Heard {
     times: AtomicU64,
@@ -266,7 +267,7 @@ impl Wake for Heard {
     }
 }
 
-/// Until the work is to be given up. Apart from the work, and so compiled once for all kinds of it.
+/// Waits until the work must be given up. Separate from the work, and so compiled once for all kinds of it.
 async fn fell_silent(
     limit: WorkTimeout,
     held: &(dyn Fn() -> Vec<(u64, DatabaseAddress)> + Sync),
@@ -283,8 +284,9 @@ async fn fell_silent(
     }
 }
 
-/// All of them, at the same time: one that is idle beside one that is at work is not silent. Then they are ended, so that
-/// what they have locked is free. `is_late`: whatever they are at. `heard`: grows with all that comes on them.
+/// Checks all connections at the same time: an idle one is not silent while another one works. Silent ones are ended,
+/// so that their locks are free. `is_late` ends them whatever they do. `heard` grows with everything that arrives on
+/// them.
 async fn are_silent(held: &[(u64, DatabaseAddress)], is_late: bool, heard: &AtomicU64) -> bool {
     let looks = join_all(held.iter().map(|(number, address)| address.look_at(*number, is_late, heard))).await;
     if looks.iter().any(|seen| matches!(seen, Seen::AtWork)) {

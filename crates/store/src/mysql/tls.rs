@@ -9,7 +9,7 @@ use std::fs;
 const MODES: &str = "DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
 const PARAMETERS: &str = "ssl-mode, ssl-ca, ssl-cert, ssl-key and socket";
 
-/// What an address says after its question mark.
+/// The parameters of an address, after its question mark.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said<'u> {
     mode: Option<&'u str>,
@@ -87,8 +87,8 @@ fn readable(parameter: &str, path: &str) -> Result<(), String> {
     }
 }
 
-/// What a refusal says, and what to do about it, as the end of a sentence. The texts are those of the library that speaks
-/// TLS, of the driver and of the servers; a test against servers holds them.
+/// Parts of error messages, and the remedy for each, as the end of a sentence. The texts are those of the library
+/// that speaks TLS, of the driver and of the servers; a test against servers checks them.
 const WAYS_OUT: [(&[&str], &str); 8] = [
     (
         &["certificate: UnknownIssuer", "certificate: BadSignature"],
@@ -121,14 +121,14 @@ const WAYS_OUT: [(&[&str], &str); 8] = [
     (
         &["RSA auth backend disabled"],
         "; the server wants this password over TLS only (caching_sha2_password): let it speak TLS and set ssl-mode=REQUIRED or \
-         VERIFY_IDENTITY, or create the user with mysql_native_password",
+         VERIFY_IDENTITY, or, before MySQL 8.4, create the user with mysql_native_password",
     ),
 ];
 
 const ACCESS_DENIED: u16 = 1045;
 const DATABASE_DENIED: u16 = 1044;
 const UNKNOWN_DATABASE: u16 = 1049;
-/// A statement, a table, a column, a routine, a right of the whole server.
+/// The error numbers for a missing privilege on a statement, a table, a column, a routine, or the server.
 const COMMAND_DENIED: [u16; 5] = [1142, 1143, 1370, 1227, 1410];
 
 /// Empty: nothing in particular.
@@ -151,7 +151,7 @@ pub(crate) fn way_out(error: &sqlx::Error) -> &'static str {
     }
 }
 
-/// What the user of an engine needs.
+/// The privileges that the user of an engine needs.
 pub(crate) const RIGHTS: &str = "; give its user the rights on this database: GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, \
      INDEX, REFERENCES ON name.* TO user";
 

@@ -1,6 +1,6 @@
-//! The round trips of one transaction: what is looked at first goes along with BEGIN, and what is written last goes along
-//! with COMMIT, as text. Each trip wakes two processes, which under a light load is most of what a task costs. Must hold
-//! nothing that a later statement of the same transaction reads.
+//! The round trips of one transaction: the first read is sent along with BEGIN, and the last writes are sent along
+//! with COMMIT, as text. Each trip wakes two processes, which under a light load is the largest part of a task's
+//! cost. Must hold nothing that a later statement of the same transaction reads.
 
 use super::{
     alike,
@@ -26,18 +26,18 @@ pub(crate) struct Trips {
     last: Vec<String>,
 }
 
-/// What one statement over places finds, before anything is changed.
+/// The read of one statement over places, before anything is changed.
 #[derive(Debug)]
 pub(crate) struct FirstLook {
     text: &'static str,
-    /// In the order of the key.
+    /// The places in the order of the key.
     places: Vec<TaskRef>,
-    /// Of the places, where they are read without locks.
+    /// The condition of the places, if they are read without locks.
     condition: Option<String>,
     rows: Vec<MySqlRow>,
 }
 
-/// What a first look has found.
+/// The result of a first read.
 #[derive(Debug)]
 pub(crate) enum FirstRead {
     /// Column 0: the number of the place.
@@ -47,14 +47,15 @@ pub(crate) enum FirstRead {
 }
 
 impl FirstLook {
-    /// None: they are too many for one statement.
+    /// Returns `None` if the places are too many for one statement.
     pub(crate) fn new(text: &'static str, mut places: Vec<TaskRef>) -> Option<Self> {
         places.sort_unstable();
         let is_one = !places.is_empty() && places.len() <= ROWS_MAX;
         is_one.then_some(Self { text, places, condition: None, rows: Vec::new() })
     }
 
-    /// The same for grants, without locks: half the cost, where the places can be said cheaply. None: perhaps not.
+    /// The same for grants, without locks: half the cost, where the places can be said cheaply. `None` means perhaps
+    /// not.
     pub(crate) fn unlocked(mut places: Vec<TaskRef>) -> Option<Self> {
         places.sort_unstable();
         if places.len() > ROWS_MAX {
@@ -83,8 +84,7 @@ impl Trips {
         Self { first, last: Vec::new() }
     }
 
-    /// What was found at the beginning, if it was this that was looked for; once, because what is changed meanwhile is
-    /// not in it.
+    /// The rows of the first read, if it was this one; only once, because later changes are not in it.
     pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<FirstRead> {
         let first_look =
             self.first.take().filter(|first_look| first_look.text == text && first_look.places == places)?;
@@ -95,7 +95,7 @@ impl Trips {
         })
     }
 
-    /// A statement that goes along with the commit.
+    /// Adds a statement that is sent along with the commit.
     pub(crate) fn at_last(&mut self, text: &str, values: &[Literal<'_>]) {
         self.last.push(filled(text, values));
     }

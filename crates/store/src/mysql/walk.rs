@@ -14,7 +14,7 @@ use punctual_domain::{name::Name, task::Task};
 use sqlx::{MySqlConnection, Row as _};
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-/// Most ids that one look may pass over, and most entries: each is found by several keys.
+/// The maximum number of ids that one read passes over, and of entries: each is found by several keys.
 pub(super) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 5_000;
 
@@ -22,7 +22,7 @@ const ENTRIES_MAX: i64 = 5_000;
 pub(super) enum MySqlWalk {
     Ids,
     Chunks(Chunks),
-    /// What is entered under it, and why.
+    /// The entries under a term, with the reason.
     Term(i64, Along),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Chunks {
 }
 
 impl MySqlWalk {
-    /// The shortest that meets all that could match. `dead`: nothing else is looked for.
+    /// Selects the shortest walk that finds all that could match. `dead` states that nothing else is searched.
     pub(super) async fn of(
         shards: &[&Shard],
         namespace: Option<&Name>,
@@ -71,7 +71,7 @@ impl MySqlWalk {
         matches!(self, Self::Ids | Self::Chunks(_))
     }
 
-    /// The ids below one that a look passes through, the newest first; none: there is nothing more.
+    /// The ids below an id that a read passes through, the newest first; empty at the end.
     pub(super) async fn look(
         &self,
         shards: &[&Shard],
@@ -84,7 +84,7 @@ impl MySqlWalk {
         Ok(vec![self.floor(shards, newest).await?..=newest])
     }
 
-    /// How many ids were looked through, or entries: of those it is not known more than what was found.
+    /// The number of examined ids, or of entries: of those only the number of found ones is known.
     pub(super) fn examined(&self, looked: &[RangeInclusive<i64>], full: Option<i64>, found: usize) -> u64 {
         if self.is_of_ids() {
             return chunks::examined(looked, full);
@@ -160,7 +160,7 @@ impl MySqlWalk {
         query::tasks(&search.fetch_all(conn).await?)
     }
 
-    /// How far down one look goes that begins with an id.
+    /// The lowest id of one read that begins with an id.
     async fn floor(&self, shards: &[&Shard], newest: i64) -> Result<i64, Error> {
         let Self::Term(term, _) = self else { return Ok(newest.saturating_sub(IDS_MAX - 1)) };
         let mut floor = i64::MIN;
@@ -201,7 +201,7 @@ impl Chunks {
     }
 }
 
-/// None: in one of them it is not begun.
+/// Returns `None` if the index of one database has not begun.
 async fn not_entered_below(shards: &[&Shard]) -> Result<Option<i64>, Error> {
     let mut below = 0;
     for shard in shards {

@@ -24,12 +24,12 @@ use serde_json::json;
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::sync::Arc;
 
-/// Who defines a document waits here for who does.
+/// The lock by which definitions of documents wait for each other.
 const VERSIONS: &str = "workflow_versions";
 /// Rows of one statement, and about how many bytes they carry.
 const ROWS_MAX: usize = 500;
 const BYTES_MAX: usize = 2 << 20;
-/// Rows that are forgotten by one statement.
+/// The number of rows that one statement deletes.
 const FORGET_ROWS: i64 = 1_000;
 
 #[async_trait]
@@ -209,7 +209,7 @@ async fn forget(catalog: &Connections, over: &[(i64, i64)], used_before: Millis)
     Ok(over.len())
 }
 
-/// Of a namespace that is being deleted.
+/// Deletes the workflows of a namespace that is being deleted.
 pub(super) async fn forget_namespace(
     catalog: Connections,
     namespace: Name,

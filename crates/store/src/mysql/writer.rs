@@ -1,7 +1,7 @@
-//! One connection that writes. What waits for it together is committed together; a job that cannot be done is refused,
-//! takes no other down with it, and keeps none waiting: the batch is halved until it is alone, and while it waits to be
-//! tried again the others continue. One whose partition is not here goes back to its caller. Runs in a task of its own:
-//! a caller that hangs up drops an answer, not the work.
+//! One connection that writes. Jobs that wait for it together are committed together. A job that cannot be done is
+//! refused, fails no other, and blocks none: the batch is halved until it is alone, and while it waits to be tried
+//! again the others continue. A job whose partition is not here returns to its caller. Runs in a task of its own: a
+//! caller that disconnects drops an answer, not the work.
 
 mod retry_queue;
 
@@ -31,12 +31,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 /// Runs of one transaction that lost its race each time: deadlocks of two engines end after one or two. Then it is halved.
 const TRIES_TOGETHER: u32 = 3;
-/// And of a job that is alone. After the first few it is set aside, and others come in between.
+/// The maximum number of tries of a job that is alone. After the first few it is deferred, and others run in between.
 const TRIES_MAX: u32 = 8;
 /// A writer that has nothing to do asks whether its connection lives: one that a firewall forgot is replaced before a
 /// task waits for it, and the server, which closes what is silent for 3 s (`set_writer_timeout` in session.sql), learns of it in time.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
-/// What is undone goes to no disk; a connection that takes longer is dropped, which undoes it too.
+/// The time limit of a rollback, which writes to no disk; a connection that takes longer is dropped, which rolls back
+/// too.
 const UNDO: Duration = Duration::from_secs(2);
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(250);
@@ -47,29 +48,29 @@ pub(crate) struct Writer {
     pub(crate) line: Arc<JobQueue<Job>>,
     pub(crate) context: Arc<Context>,
     pub(crate) ledger: Ledger,
-    /// As of the last transaction that handed tasks over.
+    /// The pauses as of the last transaction that handed tasks over.
     pub(crate) pauses: Pauses,
     /// The least time from one transaction to the next.
     pub(crate) pace: Duration,
-    /// None: not yet, or lost.
+    /// `None` if there is no connection yet, or it was lost.
     pub(crate) conn: Option<Known>,
     pub(crate) limit: WorkTimeout,
-    /// When it was last learned of.
+    /// The instant at which the writer was last used.
     pub(crate) used_at: Instant,
     /// Jobs that lost their races, in the order in which they are tried again.
     pub(crate) aside: RetryQueue,
 }
 
-/// What a writer does at a time.
+/// One step of a writer.
 enum WriterStep {
     Batch(Vec<Job>),
     Again(Box<Job>, u32),
 }
 
-/// What the first run of a transaction rests on.
+/// The basis of the first run of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rests {
-    /// What callers know of their rows.
+    /// The facts that the callers know of their rows.
     OnFacts,
     /// Facts were wrong, or another transaction was faster.
     OnALook,
@@ -122,7 +123,7 @@ impl Drop for AbandonOnDrop {
 }
 
 impl Writer {
-    /// Of one of the lines of a lane. `slot`: of the account.
+    /// Creates the writer of one of the lines of a lane. `slot` is its slot of the account.
     pub(crate) fn new(
         address: &DatabaseAddress,
         (lane, line): (WriterKind, Arc<JobQueue<Job>>),
@@ -218,7 +219,7 @@ impl Writer {
         }
     }
 
-    /// What is left of it to do is added to the parts.
+    /// Runs a part. The rest of its work is added to the parts.
     async fn part(&mut self, part: Vec<Job>, parts: &mut Vec<Vec<Job>>) {
         let (void, mut part): (Vec<Job>, Vec<Job>) = part.into_iter().partition(Job::is_void);
         void.into_iter().for_each(|job| job.not_done(Error::LeaseOver));
@@ -260,7 +261,7 @@ impl Writer {
         }
     }
 
-    /// One transaction, run again as long as it loses races: then with a look at every row.
+    /// Runs one transaction, again as long as it loses races: then with a read of every row.
     async fn finished(
         &mut self,
         jobs: &[Job],
@@ -407,7 +408,7 @@ impl Writer {
         }
     }
 
-    /// What was kept for last goes along: the first of it that fails keeps the server from the COMMIT.
+    /// Commits. The last statements are sent along: the first of them that fails prevents the COMMIT.
     async fn commit(&mut self, mut known: Known, trips: Trips) -> Result<(), Failed> {
         let at = || self.address.to_string();
         let (text, before) = trips.commit();
@@ -444,7 +445,7 @@ impl Writer {
         self.conn = Some(known);
     }
 
-    /// Kept only if it is outside of any transaction.
+    /// Rolls back. The connection is kept only if it is outside of any transaction.
     async fn undo(&mut self, mut known: Known) {
         if matches!(timeout(UNDO, control(&mut known.conn, "ROLLBACK")).await, Ok(Ok(()))) {
             self.keep(known);
@@ -457,8 +458,8 @@ async fn control(conn: &mut MySqlConnection, control: &'static str) -> sqlx::Res
     sqlx::raw_sql(control).execute(conn).await.map(drop)
 }
 
-/// Deadlock, lock timeout, or a row that another engine inserted between the look and the insert. The first two are
-/// the usual end of a race; the third is decided anew by what is stored now.
+/// True after a deadlock, a lock timeout, or if another engine inserted a row between the read and the insert. The
+/// first two are the usual end of a race; the third is decided anew by what is stored now.
 fn was_raced(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(1213 | 1205 | 1062))
 }

@@ -15,7 +15,7 @@ use crate::{ArchiveSource, ArchiveStorage, Error, archived};
 use punctual_contract::Error as CallError;
 use punctual_domain::{
     name::Name,
-    place::{TaskRef, partition_of},
+    place::{Partition, TaskRef, partition_of},
     task::Task,
     time::Millis,
 };
@@ -44,7 +44,8 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 pub struct ArchiveOptions {
     /// So many tasks that are over are archived at once.
     pub rows_min: u32,
-    /// And fewer, when the first of them has been over for so long, milliseconds: archives are two files each.
+    /// The time in milliseconds since the first of them was over, after which fewer tasks are archived: archives are
+    /// two files each.
     pub wait_ms: i64,
     /// Tasks of one run.
     pub rows_max: u32,
@@ -56,11 +57,11 @@ impl Default for ArchiveOptions {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveReport {
     pub archived: u64,
-    /// In archive storage: data and indexes.
+    /// The number of bytes in archive storage: data and indexes.
     pub archived_bytes: u64,
     /// Deleted from the file.
     pub forgotten: u64,
@@ -87,7 +88,7 @@ impl SqliteStore {
         Ok(self)
     }
 
-    /// For a program that opens the store without archives.
+    /// Checks, for a program that opens the store without archives, that it has none.
     ///
     /// # Errors
     /// When the file has archives, or does not answer.
@@ -98,7 +99,7 @@ impl SqliteStore {
         }
     }
 
-    /// What tells this store from others; made when it is first asked for.
+    /// The number that identifies this store; created at the first call.
     pub(super) async fn number(&self) -> Result<i64, Error> {
         let random = RandomState::new().hash_one(STORE) >> 1;
         self.keep(STORE, i64::try_from(random).unwrap_or(i64::MAX)).await
@@ -109,7 +110,7 @@ impl SqliteStore {
         self.reading("read a setting", Lane::Urgent, work).await.map_err(Error::Call)
     }
 
-    /// What is stored wins, and is answered.
+    /// Stores a value unless one is stored. Returns the stored value.
     pub(super) async fn keep(&self, key: &'static str, value: i64) -> Result<i64, Error> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             conn.prepare_cached(sql!(ledger, insert_meta))?.execute(params![key, value])?;
@@ -185,7 +186,7 @@ impl SqliteStore {
     }
 }
 
-/// How errors name it.
+/// The name of the store in errors.
 pub(super) const AT: &str = "the embedded store";
 
 pub(super) fn number(conn: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
@@ -201,7 +202,7 @@ fn is_time(conn: &Connection, now: Millis, options: ArchiveOptions) -> rusqlite:
     Ok(now.since(Millis(first)) >= options.wait_ms || nth(options.rows_min.max(1) - 1)?.is_some())
 }
 
-/// What is over, the longest over first.
+/// The tasks that are over, the longest over first.
 struct Over<'s> {
     store: &'s SqliteStore,
     archive_storage: &'s ArchiveStorage,
@@ -275,12 +276,12 @@ fn forget(
         let mut rows = forget.query([*id, *fence, now.0])?;
         let Some(row) = rows.next()? else { continue };
         let slot = ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-        let state = row::state(row, 2)?;
+        let (state, partition) = (row::state(row, 2)?, Partition(row.get(3)?));
         // There is one row at most; a statement that is not run to its end is not done.
         while rows.next()?.is_some() {}
         conn.prepare_cached(sql!(insert, delete_body))?.execute([id])?;
         // It is finished.
-        ledger.deleted(slot, state, 0);
+        ledger.deleted((partition, *id), slot, state, 0);
         forgotten += 1;
     }
     Ok(forgotten)

@@ -1,4 +1,4 @@
-//! Who changed what. Appended before the change, completed after it.
+//! The audit. An entry is appended before the change, and completed after it.
 
 use super::{lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::{audit, rows};

@@ -170,7 +170,7 @@ fn matching(conn: &Connection, look: &TaskFilter) -> rusqlite::Result<Matching> 
     Ok(Matching { places, next_before_id: next.map(|next| next.saturating_add(1)), examined })
 }
 
-/// What matches among some ids.
+/// The matching tasks among some ids.
 fn within(
     conn: &Connection,
     look: &TaskFilter,

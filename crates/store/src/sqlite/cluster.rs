@@ -1,5 +1,5 @@
-//! What an operator asks of the cluster, which is one engine here: events, samples, the size of the file, and how much is due
-//! in the time ahead.
+//! The statements for operators of the cluster, which is one engine here: events, samples, the size of the file, and
+//! the number of tasks due in the time ahead.
 
 use super::{lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::rows;

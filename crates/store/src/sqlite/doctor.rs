@@ -1,18 +1,18 @@
-//! Looks at the file of the embedded store, beside an engine that has it open or alone. Reads only: a file that no process has
-//! open is opened as one that does not change, so that nothing is made beside it.
+//! Checks the file of the embedded store, beside an engine that has it open or alone. Reads only: a file that no
+//! process has open is opened as one that does not change, so that nothing is created beside it.
 
-use super::open;
-use crate::Error;
+use super::{count, open, query};
+use crate::{Error, ShardCheck};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
 };
 
-/// What was found. The integrity of the file is asked for by itself, because it takes as long as the file is large.
+/// The findings. The integrity of the file is a separate check, because its duration grows with the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqliteFacts {
-    /// Nothing is there yet.
+    /// True if there is no file yet.
     pub is_missing: bool,
     /// An engine has it open.
     pub is_in_use: bool,
@@ -55,7 +55,7 @@ impl SqliteDoctor {
         })
     }
 
-    /// What is wrong with the file; empty: nothing. Blocks, for as long as it takes to read all of it.
+    /// The faults of the file; empty if there are none. Blocks, for as long as it takes to read all of it.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -66,6 +66,35 @@ impl SqliteDoctor {
         let rows = check.query_map([], |row| row.get::<_, String>(0)).map_err(failed)?;
         let said = rows.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         Ok(said.into_iter().filter(|text| text != "ok").collect())
+    }
+
+    /// Every row against the account and the register. Blocks, for as long as it takes to read all of them.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is of another release.
+    pub fn check(&self) -> Result<ShardCheck, Error> {
+        let facts = self.facts()?;
+        if facts.is_missing || facts.schema.0 != facts.schema.1 {
+            let (found, known) = facts.schema;
+            return Err(Error::OlderSchema { path: self.path.clone(), found, known });
+        }
+        let failed = |error| Error::opening(&self.path, error);
+        let mut conn = self.conn()?;
+        let snapshot = conn.transaction().map_err(failed)?;
+        let checked = || -> rusqlite::Result<ShardCheck> {
+            Ok(ShardCheck {
+                shard_no: 0,
+                books: query::books(&snapshot)?,
+                counted: query::audit(&snapshot)?,
+                bytes_uncounted: false,
+                entries_alone: 0,
+                places_alone: 0,
+                misplaced: Vec::new(),
+                strangers: Vec::new(),
+                ledger: count::count(&snapshot, open::stored_partitions(&snapshot)?)?,
+            })
+        };
+        checked().map_err(failed)
     }
 
     fn beside(&self, end: &str) -> PathBuf {

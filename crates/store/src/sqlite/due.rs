@@ -1,5 +1,6 @@
-//! A search along the due times, the latest or the earliest first, among what waits: the index of what waits has them in order within each
-//! partition. A page is of a range of time that all partitions have been looked through, so that what follows is further on.
+//! A search along the due times, the latest or the earliest first, among waiting tasks: their index has them in order
+//! within each partition. A page covers a range of time that was searched in all partitions, so that the following
+//! tasks are further on.
 
 use super::{row, statements::sql};
 use crate::due_range::{DueRange, tasks_of_one};
@@ -7,7 +8,7 @@ use punctual_contract::store::{DuePosition, Page, Query};
 use punctual_domain::{name::Name, state::State, task::Task};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// Whether the index has all that could match.
+/// True if the index has all that could match.
 pub(crate) fn is_of_the_index(query: &Query) -> bool {
     // As the table's check has it: in these states a task has its time in the index.
     query.state.is_some_and(|state| !state.is_in_flight() && !state.is_finished() && state != State::Blocked)
@@ -29,7 +30,7 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
     Ok(range.page(whole, tasks, query.limit.max(1)))
 }
 
-/// Where a look at one partition ends; None: at the end of the range.
+/// The position where the search of one partition ends. `None` is the end of the range.
 fn bound(
     conn: &Connection,
     partition: u16,

@@ -113,7 +113,7 @@ fn begin(
     Ok(SubjectMarks { is_marked, died, at_work: 0 })
 }
 
-/// In the first column.
+/// The kind in the first column.
 fn kind(row: &Row<'_>) -> rusqlite::Result<EvaluationKind> {
     let odd = || rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, "is no kind".into());
     EvaluationKind::from_code(row.get(0)?).ok_or_else(odd)

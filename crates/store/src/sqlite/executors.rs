@@ -1,4 +1,4 @@
-//! The registry of executors. A look at who is there; it never says who has which task.
+//! The registry of executors. It lists the known executors; it does not determine which executor has which task.
 
 use super::{row, statements::sql};
 use crate::rows;

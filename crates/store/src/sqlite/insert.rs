@@ -7,7 +7,7 @@ use super::{
     row,
     statements::sql,
 };
-use crate::{created::created, extras};
+use crate::{Error, created::created, extras};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     history::{self, Note},
@@ -19,7 +19,7 @@ use punctual_domain::{
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-/// What all tasks of one call share.
+/// The data that all tasks of one call share.
 pub(crate) struct InsertContext<'a> {
     pub(crate) partitions: u16,
     pub(crate) by: &'a str,
@@ -48,8 +48,17 @@ pub(crate) fn insert(
     context: &InsertContext<'_>,
     tasks: Vec<NewTask>,
 ) -> rusqlite::Result<Vec<Inserted>> {
+    are_in_time(conn, &tasks)?;
     let mut insert = Insert::prepare(conn, context)?;
     tasks.into_iter().map(|task| insert.one(ledger, task)).collect()
+}
+
+/// What follows it, up to the commit, is on the same thread and waits for nothing but the disk; no other process has this store.
+fn are_in_time(conn: &Connection, tasks: &[NewTask]) -> rusqlite::Result<()> {
+    let Some(earliest) = tasks.iter().filter_map(|task| task.insert_by).min() else { return Ok(()) };
+    let now_ms: i64 = conn.prepare_cached(sql!(insert, read_clock))?.query_row([], |row| row.get(0))?;
+    let is_late = now_ms > earliest.0;
+    if is_late { Err(rusqlite::Error::ToSqlConversionFailure(Box::new(Error::InsertOver))) } else { Ok(()) }
 }
 
 struct Insert<'a> {
@@ -141,7 +150,7 @@ impl<'a> Insert<'a> {
         }
         let slot = slot(ledger, &ask);
         ledger.enter_chunk(slot, &ask.kind, id);
-        ledger.accepted(slot, row::size(&ask.payload));
+        ledger.accepted((partition, id), slot, row::size(&ask.payload));
         Ok(created(place, task_id, ask, (self.context.by, self.context.now)))
     }
 

@@ -22,7 +22,7 @@ impl SqliteStore {
         }
     }
 
-    /// What no caller waits for at an instant.
+    /// Runs maintenance work, for which no caller waits.
     pub(super) async fn maintaining<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -95,7 +95,7 @@ pub(super) fn inline<T>(
     }
 }
 
-/// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
+/// Splits a batch into parts of at most `CHUNK_ROWS`, in order.
 pub(super) fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
     let mut rest = items.into_iter();

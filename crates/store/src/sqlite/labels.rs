@@ -34,7 +34,7 @@ fn progress(conn: &Connection) -> rusqlite::Result<Vec<LabelIndex>> {
     conn.prepare_cached(sql!(labels, list_progress))?.query_map([], index)?.collect()
 }
 
-/// In the transaction that changes what is set for a queue.
+/// Declares the labels in the transaction that changes the settings of a queue.
 pub(crate) fn declare(
     conn: &Connection,
     (namespace, queue): (&str, &str),
@@ -77,7 +77,7 @@ fn batch(conn: &Connection, limit: usize) -> rusqlite::Result<usize> {
     Ok(if floor.is_some() { limit.max(1) } else { 1 })
 }
 
-/// Of tasks that stood before their chunks were entered. How many ids were passed over.
+/// Enters the chunks of tasks that are older than the index. Returns the number of ids that were passed over.
 fn chunks_stood(conn: &Connection, below: i64, limit: usize) -> rusqlite::Result<usize> {
     let newest: Option<i64> =
         conn.prepare_cached(sql!(query, find_newest_below))?.query_row([below], |value| value.get(0))?;

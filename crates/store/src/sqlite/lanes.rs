@@ -1,5 +1,5 @@
-//! Three waiting lines in front of a thread: the urgent one is served first, and the others are never forgotten.
-//! Unbounded, because each entry has a caller that waits for it: the callers are the bound.
+//! Three waiting lines in front of a thread: the urgent one is served first, and the others never starve. Unbounded,
+//! because each entry has a caller that waits for it: the callers are the bound.
 
 use crate::turns::{Tenant, Turns};
 use parking_lot::{Condvar, Mutex};
@@ -40,8 +40,9 @@ impl<J> LaneJobs<J> {
         self.moves.len() + self.bulk.len()
     }
 
-    /// Where several tenants wait, of each as much as of the one with the least, and nothing of anybody else's: a lease of one
-    /// waits for what is being written, and not for the rows of another's flood besides. In every other batch all go.
+    /// Removes urgent jobs. If several tenants wait, each gets as much as the one with the least: a lease of one
+    /// tenant waits for the running write, and not for the rows of another's flood in addition. Every other batch has
+    /// all of them.
     fn urgent(&mut self, most: usize) -> Vec<J> {
         let share = if self.owes_the_rest { None } else { self.urgent.least_of_several() };
         self.owes_the_rest = share.is_some();
@@ -53,7 +54,7 @@ impl<J> LaneJobs<J> {
         batch
     }
 
-    /// How many rows of what can wait go along with urgent jobs, where these are not alone.
+    /// The number of rows of patient jobs that are added to urgent jobs, if the batch has both.
     fn beside_urgent(&mut self, limits: LaneLimits) -> Option<usize> {
         if self.patient() > limits.backlog {
             return Some(usize::MAX);
@@ -77,7 +78,7 @@ impl<J> SqliteLanes<J> {
         Self { waiting: Mutex::new(waiting), wake: Condvar::new() }
     }
 
-    /// False: closed, and the job was dropped.
+    /// False if it is closed, and the job was dropped.
     pub(crate) fn push(&self, lane: Lane, job: J) -> bool {
         self.push_of(lane, (Tenant::NONE, 1), job)
     }
@@ -99,7 +100,7 @@ impl<J> SqliteLanes<J> {
         true
     }
 
-    /// What is there already is still served.
+    /// Closes the lanes. The jobs that they already have are still served.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.wake.notify_all();
@@ -115,7 +116,7 @@ impl<J> SqliteLanes<J> {
         drop(left);
     }
 
-    /// Waits for a job; None: closed, and nothing is left that this thread serves.
+    /// Waits for a job, or `None` if it is closed, and nothing is left that this thread serves.
     pub(crate) fn one(&self, bulk_too: bool) -> Option<J> {
         let mut waiting = self.waiting.lock();
         loop {
@@ -128,7 +129,7 @@ impl<J> SqliteLanes<J> {
         }
     }
 
-    /// What was taken out of the lanes that can wait and is not to be served now goes back to their fronts, in its order.
+    /// Returns jobs that are not served now to the fronts of their lanes, in order.
     pub(crate) fn put_back(&self, jobs: Vec<J>, of: impl Fn(&J) -> (Lane, Tenant, usize)) {
         let mut waiting = self.waiting.lock();
         for job in jobs.into_iter().rev() {
@@ -140,15 +141,15 @@ impl<J> SqliteLanes<J> {
         }
     }
 
-    /// An urgent job waits, and of the rest there are at most this many.
+    /// True if an urgent job waits, and the rest are at most this many.
     pub(crate) fn is_pressed(&self, patient_at_most: usize) -> bool {
         let waiting = self.waiting.lock();
         !waiting.urgent.is_empty() && waiting.patient() <= patient_at_most
     }
 
-    /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached. Urgent
-    /// jobs are committed alone, so that they do not wait for the rows of others; where urgent ones come all the time,
-    /// every other batch has some of the rest. With a backlog of that, no job goes alone.
+    /// Waits for jobs and removes as many as fit: of each lane the first, and more until their weight is reached.
+    /// Urgent jobs are committed alone, so that they do not wait for the rows of others; if urgent ones arrive all
+    /// the time, every other batch has some of the rest. With a backlog of the rest, no job is committed alone.
     pub(crate) fn batch(&self, limits: LaneLimits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         let mut waiting = self.waiting.lock();
         while waiting.urgent.is_empty() && waiting.moves.is_empty() && waiting.bulk.is_empty() {
@@ -172,13 +173,14 @@ impl<J> SqliteLanes<J> {
     }
 }
 
-/// Most rows of each lane in one batch; a first job that is larger goes alone.
+/// The maximum number of rows of each lane in one batch; a first job that is larger runs alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneLimits {
-    /// Of urgent jobs, and of moves.
+    /// The maximum for urgent jobs, and for moves.
     pub(crate) urgent: usize,
     pub(crate) bulk: usize,
-    /// Of each other lane in a batch with urgent jobs; and a batch with so many of them ends when an urgent job comes.
+    /// The maximum for each other lane in a batch with urgent jobs. A batch with this many of them ends when an
+    /// urgent job arrives.
     pub(crate) yield_after: usize,
     /// Jobs: with more of them in the other lanes there are no small batches, or those would fall behind for ever.
     pub(crate) backlog: usize,

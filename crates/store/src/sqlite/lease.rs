@@ -61,7 +61,7 @@ pub(crate) fn dispatch(
     grants.iter().map(&mut one).collect()
 }
 
-/// False: the row is not in this state, or has another fence.
+/// False if the row is not in this state, or has another fence.
 fn hand_over(
     moves: &mut Moves<'_>,
     note: &mut Note,
@@ -122,7 +122,7 @@ fn assigned(
     Ok((assignment, from))
 }
 
-/// When the attempt begins, and when its lease ends.
+/// The beginning of the attempt, and the end of its lease.
 fn term(grant: &Grant, now: Millis, timeout_ms: Option<i64>) -> (Millis, Millis) {
     let since = now.max(grant.fired_at);
     (since, bounded(grant.lease_until, since, timeout_ms))

@@ -1,13 +1,16 @@
 //! The running account inside one transaction: jobs enter what they move, the commit writes the sums. Entries of
 //! a job that fails are cut off again. Must never be written in another transaction than the rows it counts.
 
-use super::statements::sql;
+use super::{
+    register::{bit, ids_of},
+    statements::sql,
+};
 use crate::chunks;
-use punctual_domain::{name::Name, state::State};
-use rusqlite::{Connection, params};
+use punctual_domain::{name::Name, place::Partition, state::State};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use std::{
     cmp::Ordering,
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
 };
 
 /// Names that are kept from one transaction to the next: they may be made up without end.
@@ -39,7 +42,16 @@ struct LedgerCounts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     entries: usize,
+    rows: usize,
     counts: LedgerCounts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RowEntry {
+    id: i64,
+    partition: Partition,
+    /// The transaction creates the row. False: it deletes the row.
+    is_new: bool,
 }
 
 #[derive(Debug)]
@@ -48,6 +60,8 @@ pub(crate) struct Ledger {
     names: Vec<(Box<str>, Box<str>)>,
     last: Slot,
     entries: Vec<LedgerEntry>,
+    /// Rows that were created or deleted.
+    rows: Vec<RowEntry>,
     counts: LedgerCounts,
     /// The highest row id of committed transactions.
     last_id: i64,
@@ -67,6 +81,7 @@ impl Ledger {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
+            rows: Vec::new(),
             counts: LedgerCounts::default(),
             last_id,
             chunks: HashSet::new(),
@@ -113,8 +128,9 @@ impl Ledger {
     }
 
     /// `bytes`, here and below: of the task's payload.
-    pub(crate) fn accepted(&mut self, slot: Slot, bytes: i64) {
+    pub(crate) fn accepted(&mut self, (partition, id): (Partition, i64), slot: Slot, bytes: i64) {
         self.counts.accepted += 1;
+        self.rows.push(RowEntry { id, partition, is_new: true });
         self.enter(slot, State::Scheduled, 1, bytes);
     }
 
@@ -130,8 +146,15 @@ impl Ledger {
         self.enter(slot, state, 0, by);
     }
 
-    pub(crate) fn deleted(&mut self, slot: Slot, state: State, bytes: i64) {
+    pub(crate) fn deleted(
+        &mut self,
+        (partition, id): (Partition, i64),
+        slot: Slot,
+        state: State,
+        bytes: i64,
+    ) {
         self.counts.deleted += 1;
+        self.rows.push(RowEntry { id, partition, is_new: false });
         self.enter(slot, state, -1, bytes);
     }
 
@@ -146,11 +169,12 @@ impl Ledger {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { entries: self.entries.len(), counts: self.counts }
+        Mark { entries: self.entries.len(), rows: self.rows.len(), counts: self.counts }
     }
 
     pub(crate) fn cut(&mut self, mark: Mark) {
         self.entries.truncate(mark.entries);
+        self.rows.truncate(mark.rows);
         self.counts = mark.counts;
     }
 
@@ -164,6 +188,8 @@ impl Ledger {
             }
         }
         self.write_chunks(conn)?;
+        self.write_register(conn)?;
+        self.write_partitions(conn)?;
         self.entries.sort_unstable_by_key(|entry| (entry.slot, entry.state));
         let mut add = conn.prepare_cached(sql!(ledger, add_to_books))?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
@@ -174,6 +200,44 @@ impl Ledger {
             {
                 add.execute(params![names.0, names.1, entry.state.code(), tasks, bytes])?;
             }
+        }
+        Ok(())
+    }
+
+    /// Ids of a batch follow each other: one statement for each row of the register.
+    fn write_register(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        // Stable: of one id, the last entry counts.
+        self.rows.sort_by_key(|entry| entry.id);
+        let mut register = conn.prepare_cached(sql!(ledger, register))?;
+        let mut unregister = conn.prepare_cached(sql!(ledger, unregister))?;
+        for run in self.rows.chunk_by(|a, b| ids_of(a.id) == ids_of(b.id)) {
+            let (mut new, mut gone) = (0, 0);
+            for entry in run {
+                let bit = bit(entry.id);
+                (new, gone) = if entry.is_new { (new | bit, gone & !bit) } else { (new & !bit, gone | bit) };
+            }
+            let Some(row) = run.first().map(|entry| ids_of(entry.id)) else { continue };
+            if new != 0 {
+                register.execute([row, new])?;
+            }
+            if gone != 0
+                && unregister.query_row([row, gone], |bits| bits.get::<_, i64>(0)).optional()? == Some(0)
+            {
+                conn.prepare_cached(sql!(ledger, delete_registered))?.execute([row])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_partitions(&self, conn: &Connection) -> rusqlite::Result<()> {
+        let mut sums: BTreeMap<Partition, (i64, i64)> = BTreeMap::new();
+        for entry in &self.rows {
+            let (accepted, deleted) = sums.entry(entry.partition).or_default();
+            *(if entry.is_new { accepted } else { deleted }) += 1;
+        }
+        let mut add = conn.prepare_cached(sql!(ledger, add_to_partition))?;
+        for (partition, (accepted, deleted)) in sums {
+            add.execute(params![partition.0, accepted, deleted])?;
         }
         Ok(())
     }
@@ -209,6 +273,7 @@ impl Ledger {
 
     pub(crate) fn undone(&mut self) {
         self.entries.clear();
+        self.rows.clear();
         self.counts = LedgerCounts::default();
         if !self.new_chunks.is_empty() {
             // Of those rows none is there.
@@ -236,6 +301,7 @@ mod tests {
             names: Vec::new(),
             last: Slot(0),
             entries: Vec::new(),
+            rows: Vec::new(),
             counts: LedgerCounts::default(),
             last_id: 0,
             chunks: HashSet::new(),
@@ -245,7 +311,7 @@ mod tests {
         let mut meet = |from: usize, to: usize| {
             for nth in from..to {
                 let slot = ledger.slot("n", &format!("q{nth}"));
-                ledger.accepted(slot, 0);
+                ledger.accepted((Partition(0), 1), slot, 0);
             }
             ledger.committed();
             ledger.names.len()

@@ -29,17 +29,17 @@ pub(crate) fn apply(
     steps.iter().map(|step| moves.step(ledger, step)).collect()
 }
 
-/// Where a task is before it moves.
+/// The state of a task before it moves.
 pub(crate) struct Spot {
     pub(crate) slot: Slot,
     pub(crate) state: State,
     due_at: Millis,
     execute_at: Millis,
-    /// Its payload is in `body`.
+    /// True if the task's payload is in `body`.
     long: bool,
-    /// Of its payload, where that is not in `body`.
+    /// The size of the payload, if it is not in `body`.
     bytes: Option<i64>,
-    /// Of an attempt that has it.
+    /// The attempt, if the task has one.
     attempt: Option<EndedAttempt>,
 }
 
@@ -89,7 +89,8 @@ impl<'c> Moves<'c> {
         Ok(Stepped { applied: Applied::Moved, attempt: spot.attempt })
     }
 
-    /// Writes a success without a look at the row. False: the row is not as it is said to be, and nothing is done.
+    /// Writes a success without a read of the row. Returns false if the row differs from the facts; nothing is done
+    /// then.
     fn succeeds_as_known(
         &mut self,
         ledger: &mut Ledger,
@@ -147,7 +148,7 @@ impl<'c> Moves<'c> {
         Ok(statement)
     }
 
-    /// The move that only an insert makes. False: it was not in a state that may be replaced.
+    /// The move that only an insert makes. False if it was not in a state that may be replaced.
     pub(crate) fn replace(
         &mut self,
         ledger: &mut Ledger,
@@ -169,7 +170,7 @@ impl<'c> Moves<'c> {
         Ok(true)
     }
 
-    /// Of its payload.
+    /// The size of the payload.
     fn bytes(&self, id: i64, spot: &Spot) -> rusqlite::Result<i64> {
         match spot.bytes {
             Some(bytes) => Ok(bytes),
@@ -193,7 +194,7 @@ impl<'c> Moves<'c> {
     }
 }
 
-/// Of columns of `read_place` in moves.sql.
+/// Reads the attempt from columns of `read_place` in moves.sql.
 fn attempt(row: &rusqlite::Row<'_>) -> rusqlite::Result<EndedAttempt> {
     let queue: QueueKey = row::queue_key(row, 0, 1)?;
     Ok(EndedAttempt { queue, leased_since: row::millis(row, 7)?, traceparent: row.get(8)? })
@@ -223,7 +224,8 @@ fn not_in_the_past(change: &Change, now: Millis) -> Cow<'_, Change> {
     }
 }
 
-/// The parameters from the sixth on. `state`: that a row has to be in from which a success leads; None: any from which it may.
+/// The parameters from the sixth on. `state`: that a row has to be in from which a success leads, or `None` means any
+/// from which it may.
 fn bind(
     to: &mut Statement<'_>,
     change: &Change,

@@ -14,7 +14,7 @@ use punctual_domain::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-/// Of one batch: each may have ten thousand rows.
+/// The number of workflows of one batch: each may have ten thousand rows.
 const WORKFLOWS_MAX: i64 = 20;
 
 #[async_trait]
@@ -82,7 +82,8 @@ fn delete_finished(
     let Some(slot) = slot else { return Ok(Applied::Lost) };
     conn.prepare_cached(sql!(insert, delete_body))?.execute([finished_task.place.id])?;
     // The bytes of what is over are in no account.
-    ledger.deleted(slot, finished_task.state, 0);
+    let place = finished_task.place;
+    ledger.deleted((place.partition, place.id), slot, finished_task.state, 0);
     Ok(Applied::Moved)
 }
 
@@ -95,7 +96,7 @@ struct NamespaceRow {
     position: TaskPosition,
     queue: String,
     state: State,
-    /// Of its payload.
+    /// The size of the payload.
     bytes: i64,
     is_asked_to_stop: bool,
 }
@@ -139,7 +140,8 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
         conn.prepare_cached(sql!(namespaces, delete_task))?.execute([found.task.place.id])?;
         conn.prepare_cached(sql!(insert, delete_body))?.execute([found.task.place.id])?;
         let slot = ledger.slot(namespace, &found.queue);
-        ledger.deleted(slot, found.state, found.bytes);
+        let place = found.task.place;
+        ledger.deleted((place.partition, place.id), slot, found.state, found.bytes);
         done.deleted.push(found.task);
     }
     Ok(done)

@@ -1,5 +1,5 @@
-//! From a path to connections that are fit for use, or to an error that names the path. Never touches a file that
-//! is not ours, and never shares one with another engine.
+//! Opens a path. The result is connections that can be used, or an error that names the path. Never changes a file
+//! that is not ours, and never shares one with another engine.
 
 use super::{options::Options, statements::sql};
 use crate::Error;
@@ -15,9 +15,9 @@ use std::{
 
 /// "PNCT": marks a file as ours.
 const APPLICATION_ID: i64 = 0x504e_4354;
-/// How long to wait for a lock that another program holds for a moment.
+/// The time limit of the wait for a lock that another program holds for a moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Statements kept prepared for each connection; more than there are.
+/// The number of statements that are kept prepared for each connection; more than there are.
 const STATEMENTS_KEPT: usize = 192;
 /// The log file is cut to this length when it begins anew, in bytes: 64 MiB.
 const LOG_KEPT_BYTES: u64 = 64 << 20;
@@ -41,15 +41,16 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0015_evaluations", include_str!("../../../../migrations/sqlite/0015_evaluations.sql")),
     ("0016_task_chunks", include_str!("../../../../migrations/sqlite/0016_task_chunks.sql")),
     ("0017_token_required_at", include_str!("../../../../migrations/sqlite/0017_token_required_at.sql")),
+    ("0018_ledger", include_str!("../../../../migrations/sqlite/0018_ledger.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();
 
-/// What is made is read and written by no other user: tasks hold what callers put into them.
+/// The mode of created files: no other user can read or write them, because tasks contain the data of callers.
 const FILE_MODE: u32 = 0o600;
 const OF_OTHERS: u32 = 0o077;
 
-/// What a path turned into.
+/// The result of opening a path.
 pub(crate) struct Opened {
     pub(crate) conn: Connection,
     pub(crate) path: PathBuf,
@@ -150,8 +151,8 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(parent.canonicalize().map_err(unwritable)?.join(name))
 }
 
-/// Before SQLite does, which would let others read it; its log and index files get the mode of the database. What is there
-/// keeps the mode that it has.
+/// Creates the file before SQLite does, which would let other users read it; its log and index files get the mode of
+/// the database. An existing file keeps its mode.
 fn make(path: &Path) -> Result<(), Error> {
     match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),
@@ -232,6 +233,11 @@ fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
     }
     conn.prepare_cached(sql!(ledger, insert_meta))?.execute(("partitions", options.partitions))?;
     Ok(i64::from(options.partitions))
+}
+
+/// How many the file was made with.
+pub(crate) fn stored_partitions(conn: &Connection) -> rusqlite::Result<u16> {
+    conn.prepare_cached(sql!(ledger, read_meta))?.query_row(["partitions"], |row| row.get(0))
 }
 
 #[cfg(test)]

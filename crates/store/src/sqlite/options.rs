@@ -1,10 +1,10 @@
-//! How a store in SQLite is opened, and what its writer has done since. Must not open anything.
+//! The options of a store in SQLite, and the activity of its writer. Must not open anything.
 
 /// Rows of a large call that one job takes, so that urgent work gets between them: half a millisecond. What is no longer than
 /// this is urgent itself, unless it inserts.
 pub(super) const CHUNK_ROWS: usize = 10;
 
-/// How a store is opened. The number of partitions counts only when the file is made.
+/// The options of a store. The number of partitions counts only when the file is created.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// 1 to 65,535.
@@ -23,7 +23,7 @@ impl Default for Options {
     }
 }
 
-/// What the writer has done since it was opened; all zero in memory.
+/// The writer's activity since it was opened; all zero in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     pub transactions: u64,

@@ -1,4 +1,4 @@
-//! That the file has long payloads outside of it, and in a place that is its own. Reads and writes no object.
+//! Records that the file has long payloads outside of it, and in a place that is its own. Reads and writes no object.
 
 use super::{archive::AT, state::SqliteStore};
 use crate::{Error, ObjectBlobs};

@@ -23,7 +23,7 @@ use punctual_domain::{
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Rows of a look for what is overdue that sets no bound.
+/// The maximum number of rows of an unbounded search for overdue tasks.
 const OVERDUE_ROWS_MAX: usize = 10_000;
 
 pub(crate) fn read(conn: &Connection, places: &[TaskRef]) -> rusqlite::Result<Vec<Option<Task>>> {
@@ -128,7 +128,7 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
     Ok(Page { next_before_id, tasks, along, newest_id, examined, ..Page::default() })
 }
 
-/// Of all that a walk may pass over.
+/// The newest id of all that a walk may pass over.
 fn newest_of(conn: &Connection, walk: &SqliteWalk) -> rusqlite::Result<Option<i64>> {
     if walk.is_of_ids() {
         SqliteWalk::Ids.newest_below(conn, i64::MAX)
@@ -154,7 +154,7 @@ fn oldest_first(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     Ok(Page { next_after_id, tasks, newest_id, examined, ..Page::default() })
 }
 
-/// What fits of a range of ids, by one of the texts of a search.
+/// The matching tasks of a range of ids, by one of the texts of a search.
 fn within(
     conn: &Connection,
     text: &str,
@@ -244,7 +244,7 @@ fn hot_entry(row: &Row<'_>, scan: &Scan, names: &mut Names) -> rusqlite::Result<
     })
 }
 
-/// None: its payload is not in the row, or the rest is too long to travel.
+/// Returns `None` if the payload is not in the row, or the rest is too long to be copied.
 fn ask(row: &Row<'_>, execute_at: Millis) -> rusqlite::Result<Option<Ask>> {
     let Some(bytes) = row.get::<_, Option<Vec<u8>>>(17)? else { return Ok(None) };
     let ask = Ask {

@@ -1,4 +1,4 @@
-//! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
+//! Answers that are stored under idempotency keys. They are independent of tasks and are never counted as such.
 
 use super::statements::sql;
 use crate::rows;

@@ -1,21 +1,23 @@
-//! Ends retention in bounded batches. Deletes nothing that still had to happen: only finished tasks have a time
-//! to be forgotten, and a success becomes stopped first. In a file that has archives nothing is deleted here: that
-//! comes after archiving (`archive`).
+//! Ends retention in bounded batches. Deletes nothing that still had to happen: only finished tasks have an end of
+//! retention, and a success becomes stopped first. In a file that has archives nothing is deleted here: that comes
+//! after archiving (`archive`).
 
 use super::{archive, ledger::Ledger, moves::Moves, row, statements::sql};
 use punctual_contract::store::Retired;
 use punctual_domain::{
     history::Note,
+    place::Partition,
     state::{Event, State},
     time::Millis,
 };
 use rusqlite::{Connection, Params, Row, params};
 
-/// Who it was, in the history of what it stopped.
+/// The author, in the history of stopped tasks.
 const BY: &str = "watcher";
 
 struct ExpiredTasks {
     id: i64,
+    partition: Partition,
     slot: super::ledger::Slot,
     state: State,
 }
@@ -52,7 +54,7 @@ pub(crate) fn retire(
         } else if conn.prepare_cached(sql!(retention, delete_finished))?.execute([over.id])? == 1 {
             retired.deleted += 1;
             conn.prepare_cached(sql!(insert, delete_body))?.execute([over.id])?;
-            ledger.deleted(over.slot, over.state, 0);
+            ledger.deleted((over.partition, over.id), over.slot, over.state, 0);
         }
     }
     Ok(retired)
@@ -67,7 +69,8 @@ fn over(
     let mut statement = conn.prepare_cached(text)?;
     let over = |row: &Row<'_>| {
         let slot = ledger.slot(row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-        Ok(ExpiredTasks { id: row.get(0)?, slot, state: row::state(row, 3)? })
+        let (id, partition) = (row.get(0)?, Partition(row.get(4)?));
+        Ok(ExpiredTasks { id, partition, slot, state: row::state(row, 3)? })
     };
     statement.query_map(values, over)?.collect()
 }

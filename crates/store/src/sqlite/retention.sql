@@ -1,10 +1,10 @@
 -- Deleting what has been kept long enough, and archiving it before.
 
 -- name: delete_archived
--- Deletes an archived task, if it has not changed since; answers its queue and state, for the account.
+-- Deletes an archived task, if it has not changed since; answers its queue, state and partition, for the account.
 -- parameters: ?1 id, ?2 fence, ?3 now (ms).
 DELETE FROM task WHERE id = ?1 AND fence = ?2 AND keep_until <= ?3 AND state IN (9, 10, 11)
-RETURNING namespace, queue, state
+RETURNING namespace, queue, state, partition
 
 -- name: list_whole_expired_at
 -- Lists the rest of the whole tasks whose retention ended at one instant, as `list_whole_expired`. A statement of its
@@ -37,7 +37,7 @@ DELETE FROM task WHERE id = ?1 AND fence = ?2 AND state = ?3 AND state IN (8, 9,
 -- name: list_expired
 -- Lists finished tasks whose retention is over, the longest over first.
 -- parameters: ?1 now (ms), ?2 limit.
-SELECT id, namespace, queue, state FROM task WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2
+SELECT id, namespace, queue, state, partition FROM task WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2
 
 -- name: delete_expired_replies
 -- Deletes answers that have expired.
@@ -49,5 +49,5 @@ DELETE FROM reply WHERE (namespace, key) IN (
 -- name: list_expired_successes
 -- Lists successes whose retention is over, the longest over first.
 -- parameters: ?1 over since (ms, inclusive), ?2 now (ms), ?3 limit.
-SELECT id, namespace, queue, state FROM task WHERE keep_until >= ?1 AND keep_until <= ?2 AND state = 8
+SELECT id, namespace, queue, state, partition FROM task WHERE keep_until >= ?1 AND keep_until <= ?2 AND state = 8
 ORDER BY keep_until LIMIT ?3

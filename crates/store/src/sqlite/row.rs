@@ -1,4 +1,4 @@
-//! From a row to a task and back to column values. A row that does not decode is an error that names the column,
+//! Converts a row to a task, and back to column values. A row that does not decode is an error that names the column,
 //! never a guess.
 
 use crate::extras;
@@ -111,6 +111,7 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
         key,
         name: title,
         on_conflict: OnConflict::default(),
+        insert_by: None,
     })
 }
 
@@ -133,12 +134,12 @@ fn result(row: &Row<'_>) -> rusqlite::Result<Option<TaskResult>> {
     Ok(Some(TaskResult { status_code, status_msg: get(row, Column::ResultMsg)?, content }))
 }
 
-/// From the column of its code and that of its bytes.
+/// Reads a content from the column of its code and that of its bytes.
 pub(crate) fn content(row: &Row<'_>, code: usize, bytes: usize) -> rusqlite::Result<Content> {
     content_of(row, code, row.get(bytes)?)
 }
 
-/// From the column of its code and its bytes.
+/// Reads a content from the column of its code, and its bytes.
 pub(crate) fn content_of(row: &Row<'_>, code: usize, bytes: Vec<u8>) -> rusqlite::Result<Content> {
     let number: u8 = row.get(code)?;
     Content::from_code(number, bytes)
@@ -168,7 +169,7 @@ pub(crate) fn demands(row: &Row<'_>, at: usize) -> rusqlite::Result<Demands> {
     serde_json::from_str(json).map_err(|error| odd(at, error))
 }
 
-/// Of what few tasks have, the key alone.
+/// Reads the key alone, from the rare fields of a task.
 pub(crate) fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Key>> {
     let (_, key, _) = extras::read(row.get_ref(at)?.as_str_or_null()?).map_err(|error| odd(at, error))?;
     Ok(key)
@@ -210,7 +211,7 @@ pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {
     (!labels.is_empty()).then(text)
 }
 
-/// Of a payload, wherever its bytes are.
+/// The size of a payload, inside or outside of the store.
 pub(crate) fn size(payload: &Content) -> i64 {
     i64::try_from(payload.size()).unwrap_or(i64::MAX)
 }

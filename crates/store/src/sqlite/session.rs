@@ -41,7 +41,7 @@ impl Session {
         Ok(Self { conn, ledger })
     }
 
-    /// As [`Session::new`] on a new database.
+    /// Resets the session to the state of [`Session::new`] on a new database.
     pub(crate) fn renew(&mut self, template: &TemplateFile) -> rusqlite::Result<()> {
         self.undo();
         template.restore(&self.conn)?;
@@ -62,8 +62,8 @@ impl Session {
         run(&self.conn, "BEGIN IMMEDIATE").map_err(Unfinished::before_commit)
     }
 
-    /// One job of a transaction: its own changes are undone if it fails, and no others. When the failure has
-    /// ended the whole transaction (disk full does), `Err`.
+    /// Runs one job of a transaction: its own changes are undone if it fails, and no others. Returns `Err` if the
+    /// failure has ended the complete transaction (disk full does).
     pub(crate) fn apart<T>(
         &mut self,
         work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
@@ -123,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends what is open, so that the next transaction can begin. True: nothing of it is left.
+    /// Ends what is open, so that the next transaction can begin. True if nothing of it is left.
     pub(crate) fn undo(&mut self) -> bool {
         self.ledger.undone();
         if self.conn.is_autocommit() {

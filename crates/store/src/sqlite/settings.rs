@@ -1,5 +1,5 @@
-//! What was set for queues, namespaces and everything, with its history. A change, its line of history and its number are
-//! one transaction; a pause is looked up by every hand-over in the transaction that makes it.
+//! The settings of queues, namespaces and everything, with their history. A change, its line of history and its
+//! number are one transaction; every hand-over looks up the pause in its own transaction.
 
 use super::{labels, lanes::Lane, ledger::Ledger, state::SqliteStore, statements::sql};
 use crate::rows;

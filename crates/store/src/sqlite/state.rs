@@ -15,7 +15,7 @@ pub struct SqliteStore {
     pub(super) migrated: Vec<&'static str>,
     pub(super) runs: Runs,
     pub(super) archive: Option<Arc<ArchiveStorage>>,
-    /// Of a store in memory.
+    /// The template of a store in memory.
     pub(super) template: Option<TemplateFile>,
     /// Up to where retention has stopped every success, on the engine's clock, milliseconds.
     pub(super) stopped_to: AtomicI64,

@@ -1,5 +1,5 @@
-//! What a database held when it was new, so that one in memory can be made new again with its statements still prepared: tests
-//! turn thousands of stores, and making each anew would take a third of their time. Must never be used on a file.
+//! The content of a new database, so that one in memory can be reset with its statements still prepared: tests reset
+//! thousands of stores, and creating each anew would take a third of their time. Must never be used on a file.
 
 use super::statements::sql;
 use crate::subject::filled;
@@ -42,7 +42,7 @@ fn of(table: &str, statement: &str) -> String {
     filled(statement, "{table}", table)
 }
 
-/// In the order of their names.
+/// The tables in the order of their names.
 pub(crate) fn tables(conn: &Connection) -> rusqlite::Result<Vec<Table>> {
     let mut names = conn.prepare_cached(sql!(open, list_tables))?;
     let names = names.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;

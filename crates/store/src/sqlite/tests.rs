@@ -1,9 +1,10 @@
-//! What the store promises beyond the conformance suite: how it opens, groups, isolates, plans and counts.
-//! `files`: everything with a file under it; `plans`: the scripts themselves; `account`: books against rows.
+//! Tests of the store beyond the conformance suite: how it opens, groups, isolates, plans and counts. `files` has
+//! everything with a file under it; `plans` the scripts themselves; `account` books against rows; `ledger` what a count finds.
 
 mod account;
 mod chunks;
 mod files;
+mod ledger;
 mod plans;
 mod tasks;
 

@@ -12,12 +12,13 @@ use super::{
 use crate::{Error, turns::Tenant};
 use parking_lot::Mutex;
 use punctual_contract::{Error as CallError, Happened};
-use rusqlite::Connection;
+use rusqlite::{Connection, InterruptHandle};
 use std::{
     fs::File,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     thread::{self, Builder, JoinHandle},
@@ -34,6 +35,9 @@ const BATCH: LaneLimits =
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// Of a connection that reads each page once.
+const BESIDE_CACHE_KIB: u32 = 2 << 10;
+
 /// So that a repeated panic does not take a processor.
 const AFTER_PANIC: Duration = Duration::from_millis(10);
 
@@ -45,8 +49,11 @@ pub(crate) struct Threads {
     reads: Arc<SqliteLanes<Read>>,
     watch: Arc<Watch>,
     counts: Arc<WriterCounts>,
-    /// In the order in which they end.
+    /// The threads in the order in which they end.
     running: Mutex<Vec<JoinHandle<()>>>,
+    path: PathBuf,
+    /// Of connections that read beside all others, as long as they do.
+    beside: Mutex<Vec<(Weak<()>, InterruptHandle)>>,
     lock: Mutex<Option<File>>,
     /// Closed after every connection: see `wal::run`.
     database: Mutex<Option<Arc<File>>>,
@@ -69,6 +76,8 @@ impl Threads {
             watch: Arc::default(),
             counts: Arc::default(),
             running: Mutex::default(),
+            path: path.clone(),
+            beside: Mutex::default(),
             lock: Mutex::new(Some(opened.lock)),
             database: Mutex::default(),
         };
@@ -137,6 +146,50 @@ impl Threads {
         if self.reads.push(lane, Box::new(read)) { answer } else { refused(doing) }
     }
 
+    /// A read that takes long, on a snapshot of its own, in a thread that nothing waits for. `close` interrupts it.
+    pub(crate) fn read_beside<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<T> {
+        if self.lock.lock().is_none() {
+            return refused(doing);
+        }
+        match self.begin_beside(doing, work) {
+            Ok(answer) => answer,
+            Err(error) => {
+                let (reply, answer) = oneshot::channel();
+                drop(reply.send(Err(CallError::did_not_happen(doing, error))));
+                answer
+            }
+        }
+    }
+
+    fn begin_beside<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<Answer<T>, Error> {
+        let mut conn = open::reader(&self.path, BESIDE_CACHE_KIB)?;
+        let (alive, interrupt) = (Arc::new(()), conn.get_interrupt_handle());
+        {
+            let mut beside = self.beside.lock();
+            beside.retain(|(alive, _)| alive.strong_count() > 0);
+            beside.push((Arc::downgrade(&alive), interrupt));
+        }
+        let (reply, answer) = oneshot::channel();
+        let read = move || {
+            let result = session::caught(|| snapshot(&mut conn, work));
+            drop(reply.send(result.map_err(|failed| CallError::did_not_happen(doing, failed))));
+            drop(alive);
+        };
+        let thread = Builder::new().name("punctual-beside".to_owned()).spawn(read).map_err(Error::Thread)?;
+        let mut running = self.running.lock();
+        running.retain(|thread| !thread.is_finished());
+        running.push(thread);
+        Ok(answer)
+    }
+
     pub(crate) fn activity(&self) -> Activity {
         Activity {
             transactions: self.counts.transactions.load(Ordering::Relaxed),
@@ -145,11 +198,14 @@ impl Threads {
         }
     }
 
-    /// Finishes what was asked for, moves the log into the database, and gives the file free.
+    /// Finishes all requests, moves the log into the database, and releases the file.
     pub(crate) fn close(&self) {
         self.writes.close();
         self.reads.close();
         self.watch.close();
+        for (_, read) in self.beside.lock().drain(..) {
+            read.interrupt();
+        }
         for thread in self.running.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the store had panicked");
@@ -217,7 +273,7 @@ pub(crate) trait SqliteJob: Send {
     fn tenant(&self) -> Tenant;
     fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>;
     fn failed(&mut self, why: Failed);
-    /// After the transaction; `Some`: it was not confirmed.
+    /// Answers after the transaction. `Some` states that it was not confirmed.
     fn answer(self: Box<Self>, unfinished: Option<&Unfinished>);
 }
 

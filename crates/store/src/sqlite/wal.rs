@@ -13,21 +13,22 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, hooks::Wal};
 use std::{cell::Cell, ffi::c_int, fs::File, time::Duration};
 
-/// The thread looks at the log at least this often while there is something in it.
+/// The minimum interval at which the thread checks the log while there is something in it.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Growth that wakes the thread before that, in pages of 4 KiB: 8 MiB.
 const WAKE_PAGES: u64 = 2_048;
-/// At most so many pages the writer moves by itself to begin the log anew: 8 MiB.
+/// The maximum number of pages that the writer moves by itself to begin the log anew: 8 MiB.
 const FEW_PAGES: u64 = 2_048;
-/// The thread continues while more than this came during its last pass: 1 MiB, a millisecond or two of the writer's.
+/// The thread continues while more than this was written during its last pass: 1 MiB, a millisecond or two of the
+/// writer's.
 const FEWER_PAGES: u64 = 256;
-/// But no longer than this: where writing is as fast as moving, it would never end.
+/// The maximum number of passes: if writing is as fast as moving, it would never end.
 const PASSES: usize = 6;
 /// A shorter log is not worth beginning anew: 4 MiB.
 const SHORT_PAGES: u64 = 1_024;
 /// Length at which the writer itself empties the log, in pages: 256 MiB.
 pub(crate) const STOP_PAGES: u64 = 65_536;
-/// After a stop that a long read made vain, the log may grow by this much before the next one: 64 MiB.
+/// The growth of the log after a stop that a long read made vain, before the next one: 64 MiB.
 pub(crate) const STOP_AGAIN_PAGES: u64 = 16_384;
 
 thread_local! {
@@ -49,7 +50,7 @@ pub(crate) fn pages() -> u64 {
     LOG_PAGES.get()
 }
 
-/// How the writer and the checkpoint thread know of each other.
+/// The shared state of the writer and the checkpoint thread.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     log: Mutex<WalState>,
@@ -59,15 +60,15 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy, Debug, Default)]
 struct WalState {
     pages: u64,
-    /// As it was at the last checkpoint.
+    /// The length of the log at the last checkpoint.
     seen: u64,
-    /// In the database and synced; 0 while the thread is at work.
+    /// The number of pages in the database and synced; 0 while the thread is at work.
     moved: u64,
     closed: bool,
 }
 
 impl Watch {
-    /// After a commit: the log has so many pages now.
+    /// Records after a commit that the log has this many pages now.
     pub(crate) fn grown(&self, pages: u64) {
         let mut log = self.log.lock();
         if pages < log.seen {
@@ -126,7 +127,7 @@ pub(crate) fn run(conn: &Connection, database: &File, watch: &Watch) {
     }
 }
 
-/// Each pass leaves what came during it, which is less than what came during the one before.
+/// Each pass leaves the pages that were written during it, which are fewer than those of the preceding pass.
 fn move_most(conn: &Connection, watch: &Watch) -> rusqlite::Result<Moved> {
     let mut moved = checkpoint(conn, "PASSIVE")?;
     for _ in 1..PASSES {
@@ -138,12 +139,12 @@ fn move_most(conn: &Connection, watch: &Watch) -> rusqlite::Result<Moved> {
     Ok(moved)
 }
 
-/// What a checkpoint left.
+/// The result of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// Pages of the log that are in the database.
     pub(crate) pages: u64,
-    /// Nothing of the log is left to move.
+    /// True if nothing of the log is left to move.
     pub(crate) all: bool,
 }
 

@@ -8,7 +8,7 @@ use punctual_domain::name::Name;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-/// Most ids that one look may pass over, and most entries.
+/// The maximum number of ids that one read passes over, and of entries.
 pub(crate) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 20_000;
 
@@ -17,7 +17,7 @@ pub(crate) enum SqliteWalk {
     Chunks(Chunks),
     /// Namespace, and `key=value`.
     Label(String, String),
-    /// Of a namespace.
+    /// The dead tasks of a namespace.
     Dead(String),
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn not_entered_below(conn: &Connection) -> rusqlite::Result<i64> {
 }
 
 impl SqliteWalk {
-    /// The shortest that meets all that could match. `dead`: nothing else is looked for.
+    /// Selects the shortest walk that finds all that could match. `dead` states that nothing else is searched.
     pub(crate) fn of(
         conn: &Connection,
         namespace: Option<&Name>,
@@ -82,7 +82,7 @@ impl SqliteWalk {
         matches!(self, Self::Ids | Self::Chunks(_))
     }
 
-    /// The ids below one that a look passes through, the newest first; none: there is nothing more.
+    /// The ids below an id that a read passes through, the newest first; empty at the end.
     pub(crate) fn look(&self, conn: &Connection, before: i64) -> rusqlite::Result<Vec<RangeInclusive<i64>>> {
         if let Self::Chunks(chunks) = self {
             return chunks.look(conn, before);
@@ -105,7 +105,7 @@ impl SqliteWalk {
         }
     }
 
-    /// How far down one look goes that begins with an id.
+    /// The lowest id of one read that begins with an id.
     fn floor(&self, conn: &Connection, newest: i64) -> rusqlite::Result<i64> {
         let (below, skipped) = (newest.saturating_add(1), ENTRIES_MAX - 1);
         let found: Option<i64> = match self {
@@ -122,7 +122,7 @@ impl SqliteWalk {
         Ok(found.unwrap_or(i64::MIN))
     }
 
-    /// How many ids were looked through, or entries: of those it is not known more than what was found.
+    /// The number of examined ids, or of entries: of those only the number of found ones is known.
     pub(crate) fn examined(&self, looked: &[RangeInclusive<i64>], full: Option<i64>, found: usize) -> u64 {
         if self.is_of_ids() {
             return chunks::examined(looked, full);

@@ -172,7 +172,7 @@ fn forget(conn: &Connection, over: &[(i64, i64)], used_before: Millis) -> rusqli
     Ok(over.len())
 }
 
-/// Of a namespace that is being deleted.
+/// Deletes the workflows of a namespace that is being deleted.
 pub(super) fn forget_namespace(conn: &Connection, namespace: &str, limit: i64) -> rusqlite::Result<usize> {
     let all: Vec<(i64, i64)> = conn
         .prepare_cached(sql!(workflows, list_of_namespace))?

@@ -25,7 +25,7 @@ fn left_by(died: usize) -> SubjectMarks {
     SubjectMarks { is_marked: false, died, at_work: 0 }
 }
 
-/// Of engines that give no heartbeat: each has died when another asks.
+/// Begins evaluations of engines that send no heartbeat: each counts as dead when another one checks.
 async fn begun(
     store: &dyn EvaluationStore,
     pass: &EvaluationPass,

@@ -17,7 +17,7 @@ pub mod signals;
 pub mod store;
 pub mod workflows;
 
-/// Cases of a store: `async fn(Arc<dyn Store>)`, on an empty store each; `store::balanced` afterwards.
+/// Cases of a store: `async fn(Arc<dyn Store>)`, on an empty store each; `store::conserved` afterwards.
 #[macro_export]
 macro_rules! for_each_store_case {
     ($stamp:ident) => {
@@ -36,6 +36,7 @@ macro_rules! for_each_store_case {
             insert::ids_that_follow_each_other_are_each_decided_by_what_stands,
             insert::plain_tasks_and_others_come_in_one_batch,
             insert::an_empty_batch_is_nothing,
+            insert::what_arrives_after_its_time_is_not_stored,
             insert::tasks_without_an_id_get_one_that_is_free,
             insert::the_same_id_in_another_namespace_is_another_task,
             insert::a_thousand_at_once_of_one_id_create_it_once,
@@ -182,6 +183,10 @@ macro_rules! for_each_store_case {
             books::every_accepted_task_stays_accounted_for_to_its_end,
             books::books_balance_while_many_write,
             books::to_check_the_writers_is_counted_nowhere,
+            ledger::a_count_says_where_every_task_is,
+            ledger::what_is_deleted_is_in_no_register,
+            ledger::a_count_beside_traffic_finds_nothing_false,
+            ledger::a_report_is_kept_and_answers_the_requests_before_it,
             settings::nothing_is_set_in_an_empty_store,
             settings::what_is_saved_stands_as_it_was_saved,
             settings::each_change_has_a_higher_revision_than_all_before,

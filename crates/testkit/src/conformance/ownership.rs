@@ -13,9 +13,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Of leases that must not end while a case runs.
+/// The duration of leases that must not end while a case runs.
 const LONG: Duration = Duration::from_secs(3_600);
-/// Of leases whose end a case waits for.
+/// The duration of leases whose end a case waits for.
 const SHORT: Duration = Duration::from_millis(150);
 
 const P: [Partition; 3] = [Partition(0), Partition(1), Partition(63)];

@@ -10,3 +10,5 @@ methods_of! { AuditStore fails(run_beside StoreGroup) FaultyStore {} }
 methods_of! { LabelStore fails(run StoreGroup) FaultyStore {} }
 
 methods_of! { NamespaceStore fails(run StoreGroup) FaultyStore {} }
+
+methods_of! { LedgerStore fails(run StoreGroup) FaultyStore {} }

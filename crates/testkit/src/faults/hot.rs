@@ -31,7 +31,8 @@ impl FaultyHot {
         Self { inner, loses_what_is_loaded: AtomicBool::default(), faults: Faults::seeded(seed) }
     }
 
-    /// Of each partition of one drain. Dials that are set for the next call are those of all its partitions.
+    /// The results of each partition of one drain. Dials that are set for the next call are those of all its
+    /// partitions.
     fn fates(&self, partitions: usize) -> Vec<CallOutcome> {
         let once = self.faults.inner.lock().once.remove(&HotGroup::Drain);
         let outcome = |_| {

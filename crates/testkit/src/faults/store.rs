@@ -47,18 +47,18 @@ pub struct FaultyStore {
     pub faults: Faults<StoreGroup>,
     /// Parts that it says to have; 0: as many as the store.
     split: AtomicUsize,
-    /// No request to it happens, and the caller knows it.
+    /// The part that refuses every request. The caller knows that.
     part_away: Mutex<Option<usize>>,
     /// Moves of tasks there are not answered.
     part_stuck: watch::Sender<Option<usize>>,
     /// This partition cannot be scanned.
     pub hides_partition: Mutex<Option<Partition>>,
-    /// Where answers of scans with results wait.
+    /// The gate at which answers of scans with results wait.
     found: Mutex<Option<Arc<Gate>>>,
     said: Mutex<Said>,
 }
 
-/// How many moves were requested, and for how many of them the caller gave facts.
+/// The number of requested moves, and of those with facts of the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     pub grants: usize,
@@ -83,25 +83,25 @@ impl FaultyStore {
         }
     }
 
-    /// From now on, scans with results are answered when the gate is opened: by then their results are old.
+    /// Delays scans with results until the gate is opened: by then their results are old.
     pub fn hold_found(&self) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
         *self.found.lock() = Some(Arc::clone(&gate));
         gate
     }
 
-    /// Since this was last asked.
+    /// The counts since the last call.
     pub fn said(&self) -> Said {
         std::mem::take(&mut *self.said.lock())
     }
 
-    /// Its partitions are distributed over this many databases, which fail independently.
+    /// Distributes the partitions over this many databases, which fail independently.
     pub fn split(&self, parts: usize) {
         self.split.store(parts, SeqCst);
     }
 
-    /// Moves, leases, heartbeats and reads by place are refused if they concern this database; so are counts
-    /// of everything, and a page of its tasks in flight. None: no database.
+    /// Moves, leases, heartbeats and reads by place are refused if they concern this database; so are counts of
+    /// everything, and a page of its tasks in flight. `None` means no database.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;
     }
@@ -130,7 +130,7 @@ impl FaultyStore {
         Ok(())
     }
 
-    /// What passes over all parts.
+    /// Passes a call over all parts.
     fn pass_all(&self, doing: &'static str) -> Result<(), Error> {
         self.pass_part(doing, (0..self.partitions()).map(Partition))
     }

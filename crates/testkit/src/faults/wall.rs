@@ -1,6 +1,6 @@
-//! A wall that rises after a change, or after any other call. It shows the answer to a caller whose change
-//! took effect, but whose later reads fail. Never loses an answer: a refused call did not happen, and a call
-//! that happens is answered.
+//! A wall that rises after a change, or after any other call. It shows the answer to a caller whose change took
+//! effect, but whose later reads fail. Never loses an answer: a refused call did not happen, and a call that happens
+//! is answered.
 
 use parking_lot::Mutex;
 use punctual_contract::Error;
@@ -18,12 +18,12 @@ const BESIDE: [&str; 7] = [
     "note tokens used",
 ];
 
-/// When a wall rises, and which calls it refuses then.
+/// The condition for a wall to rise, and the calls that it refuses then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rise {
-    /// When so many changes have passed: reads.
+    /// The wall rises after so many changes, and refuses reads.
     BehindChanges(usize),
-    /// When so many calls of any kind have passed: everything.
+    /// The wall rises after so many calls of any kind, and refuses everything.
     BehindCalls(usize),
 }
 
@@ -35,7 +35,7 @@ pub struct Wall {
 
 #[derive(Debug, Default)]
 struct WallState {
-    /// The calls that may still pass. None: the wall stays down.
+    /// The calls that may still pass. `None` if the wall stays down.
     rise: Option<Rise>,
     refused: usize,
 }

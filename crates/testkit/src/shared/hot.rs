@@ -11,14 +11,14 @@ use punctual_contract::{
 use punctual_domain::{place::Partition, time::Millis};
 use std::collections::{BTreeMap, HashMap};
 
-/// What an entry costs, as far as `with_memory_max` counts.
+/// The cost of an entry in the accounting of `with_memory_max`.
 pub const ENTRY_BYTES: u64 = 560;
 
-/// No method holds two locks.
+/// A hot set in memory. No method holds two locks.
 #[derive(Debug)]
 pub struct SharedHot {
     slices: Vec<Mutex<Slice>>,
-    /// None: as much as there is.
+    /// `None` if the memory is unlimited.
     memory_max_bytes: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ struct Slice {
     by_id: HashMap<i64, Millis>,
     /// The newest term that has drained here.
     term: i64,
-    /// The newest that has asked whether it is whole.
+    /// The newest term that has asked if the slice is complete.
     noted: i64,
 }
 
@@ -47,7 +47,7 @@ impl Slice {
         self.due.remove(&(due_at, id))
     }
 
-    /// False: the same or a newer fence is there.
+    /// False if the same or a newer fence is there.
     fn load(&mut self, entry: HotEntry) -> bool {
         let id = entry.place.id;
         if self.fence(id).is_some_and(|fence| fence >= entry.fence) {
@@ -86,14 +86,14 @@ impl Slice {
 }
 
 impl SharedHot {
-    /// Of as many partitions as the store has; 1 at least.
+    /// Creates a hot set with as many partitions as the store has; 1 at least.
     #[must_use]
     pub fn new(partitions: u16) -> Self {
         let slices = (0..partitions.max(1)).map(|_| Mutex::new(Slice::of(i64::MIN, i64::MIN))).collect();
         Self { slices, memory_max_bytes: None }
     }
 
-    /// As Redis with this `maxmemory`, but that it refuses nothing.
+    /// Limits the memory like Redis with this `maxmemory`, except that it refuses nothing.
     #[must_use]
     pub fn with_memory_max(self, bytes: u64) -> Self {
         Self { memory_max_bytes: Some(bytes), ..self }

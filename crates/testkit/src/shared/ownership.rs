@@ -27,7 +27,7 @@ pub struct MemoryOwnership {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// Until when each engine counts as alive, and its report.
+    /// The instant until which each engine counts as alive, and its report.
     alive: BTreeMap<String, (Millis, Says)>,
     leases: BTreeMap<Partition, Lease>,
 }
@@ -55,7 +55,7 @@ impl MemoryOwnership {
         Self { clock, is_away: AtomicBool::new(false), books: Mutex::default() }
     }
 
-    /// As after a restore from an older backup: every partition has this term, under any owner.
+    /// Sets this term of every partition, under any owner, as after a restore from an older backup.
     pub fn set_terms(&self, term: i64) {
         self.books.lock().leases.values_mut().for_each(|lease| lease.term = term);
     }

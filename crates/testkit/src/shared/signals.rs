@@ -15,7 +15,7 @@ use tokio::sync::{
 /// Announcements that wait for the slowest listener.
 pub const SIGNALS_KEPT: usize = 256;
 
-/// Where the signals of all engines meet.
+/// The hub for the signals of all engines.
 #[derive(Debug)]
 pub struct SignalHub {
     sender: broadcast::Sender<Vec<Signal>>,

@@ -35,14 +35,14 @@ const MINUTE_MS: i64 = 60_000;
 const SCHEDULES: usize = 3;
 const NODES: usize = 2;
 const ALL: usize = 100_000;
-/// Of a minute's run, at most; so long after it has come it is decided.
+/// The maximum jitter of a run of a minute, and so the time after which it is decided.
 const JITTER_MAX_MS: i64 = 45_000;
 
 /// One schedule from its creation to its end.
 struct Lived {
     id: i64,
     created_at: Millis,
-    /// Its document since when, by the revisions that were seen.
+    /// The documents of the schedule and their instants, by the revisions that were read.
     revision: i64,
     documents: Vec<(Millis, Schedule)>,
 }
@@ -70,7 +70,7 @@ struct ChangeStage {
     standing: Vec<Option<Lived>>,
     /// Everything that ever existed, and since when.
     seen: Vec<(i64, Millis)>,
-    /// How often a planned instant of a schedule was handed over.
+    /// The number of times that a planned instant of a schedule was handed over.
     handed: BTreeMap<(i64, i64), usize>,
     running: Vec<OutcomeReport>,
     changes: usize,
@@ -206,7 +206,7 @@ impl ChangeStage {
         }
     }
 
-    /// By a node that may die or fall asleep on the way; or, `nth_change` none, it plans.
+    /// Runs on a node that may die or pause on the way. Without `nth_change`, the node plans.
     async fn run_once(&mut self, of_node: usize, change: Option<(usize, ScheduleChange)>) {
         let end = match self.rng.u8(..5) {
             0 => Some(LifeEnd::Death),
@@ -264,7 +264,7 @@ impl ChangeStage {
         }
     }
 
-    /// The schedule of this planned run. None: a caller inserted the task.
+    /// The schedule of this planned run. `None` means a caller inserted the task.
     fn schedule_of(&self, task_id: i64, at: i64) -> Result<Option<i64>, String> {
         for (schedule, created_at) in &self.seen {
             for kind in RunKind::ALL {

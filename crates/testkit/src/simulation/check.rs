@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Kept and accounted for: after every step.
+    /// Checks after every step that tasks are stored and accounted for.
     pub(super) async fn check(&self, nth: usize) -> Result<(), String> {
         let books = self.truth.books().await.map_err(|error| error.to_string())?;
         if books.unaccounted() != 0 {
@@ -83,6 +83,20 @@ impl World {
                 return Err(format!("promise 6: the books say {books:?}, the rows say {audit:?}"));
             }
             self.check_kept().await?;
+        }
+        if nth.is_multiple_of(64) {
+            self.check_ledger().await?;
+        }
+        Ok(())
+    }
+
+    /// Account, register and rows.
+    async fn check_ledger(&self) -> Result<(), String> {
+        for part in 0..self.truth.parts() {
+            let count = self.truth.count_ledger(part).await.map_err(|error| error.to_string())?;
+            if let Some(count) = count.filter(|count| count.unaccounted() != 0) {
+                return Err(format!("promise 6: the ledger does not balance: {count:?}"));
+            }
         }
         Ok(())
     }
@@ -103,6 +117,7 @@ impl World {
     /// Lets everything finish: an unfinished task is lost.
     pub(super) async fn finish(&mut self) -> Result<(), String> {
         self.heal().await?;
+        self.check_ledger().await?;
         for _ in 0..TURNS_TO_FINISH {
             self.run_once().await;
             self.lease(1_000, 10_000).await?;
@@ -124,7 +139,7 @@ impl World {
         Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
     }
 
-    /// No slot is held for finished tasks.
+    /// Checks that no slot is held for finished tasks.
     async fn check_nothing_left(&mut self) -> Result<(), String> {
         for _ in 0..4 {
             self.wait(Duration::from_secs(5)).await;
@@ -164,7 +179,8 @@ impl World {
         self.check(0).await
     }
 
-    /// "Already fired" was answered: it must have been handed out since, or be dead by its deadline.
+    /// Checks a task for which "already fired" was answered: it must have been handed over since, or be dead by its
+    /// deadline.
     async fn check_owed(&self, place: punctual_domain::place::TaskRef) -> Result<(), String> {
         let task = self.truth.read(&[place]).await.map_err(|error| error.to_string())?.pop().flatten();
         match task {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Engines at a time.
 const ENGINES_MAX: usize = 3;
-/// How long the others have to take over from one that died: half of it is a lease.
+/// The number of steps that the others have to replace one that died: half of them are a lease.
 const TAKE_OVER_STEPS: usize = 10;
 const TAKE_OVER_STEP: Duration = Duration::from_millis(500);
 /// More than there ever is.
@@ -32,7 +32,7 @@ pub(super) struct EngineProcess {
     pub(super) engine: Engine,
     /// Includes the state that the engine keeps to itself.
     life: Arc<Life>,
-    /// Its work when it fell asleep.
+    /// The work that was paused.
     asleep: Option<Asleep>,
 }
 
@@ -118,7 +118,8 @@ impl World {
         self.faulty_hot.faults.set_all(if away { Dials::REFUSES } else { Dials::SOUND });
     }
 
-    /// As many as the world began with, all awake; where they share the queue, none has died or come since.
+    /// True if the world has as many engines as at its beginning, all running; if they share the queue, none has died
+    /// or started since.
     pub(super) fn has_all_engines(&self) -> bool {
         let are_first = !self.is_shared() || self.started == self.setup.engines;
         are_first && self.nodes.len() == self.setup.engines && self.nodes.iter().all(EngineProcess::is_awake)
@@ -277,7 +278,7 @@ impl World {
         }
     }
 
-    /// Delivers published messages to subscribers, at most `max`. Nothing, if all executors pull.
+    /// Delivers published messages to subscribers, at most `max`. None are delivered if all executors pull.
     pub(super) async fn receive(&mut self, max: usize) -> Result<(), String> {
         let bus = Arc::clone(&self.true_bus);
         let received = bus.receive(&queue(), max, Duration::ZERO, self.now()).await;
@@ -314,7 +315,7 @@ impl World {
         Ok(())
     }
 
-    /// Whatever has happened to engines: some seconds later, all due tasks have been handed to a caller.
+    /// Checks, whatever has happened to engines, that some seconds later all due tasks have been handed to a caller.
     pub(super) async fn take_over(&mut self) -> Result<(), String> {
         let Some(engine) = self.engine() else { return Ok(()) };
         if !self.is_sound() {

@@ -1,5 +1,4 @@
-//! The answers that the world got about one task. The world trusts only these, and never looks into an
-//! engine.
+//! The answers that the world got about one task. The world trusts only these, and never reads an engine's state.
 
 use punctual_domain::{place::TaskRef, time::Millis};
 
@@ -7,13 +6,13 @@ use punctual_domain::{place::TaskRef, time::Millis};
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) place: TaskRef,
-    /// Not before then; None: the engine chose the time.
+    /// The earliest firing. `None` if the engine chose the time.
     pub(super) due_at: Option<Millis>,
-    /// "Cancelled" was answered: it must not be handed out again.
+    /// "Cancelled" was answered: the task must not be handed over again.
     pub(super) cancelled: bool,
-    /// A success was accepted: it must not be handed out again.
+    /// A success was accepted: the task must not be handed over again.
     pub(super) succeeded: bool,
-    /// "Already fired" was answered while it waited for an executor: it must be handed out.
+    /// "Already fired" was answered while the task waited for an executor: it must be handed over.
     pub(super) owes_a_lease: bool,
     /// An answer was lost: the earlier answers may be outdated.
     pub(super) uncertain: bool,

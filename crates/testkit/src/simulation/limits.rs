@@ -21,7 +21,7 @@ const RATE: Rate = Rate { limit: 2, period_ms: 1_000, burst: 2 };
 const KEYS: [Option<&str>; 4] = [Some("a"), Some("b"), None, Some("a")];
 /// More than there ever is.
 const ALL: usize = 10_000;
-/// By then the reconciler has looked at all, after its grace.
+/// The number of steps after which the reconciler has checked everything, after its grace.
 const QUIET_STEPS: usize = 10;
 const QUIET_STEP_MS: u64 = 5_000;
 
@@ -84,8 +84,9 @@ impl World {
         self.limiter.lose(keep).await.map_err(|error| error.to_string())
     }
 
-    /// The store has no more in flight than the limits allow, and executors were handed no more than the rate. Where back ends
-    /// fail, a lease may stand that its engine wanted to give back: then what counts is what executors have.
+    /// Checks that the store has no more in flight than the limits allow, and that executors received no more than
+    /// the rate. If back ends fail, a lease may exist that its engine wanted to return: then the executors' own tasks
+    /// count.
     pub(super) async fn check_limits(&self) -> Result<(), String> {
         if !self.is_limited() {
             return Ok(());
@@ -133,7 +134,7 @@ impl World {
         Ok(())
     }
 
-    /// After everything has finished, nothing is in flight and no slot is held.
+    /// Checks, after everything has finished, that nothing is in flight and no slot is held.
     pub(super) async fn check_no_slot_is_left(&mut self) -> Result<(), String> {
         if !self.is_limited() {
             return Ok(());

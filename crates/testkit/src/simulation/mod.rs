@@ -1,8 +1,8 @@
-//! The whole engine, or several that share a store, against seeded lists of operations. Only the simulation
-//! moves the clock, and the runtime's timers with it: run it on a runtime whose time is paused. The promises
-//! are checked after each step. While one engine makes a call, the other awake engines answer its requests. A
-//! failing seed prints its operations; `run` replays them. Deterministic except for the engine's jitter, on
-//! which no check depends.
+//! The complete engine, or several that share a store, against seeded lists of operations. Only the simulation moves
+//! the clock, and the runtime's timers with it: run it on a runtime whose time is paused. The promises are checked
+//! after each step. While one engine makes a call, the other running engines answer its requests. A failing seed
+//! prints its operations; `run` replays them. Deterministic except for the engine's jitter, on which no check
+//! depends.
 
 mod back_ends;
 mod callers;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::{fmt, sync::Arc};
 use tokio::sync::Notify;
 
-/// What happens once the calls are used up.
+/// The end of a life whose calls are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifeEnd {
     Death,
@@ -157,9 +157,8 @@ methods_of! { IdentityStore lives Mortal<dyn WorkflowStore> {} }
 
 methods_of! { WorkflowStore lives Mortal<dyn WorkflowStore> {} }
 
-/// An engine of the simulation dies between any two calls, again and again. No evaluation is the cause, and
-/// marks would set innocent subjects aside. The promises of marks have their own tests
-/// (`tests/all/evaluations.rs`).
+/// An engine of the simulation dies between any two calls, again and again. No evaluation is the cause, and marks
+/// would set innocent subjects aside. The promises of marks have their own tests (`tests/all/evaluations.rs`).
 #[async_trait]
 impl<B: ?Sized + fmt::Debug + Send + Sync + 'static> EvaluationStore for Mortal<B> {
     async fn begin_evaluations(
@@ -200,5 +199,7 @@ methods_of! { AccessStore passes(inner) Mortal<dyn Store> {} }
 methods_of! { AuditStore passes(inner) Mortal<dyn Store> {} }
 
 methods_of! { LabelStore passes(inner) Mortal<dyn Store> {} }
+
+methods_of! { LedgerStore passes(inner) Mortal<dyn Store> {} }
 
 methods_of! { NamespaceStore passes(inner) Mortal<dyn Store> {} }

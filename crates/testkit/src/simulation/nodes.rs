@@ -30,11 +30,11 @@ pub(super) fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
     Engine::new(backends, Options { keep_succeeded_ms: 86_400_000, ..Options::default() })
 }
 
-/// Of an engine on the store as its life sees it.
+/// Creates the part of an engine on the store of its life.
 type Make<P> = fn(Engine, Arc<SqliteStore>, Arc<Life>) -> P;
 
 struct MortalNode<P> {
-    /// What works there.
+    /// The part that works on the node.
     part: P,
     life: Arc<Life>,
     asleep: Option<NodeWork>,
@@ -65,8 +65,7 @@ impl<P: Clone> Nodes<P> {
         MortalNode { part, life, asleep: None }
     }
 
-    /// A node that is awake works; with an end, for at most this many calls. A new one replaces a node that
-    /// died.
+    /// Lets a running node work; with an end, for at most this many calls. A new one replaces a node that died.
     pub(super) async fn work(
         &mut self,
         nth: usize,

@@ -10,7 +10,7 @@ pub enum Op {
     Insert {
         /// Negative: in the past.
         delay_ms: i64,
-        /// A caller's id and version; None: the engine gives one.
+        /// A caller's id and version, or `None` means the engine gives one.
         id: Option<(i64, i64)>,
         max_attempts: u32,
         retry_ms: i64,
@@ -59,7 +59,7 @@ pub enum Op {
     Beat {
         pick: usize,
     },
-    /// An executor dies and forgets its tasks.
+    /// An executor dies and loses its tasks.
     ExecutorDies {
         pick: usize,
     },

@@ -1,8 +1,7 @@
-//! Which task is first when an executor requests one. At every such call of a sound world:
+//! Checks which task is first when an executor requests one. At every such call of a sound world:
 //!
-//! - Within one level no task is handed over while an older one of that level waits (by due time, then id),
-//!   and none while a newer version of it waits: the newest version is handed over at the place of the
-//!   oldest.
+//! - Within one level no task is handed over while an older one of that level waits (by due time, then id), and none
+//!   while a newer version of it waits: the newest version is handed over at the place of the oldest.
 //! - The chooser selects the level: four in five are from the most urgent waiting one. A single draw proves
 //!   nothing, the share over many seeds does (`ReadyOrder`). Counted only if all fired tasks are known to
 //!   wait.
@@ -37,13 +36,13 @@ const ALL: usize = 10_000;
 /// Hand-overs of one task at which others waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadyOrder {
-    /// Those at which other levels waited.
+    /// The number of choices at which other levels waited.
     pub choices: usize,
-    /// Of these, those that went to the most urgent level.
+    /// Of these, the number of choices of the most urgent level.
     pub to_most_urgent: usize,
-    /// Those at which others of the same level waited.
+    /// The number of choices at which others of the same level waited.
     pub by_age: usize,
-    /// Those at which other versions of the task waited.
+    /// The number of choices at which other versions of the task waited.
     pub by_version: usize,
     /// The number of choices of preleased tasks.
     pub leased_ahead: usize,
@@ -101,13 +100,13 @@ struct Fired {
     deadline_at: Millis,
 }
 
-/// No queue of a world moves retries to another level.
+/// The level of a task. No queue of a world moves retries to another level.
 fn level(priority: Priority, attempts: u32) -> Level {
     Level::of(priority, attempts, Retries::default())
 }
 
 impl Ready {
-    /// Before the attempt that a lease begins.
+    /// The task before the attempt that a lease begins.
     fn of_task(task: &Task, attempts: u32) -> Self {
         Self {
             level: level(task.ask.priority, attempts),
@@ -139,7 +138,7 @@ impl Ready {
 }
 
 impl World {
-    /// The waiting tasks, before an executor asks an engine for `max`. None: no statement is possible.
+    /// The waiting tasks, before an executor asks an engine for `max`. `None` if no statement is possible.
     pub(super) async fn waiting(&self, engine: &Engine, max: usize) -> Option<Waiting> {
         let may_be_said = max == 1
             && self.setup.faults == Faults::None
@@ -221,7 +220,7 @@ impl World {
         Some((fired, refused))
     }
 
-    /// Whether the given task is first.
+    /// Checks that the given task is first.
     pub(super) fn check_order(&mut self, waiting: Waiting, given: &[Assignment]) -> Result<(), String> {
         let Waiting { ready, leased_ahead, others } = waiting;
         let Some(given) = given.first() else {
@@ -260,8 +259,8 @@ fn deadline_of(task: &Task) -> Millis {
     task.ask.deadline_ms.map_or(Millis::MAX, |deadline_ms| task.ask.execute_at.plus(deadline_ms))
 }
 
-/// What a key or the retries of the queue keep, and of each key, and of the retries, all but the first: what may go after that
-/// one waits for it. `ready`: in order.
+/// Removes the tasks that a key or the retries of the queue delay; and of each key, and of the retries, all but the
+/// first: those that may follow wait for it. `ready` is in order.
 fn leave_out_limited(ready: &mut Vec<Ready>, in_flight: &[Task]) {
     let key_of = |task: &Task| task.ask.demands.concurrency_key.clone();
     let mut keys = BTreeMap::<String, u32>::new();

@@ -1,6 +1,6 @@
-//! Several planners on one store, each of which dies or sleeps at any of its calls, under a clock that jumps,
-//! while schedules are changed, paused and resumed. Each instant runs at most once, none is forgotten, and
-//! none runs that a pause has revoked. Firing is not under test here: one sound engine runs beside them.
+//! Several planners on one store, each of which dies or pauses at any of its calls, under a clock that jumps, while
+//! schedules are changed, paused and resumed. Each instant runs at most once, none is missed, and none runs that a
+//! pause has revoked. Firing is not under test here: one sound engine runs beside them.
 
 use super::{
     mortal::{Life, LifeEnd, Mortal},
@@ -51,7 +51,7 @@ struct ScheduleStage {
     latest: Millis,
     /// Schedules that are paused, and which of their tasks had fired by then.
     paused: BTreeMap<String, HashSet<i64>>,
-    /// How often each schedule's instant was handed to an executor.
+    /// The number of times that each schedule's instant was handed to an executor.
     handed: BTreeMap<(String, i64), usize>,
 }
 
@@ -177,7 +177,7 @@ impl ScheduleStage {
         self.check()
     }
 
-    /// After the answer, no task of the schedule is left that could fire.
+    /// Pauses a schedule. After the answer, no task of the schedule is left that could fire.
     async fn pause(&mut self, nth: usize) -> Result<(), String> {
         self.asked.pause(&key(nth), None, None, "sim").await.map_err(|error| error.to_string())?;
         let name = key(nth).name.as_str().to_owned();

@@ -1,6 +1,6 @@
-//! What a simulation is run with: engines, faults, limits, and where tasks come from.
+//! The setup of a simulation: engines, faults, limits, and the source of tasks.
 
-/// Whether store and hot set fail now and then.
+/// States if store and hot set fail now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     None,
@@ -28,19 +28,19 @@ pub struct Setup {
     pub due: Due,
 }
 
-/// Where engines have due tasks.
+/// The place of due tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// As an embedded engine, which is one.
+    /// The engine is embedded and alone.
     InStore,
     InRedis,
 }
 
-/// How executors get tasks.
+/// The delivery of tasks to executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hands {
     /// They pull them.
     Pull,
-    /// By a bus, which outlives all engines.
+    /// A bus delivers them, which outlives all engines.
     Push,
 }

@@ -5,7 +5,7 @@ use punctual_contract::Store as _;
 use punctual_store::sqlite::{Options, SqliteStore};
 use std::{cell::RefCell, sync::Arc};
 
-/// Kept by one thread.
+/// The number of stores that one thread keeps for reuse.
 const KEPT_MAX: usize = 4;
 
 thread_local! {

@@ -1,7 +1,7 @@
-//! Several runners on one store, each of which dies or sleeps at any of its calls, under a clock that jumps,
-//! while workflows are started, cancelled and retried. Each node runs as its edges say and has one task, none
-//! is forgotten, and completed work is undone in reverse order. Firing is not under test here: one sound
-//! engine runs beside them.
+//! Several runners on one store, each of which dies or pauses at any of its calls, under a clock that jumps, while
+//! workflows are started, cancelled and retried. Each node runs as its edges require and has one task, none is
+//! missed, and completed work is undone in reverse order. Firing is not under test here: one sound engine runs beside
+//! them.
 
 mod plan;
 
@@ -38,8 +38,8 @@ const RUNNERS: usize = 2;
 const WORKFLOWS_MAX: usize = 6;
 const ALL: usize = 100_000;
 const LEASE_MS: i64 = 20_000;
-/// Seconds in which everything ends once no engine dies any more. Lost ends are found at the end of a lease
-/// at the latest, and a node waits for 3 s at most.
+/// The seconds in which everything ends once no engine dies any more. Lost ends are found at the end of a lease at
+/// the latest, and a node waits for 3 s at most.
 const QUIET_S: usize = 300;
 
 /// A task, as its labels say.
@@ -61,7 +61,7 @@ struct WorkflowStage {
     asked: Runner,
     nodes: Nodes<(Engine, Runner)>,
     begun: BTreeMap<WorkflowId, BegunWorkflow>,
-    /// By the key of its creation.
+    /// The plans by the key of their creation.
     asked_for: Vec<(String, Plan)>,
     held: Vec<Assignment>,
     /// Identities whose outcome may have been reported, from the sending of the report on.
@@ -233,7 +233,7 @@ impl WorkflowStage {
         (reports, of)
     }
 
-    /// A task is handed out: its node has no other, and its parents hold.
+    /// Checks a task that is handed over: its node has no other, and its parents hold.
     async fn check_begin(&mut self, lease: &Assignment) -> Result<(), String> {
         let identity = identity(lease).ok_or("a task of no workflow")?;
         if *self.tasks.entry(identity.clone()).or_insert(lease.place.id) != lease.place.id {
@@ -253,7 +253,7 @@ impl WorkflowStage {
         }
     }
 
-    /// As far as reports were sent.
+    /// True if the parent may hold, as far as reports were sent.
     fn may_hold(&self, id: WorkflowId, begun: &BegunWorkflow, parent: usize) -> bool {
         let Some(planned) = begun.plan.nodes.get(parent) else { return false };
         let ended = |item| {
@@ -344,7 +344,7 @@ impl WorkflowStage {
         }
     }
 
-    /// No node has two tasks, handed out or not.
+    /// Checks that no node has two tasks, handed over or not.
     async fn check_tasks(&self) -> Result<(), String> {
         let query = Query { limit: ALL, ..Query::default() };
         let tasks = self.store.list(&query).await.map_err(|error| error.to_string())?.tasks;

@@ -38,11 +38,11 @@ pub struct World {
     pub(super) clock: Arc<ManualClock>,
     /// The furthest that the clock has been.
     pub(super) latest: Millis,
-    /// Without faults, for the checks.
+    /// The store without faults, for the checks.
     pub(super) truth: Arc<dyn Store>,
     pub(super) true_hot: TrueHot,
     pub(super) limiter: Arc<Losing>,
-    /// When executors were handed something, since the limiter last began anew.
+    /// The instants at which executors received a task, since the limiter last began anew.
     pub(super) starts: Vec<Millis>,
     faulty_store: Arc<FaultyStore>,
     pub(super) faulty_hot: Arc<FaultyHot>,
@@ -63,7 +63,8 @@ pub struct World {
     pub(super) given_up: Vec<Assignment>,
     /// Inserts whose answer was an error that says they may have happened.
     pub(super) uncertain_inserts: usize,
-    /// When the last whole turn of all engines began, and the one before, if nothing has happened to engines or to the clock since.
+    /// The beginning of the last complete turn of all engines, and of the one before, if nothing has happened to
+    /// engines or to the clock since.
     pub(super) turns: (Option<Millis>, Option<Millis>),
     pub(super) order: ReadyOrder,
 }
@@ -126,7 +127,7 @@ impl World {
         self.setup.limits
     }
 
-    /// No fault is active, so promises about time hold.
+    /// True if no fault is active, so that promises about time hold.
     pub(super) fn is_sound(&self) -> bool {
         self.faults == Faults::None && !self.owners_are_away && !self.bus_is_away
     }
@@ -257,7 +258,7 @@ impl World {
         (0..self.setup.engines).for_each(|_| self.start_engine());
     }
 
-    /// No fault is active any more, and sleeping engines continue.
+    /// Ends all faults. Paused engines continue.
     pub(super) async fn heal(&mut self) -> Result<(), String> {
         self.faults = Faults::None;
         self.faulty_store.faults.heal();
@@ -287,8 +288,8 @@ impl World {
             .flatten()
     }
 
-    /// It fired, as the store or this engine knows, and waits to be handed over. What another engine has fired, and the store does
-    /// not know, a change at this one may meet before it is handed over.
+    /// True if the task fired, as the store or this engine knows, and waits to be handed over. What another engine
+    /// has fired, and the store does not know, a change at this one may meet before it is handed over.
     pub(super) async fn has_fired(&self, engine: &Engine, place: TaskRef) -> bool {
         let Some(task) = self.truth_of(place).await else { return false };
         let here = |(other, fence, _): &(TaskRef, i64, Millis)| other.id == place.id && *fence == task.fence;
@@ -314,7 +315,7 @@ impl World {
         leased.into_iter().try_for_each(|lease| self.got(lease))
     }
 
-    /// An executor was handed a task.
+    /// Records a task that an executor received.
     pub(super) fn got(&mut self, lease: Assignment) -> Result<(), String> {
         self.check_lease(&lease)?;
         self.given_up.extend(self.held.extract_if(.., |held| held.place.id == lease.place.id));

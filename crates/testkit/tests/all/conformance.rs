@@ -93,7 +93,7 @@ mod store_in_sqlite_in_memory {
             async fn $case() {
                 let back_end = super::sqlite_in_memory();
                 store::$module::$case(std::sync::Arc::clone(&back_end)).await;
-                store::balanced(&*back_end).await;
+                store::conserved(&*back_end).await;
             }
         )*};
     }
@@ -208,7 +208,7 @@ mod store_in_sqlite_on_file {
                 let dir = tempfile::tempdir().unwrap();
                 let back_end = super::sqlite_on(dir.path(), &super::StoreOptions::default());
                 store::$module::$case(std::sync::Arc::clone(&back_end)).await;
-                store::balanced(&*back_end).await;
+                store::conserved(&*back_end).await;
             }
         )*};
     }

@@ -4,6 +4,7 @@
 mod entered;
 mod frozen;
 mod lasting;
+mod ledger;
 mod lent;
 mod looks;
 mod migrating;
@@ -197,7 +198,7 @@ mod store_in_one_database {
             async fn $case() {
                 let back_end: super::Arc<dyn super::Store> = super::Arc::new(super::open(&super::fresh(1).await).await);
                 store::$module::$case(super::Arc::clone(&back_end)).await;
-                store::balanced(&*back_end).await;
+                store::conserved(&*back_end).await;
             }
         )*};
     }
@@ -230,7 +231,7 @@ mod store_over_three {
             async fn $case() {
                 let back_end: super::Arc<dyn super::Store> = super::Arc::new(super::open(&super::fresh(3).await).await);
                 store::$module::$case(super::Arc::clone(&back_end)).await;
-                store::balanced(&*back_end).await;
+                store::conserved(&*back_end).await;
             }
         )*};
     }

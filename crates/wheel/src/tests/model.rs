@@ -18,14 +18,14 @@ enum Operation {
         span_ms: i64,
         count: u16,
     },
-    /// Cancels one of all keys ever handed out.
+    /// Cancels one of all keys that were ever returned.
     Cancel(prop::sample::Index),
     Advance(i64),
     /// Sleeps exactly as long as the wheel allows, some times over.
     AdvanceToNext(u8),
 }
 
-/// From 1 ms to some years, every order of magnitude equally likely.
+/// A distance from 1 ms to some years, every order of magnitude equally likely.
 fn distance() -> impl Strategy<Value = i64> {
     (0..38u32, any::<u64>()).prop_map(|(bits, random)| {
         let below = 1i64 << bits;

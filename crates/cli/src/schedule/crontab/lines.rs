@@ -1,4 +1,4 @@
-//! What a crontab says, line by line, as Debian's cron reads it. Pure: knows no server, and leaves nothing out in silence.
+//! Parses a crontab line by line, as Debian's cron does. Pure: uses no server, and omits nothing in silence.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ pub(super) struct Job {
     pub(super) text: String,
     /// An expression of five fields, or a nickname.
     pub(super) cron: String,
-    /// None: that of the machine.
+    /// `None` is the time zone of the machine.
     pub(super) time_zone: Option<String>,
     pub(super) user: Option<String>,
     pub(super) command: String,
-    /// What the command reads from its stdin.
+    /// The stdin of the command.
     pub(super) input: Option<String>,
-    /// What was assigned above the line.
+    /// The variables that were assigned above the line.
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Remark {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Crontab {
     pub(super) jobs: Vec<Job>,
-    /// What is left out, or carried in another way than cron's.
+    /// Lines that are omitted, or translated in another way than cron's.
     pub(super) warnings: Vec<Remark>,
-    /// What cron would refuse too.
+    /// Lines that cron would refuse too.
     pub(super) faults: Vec<Remark>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn read(text: &str, has_user: bool) -> Crontab {
     found
 }
 
-/// `NAME = value`, either of them in quotes of one kind or in none. None: the line is no assignment.
+/// `NAME = value`, either of them in quotes of one kind or in none. `None` if the line is no assignment.
 fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
     let Some((name, value)) = line.split_once('=') else { return Ok(None) };
     let Ok(name) = unquoted(name.trim()) else { return Ok(None) };
@@ -100,7 +100,7 @@ fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
     Ok(Some((name.to_owned(), unquoted(value.trim())?.to_owned())))
 }
 
-/// Without the quotes around it. Quotes inside of others stay.
+/// Removes the quotes around a text. Quotes inside of others stay.
 fn unquoted(text: &str) -> Result<&str, &'static str> {
     let Some(quote) = text.chars().next().filter(|letter| matches!(letter, '"' | '\'')) else {
         return Ok(text);
@@ -137,10 +137,11 @@ fn entry(line: &str, has_user: bool) -> Result<CrontabEntry, String> {
     Ok(CrontabEntry { cron: days_by_both_fields(&fields), user, command, input })
 }
 
-/// What each field has when it has everything.
+/// The range of each field.
 const RANGES: [&str; 5] = ["0-59", "0-23", "1-31", "1-12", "0-6"];
 
-/// A list with a `*` in it has everything. What the field begins with is kept: one that begins with `*` is read in another way.
+/// A list with a `*` in it covers the range. The beginning of the field is preserved: one that begins with `*` has
+/// another meaning.
 fn listed(field: &str, range: &str) -> String {
     let has_everything = field.contains(',') && field.split(',').any(|part| part == "*" || part == "*/1");
     match (has_everything, field.starts_with('*')) {
@@ -150,8 +151,8 @@ fn listed(field: &str, range: &str) -> String {
     }
 }
 
-/// Where a day field begins with `*`, a day is one that both fields have; else one that either has, and that is the rule of
-/// schedules too. `+` before the weekday asks for both.
+/// If a day field begins with `*`, a day must match both fields; otherwise one of them, and that is the rule of
+/// schedules too. `+` before the weekday requires both.
 fn days_by_both_fields(words: &[&str]) -> String {
     match words {
         [minute, hour, day, month, weekday]

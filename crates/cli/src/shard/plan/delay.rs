@@ -1,5 +1,5 @@
-//! How long tasks wait: a distribution, given by a few of its points, spread evenly between them. That is the careful
-//! reading: most real delays bunch at the lower end of each piece.
+//! The distribution of the tasks' waiting time, given by a few of its points, spread evenly between them. That is the
+//! careful reading: most real delays bunch at the lower end of each piece.
 
 use crate::duration;
 use serde::Serialize;
@@ -68,7 +68,7 @@ impl Delay {
     }
 }
 
-/// Of what is evenly spread from `low` to `high`.
+/// The mean of a uniform distribution from `low` to `high`.
 fn mean_within(low: f64, high: f64, limit: f64) -> f64 {
     if limit >= high {
         f64::midpoint(low, high)

@@ -1,4 +1,5 @@
-//! From a load to what it needs. Pure; every step is one line of the table that is printed, with its reason.
+//! Computes the required resources of a load. Pure; every step is one line of the table that is printed, with its
+//! reason.
 
 use super::{
     DAY_S,
@@ -26,19 +27,19 @@ pub(super) struct Load {
     pub(super) peak: f64,
     pub(super) delay: Delay,
     pub(super) payload_bytes: u32,
-    /// Whole days, as `archive.after_days` is.
+    /// Full days, like `archive.after_days`.
     pub(super) keep_days: u32,
     pub(super) horizon_s: f64,
-    /// Of one bucket.
+    /// The maximum number of rows of one bucket.
     pub(super) row_limit: u64,
-    /// Of each machine.
+    /// The number of cores of each machine.
     pub(super) cores: u32,
-    /// None: as many as the peak needs, and one more.
+    /// `None` computes as many as the peak needs, and one more.
     pub(super) engines: Option<u64>,
     pub(super) mode: Mode,
 }
 
-/// How executors get their tasks.
+/// The delivery mode of tasks to executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mode {
@@ -71,24 +72,24 @@ pub(super) struct Need {
 }
 
 const HOUR_S: f64 = 3_600.0;
-/// Widths that divide a day or are whole days, narrowest first.
+/// Widths that divide a day or are full days, narrowest first.
 const WIDTHS_HOURS: [u64; 11] = [1, 2, 3, 4, 6, 8, 12, 24, 48, 72, 168];
-/// What `buckets.ahead_hours` is unless it is set, and its most.
+/// The default of `buckets.ahead_hours`, and its maximum.
 const AHEAD_HOURS: u64 = 192;
 const AHEAD_HOURS_MAX: u64 = 8_760;
-/// What `buckets.carry_rows` is unless it is set, and its most: a hundredth of a bucket that keeps to the row limit.
+/// The default of `buckets.carry_rows`, and its maximum: a hundredth of a bucket at the row limit.
 const CARRY_ROWS: u64 = 100_000;
 const CARRY_ROWS_MAX: u64 = 10_000_000;
 const CARRIED_PART: u64 = 100;
-/// What `queues.streams` is at most.
+/// The maximum of `queues.streams`.
 const STREAMS_MAX: u64 = 16;
 const MIB: u64 = 1 << 20;
-/// Of Redis, whatever the load: it has more to keep than tasks.
+/// The minimum for Redis, whatever the load: it stores more than tasks.
 const HOT_MIB_LEAST: u64 = 256;
-/// What `hot.memory_max_mib` is at most.
+/// The maximum of `hot.memory_max_mib`.
 const HOT_MIB_MOST: u64 = 16 << 20;
 const PARTITIONS_LEAST: u64 = 16;
-/// What `store.partitions` is at most: a busier store has more tasks in each.
+/// The maximum of `store.partitions`: a busier store has more tasks in each.
 const PARTITIONS_MOST: u64 = 1_024;
 /// One owner moves partitions one by one; fewer than this for each engine share the work unevenly.
 const PARTITIONS_PER_ENGINE: u64 = 8;
@@ -138,12 +139,12 @@ impl Load {
         TASK_ROW_BYTES + PAYLOAD_FACTOR * f64::from(self.payload_bytes) + REGISTRY_ROW_BYTES
     }
 
-    /// Of an entry, as if all payloads were as long as the mean.
+    /// The size of an entry, as if all payloads were as long as the mean.
     fn redis_bytes(&self) -> f64 {
         REDIS_ENTRY_BYTES + f64::from(self.payload_bytes).min(REDIS_PAYLOAD_MOST)
     }
 
-    /// In the busiest bucket of one database: a day evens the hours out.
+    /// The number of rows in the busiest bucket of one database: a day evens the hours out.
     fn rows_per_bucket(&self, width_hours: u64, databases: u64) -> f64 {
         let rate = if width_hours < 24 { self.peak_rate() } else { self.rate };
         rate * exact(width_hours) * HOUR_S / exact(databases)
@@ -161,13 +162,13 @@ impl Load {
         databases
     }
 
-    /// Of each database.
+    /// The number of buckets of each database.
     fn buckets(&self, databases: u64) -> u64 {
         let hours = 24 * u64::from(self.keep_days) + self.ahead_hours();
         hours.div_ceil(self.width_hours(databases)) + 1
     }
 
-    /// As far as the longest delay, so that few tasks are beyond it.
+    /// The horizon of buckets reaches the longest delay, so that few tasks are beyond it.
     fn ahead_hours(&self) -> u64 {
         up(self.delay.longest_s() / HOUR_S).clamp(AHEAD_HOURS, AHEAD_HOURS_MAX)
     }
@@ -215,7 +216,7 @@ impl Need {
         }
     }
 
-    /// As `serve` takes them.
+    /// The settings for `serve`.
     pub(super) fn settings(&self, load: &Load) -> Vec<(&'static str, u64)> {
         let mut settings = vec![
             (PARTITIONS, self.partitions),
@@ -357,7 +358,7 @@ fn bytes(number: u64) -> String {
     format!("{:.1} {unit}", exact(number) / size)
 }
 
-/// To the next whole number.
+/// Rounds up to an integer.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -368,7 +369,7 @@ fn up(number: f64) -> u64 {
     (number - 1e-9).ceil().max(0.0) as u64
 }
 
-/// As exact as a plan needs it: 53 bits.
+/// Converts with the precision that a plan needs: 53 bits.
 #[expect(clippy::cast_precision_loss, reason = "a plan does not need more than 53 bits")]
 pub(super) const fn exact(number: u64) -> f64 {
     number as f64

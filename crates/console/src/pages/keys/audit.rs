@@ -1,4 +1,4 @@
-//! Who did what, or tried to.
+//! The audit: changes and attempts, with their authors.
 
 use super::super::queue::difference;
 use crate::{

@@ -1,5 +1,5 @@
-//! What is set for everything, and what this engine logs. Settings that the server was started with are not here: `punctual config`
-//! prints them, with where each came from.
+//! The settings of everything, and the log filter of this engine. Settings that the server was started with are not
+//! here: `punctual config` prints them, with where each came from.
 
 use super::super::{
     queue::{rate_fields, wanted_rate},
@@ -46,7 +46,7 @@ fn view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault>) ->
         .part(limits_form(context, form, revision, MANAGE, false, fault))
 }
 
-/// Of a namespace, or of everything.
+/// The form of the limits of a namespace, or of everything.
 pub(super) fn limits_form(
     context: &Context,
     form: &Form,
@@ -127,7 +127,7 @@ pub(super) fn wanted_limits(form: &Form, is_namespace: bool) -> Result<Value, Fa
         .into())
 }
 
-/// In words.
+/// The limits in words.
 pub(super) fn limits_of(limits: &Limits) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(limits.concurrency.map(|concurrency| format!("{} at a time", texts::number(concurrency))));

@@ -1,4 +1,5 @@
-//! What is set for a queue, as a form. It is checked by the API, and set only if it was not changed since it was read.
+//! The settings of a queue, as a form. The API checks it, and stores it only if the settings were not changed since
+//! they were read.
 
 use super::{OPERATE, call};
 use crate::{
@@ -265,7 +266,7 @@ fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
     )
 }
 
-/// Where the API says that it is wrong.
+/// The field's pointer in the API's faults.
 fn pointer(name: &str) -> String {
     let (first, rest) = match name {
         "rate_limit" | "rate_burst" => ("rate", name.strip_prefix("rate_").unwrap_or_default()),

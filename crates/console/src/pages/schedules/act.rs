@@ -1,4 +1,4 @@
-//! What is done with a schedule: pause, resume, run now, backfill, delete. Each asks first, and says what will happen.
+//! The actions on a schedule: pause, resume, run now, backfill, delete. Each asks first, and describes its effect.
 
 use super::{
     form::rfc3339_of,

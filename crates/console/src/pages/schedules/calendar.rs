@@ -1,5 +1,5 @@
-//! The coming runs where people look for them: in the days of a zone, five weeks of them. It is drawn of the runs that the API names,
-//! and says where they end.
+//! The coming runs as a calendar: in the days of a zone, five weeks of them. It is drawn from the runs that the API
+//! returns, and shows where they end.
 
 use super::{Schedule, UpcomingRun};
 use crate::{
@@ -15,7 +15,7 @@ const WEEKS: usize = 5;
 /// Times that a day names; the others are counted.
 const SHOWN_OF_DAY: usize = 4;
 
-/// Which zone it is drawn in is in the address.
+/// The choice of the zone of the calendar. The address contains it.
 pub(super) fn chooser(context: &Context, schedule: &Schedule, zone: &Zone) -> Markup {
     let mut known = vec![(schedule.time_zone.as_str(), format!("{} (its own)", schedule.time_zone))];
     if context.zone.name != schedule.time_zone {
@@ -69,7 +69,7 @@ pub(super) fn month(context: &Context, zone: &Zone, runs: &[UpcomingRun]) -> Mar
     )
 }
 
-/// There are more than were asked for, perhaps.
+/// True if there may be more runs than requested.
 fn runs_go_on(context: &Context, last: &UpcomingRun) -> bool {
     last.at_ms > context.now_ms
 }
@@ -84,7 +84,7 @@ fn by_day(zone: &Zone, runs: &[UpcomingRun]) -> BTreeMap<Date, Vec<i64>> {
     days
 }
 
-/// Whole weeks, from that of today; from that of the first run, where it is later than these.
+/// Complete weeks, from that of today; from that of the first run, if it is later than these.
 fn grid(today: Date, first: Date) -> Vec<Date> {
     let monday = |date: Date| date.saturating_sub(i64::from(date.weekday().to_monday_zero_offset()).days());
     let from_today: Vec<Date> = monday(today).series(1.day()).take(7 * WEEKS).collect();

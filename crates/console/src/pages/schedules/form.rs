@@ -17,7 +17,7 @@ use punctual_protocol::{Page as Items, Schedule, UpcomingRun};
 use serde_json::{Map, Value, json};
 
 const NEW: &str = "/console/schedules/new";
-/// In place of a queue that is not typed yet: which queue it is does not change when it runs.
+/// The placeholder for a queue that is not typed yet: the queue does not affect the instants.
 const ANY_QUEUE: &str = "preview";
 
 pub(super) fn pages() -> Vec<Page> {
@@ -76,7 +76,7 @@ fn label(name: &str) -> &'static str {
     FIELDS.iter().find(|field| field.0 == name).map_or("", |field| field.1)
 }
 
-/// Where the API says that it is wrong.
+/// The field's pointer in the API's faults.
 fn pointer(name: &str) -> String {
     match name {
         "every" | "jitter" | "missed_window" => format!("/{name}_ms"),
@@ -86,7 +86,7 @@ fn pointer(name: &str) -> String {
     }
 }
 
-/// What the runs are computed of.
+/// The result of the preview of runs.
 enum Coming {
     Runs(Vec<UpcomingRun>),
     Fault(Fault),
@@ -360,7 +360,7 @@ fn labels(form: &Form) -> Result<Value, Fault> {
     Ok(if labels.is_empty() { Value::Null } else { Value::Object(labels) })
 }
 
-/// As it was typed, letter for letter. None: nothing is stored.
+/// The payload as it was typed, letter for letter. `None` if nothing is stored.
 fn payload(form: &Form) -> Result<Option<String>, Fault> {
     let text = form.raw("payload").replace("\r\n", "\n");
     let text = text.trim();
@@ -373,7 +373,7 @@ fn payload(form: &Form) -> Result<Option<String>, Fault> {
     }
 }
 
-/// The whole as text, with the payload in its task.
+/// The body as text, with the payload in its task.
 fn with_payload(mut body: Map<String, Value>, payload: Option<&str>) -> String {
     let Some(payload) = payload else { return Value::Object(body).to_string() };
     let mut task = body.remove("task").unwrap_or_else(|| json!({})).to_string();

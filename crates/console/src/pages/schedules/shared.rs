@@ -1,4 +1,4 @@
-//! What the pages of schedules share: addresses, calls and the words of settings. Must never draw a page.
+//! The common code of the pages of schedules: addresses, calls and the words of settings. Must never draw a page.
 
 use crate::{api::segment, context::Context, layout::under, texts};
 use punctual_protocol::{Missed, Overlap, Schedule};
@@ -14,7 +14,7 @@ pub(super) fn call(context: &Context, rest: &str) -> String {
     format!("/v1/schedules/{}{rest}", segment(context.param("schedule")))
 }
 
-/// As it was asked for.
+/// The instants as requested.
 pub(super) fn when(schedule: &Schedule) -> String {
     let mut said = schedule.cron.clone();
     said.extend(schedule.every_ms.map(|ms| format!("every {}", texts::duration(ms))));
@@ -26,7 +26,7 @@ pub(super) fn when(schedule: &Schedule) -> String {
     said.join(" · ")
 }
 
-/// In words, and as the form sends it.
+/// The policies in words, and as the form sends them.
 pub(super) const OVERLAPS: [(Overlap, &str, &str); 5] = [
     (Overlap::Allow, "runs beside it", "allow"),
     (Overlap::Skip, "is left out", "skip"),

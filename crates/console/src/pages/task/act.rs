@@ -1,4 +1,4 @@
-//! What can be done with one task. Each asks first; the API has the last word on whether it still can be done.
+//! The actions on one task. Each asks first; the API decides if it is still possible.
 
 use crate::{
     api::segment,
@@ -58,7 +58,7 @@ fn permission(action: &str) -> &'static str {
     }
 }
 
-/// Those that can do something with it in its current state.
+/// The buttons for the actions that are possible in the task's current state.
 pub(super) fn buttons(context: &Context, task: &Task) -> Markup {
     let waits = matches!(task.state, State::Scheduled | State::Retrying | State::DispatchFailed);
     let all: [(&str, &str, bool, &str); 6] = [
@@ -230,7 +230,7 @@ fn body(context: &Context, action: &str, task: &Task, form: &Form) -> Result<Str
     })
 }
 
-/// None: it is in its current state.
+/// `None` if the payload is unchanged.
 fn new_payload(task: &Task, form: &Form) -> Result<Option<Json>, Fault> {
     let current = task.payload.as_ref().map_or("", |payload| payload.get());
     // A browser sends the ends of lines in its own way.
@@ -255,7 +255,7 @@ pub(super) fn with_payload(fields: Map<String, Value>, payload: Option<&Json>) -
     text
 }
 
-/// What of the form is not in its current state.
+/// The fields of the form that differ from the task.
 fn changed(context: &Context, task: &Task, form: &Form) -> Result<Map<String, Value>, Fault> {
     let mut fields = Map::new();
     if let Some(delay) = form.span("delay", "After")? {

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use punctual_protocol::{State, Task};
 
 const WIDTH: f64 = 1_000.0;
-/// What is shorter is still seen.
+/// The minimum width of a visible piece.
 const LEAST: f64 = 3.0;
 
 struct Stretch {

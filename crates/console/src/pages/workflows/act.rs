@@ -1,4 +1,4 @@
-//! What is done with a workflow: cancel, retry from what has failed, begin a copy, skip a node. Each asks first.
+//! The actions on a workflow: cancel, retry from what has failed, begin a copy, skip a node. Each asks first.
 
 use super::shared::{CHANGE, LIST, address, call, counts, node_word, word};
 use crate::{

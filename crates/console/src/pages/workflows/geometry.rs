@@ -1,6 +1,7 @@
-//! Where the boxes and the edges of a drawn workflow are. Boxes of a layer stand in a column. An edge leads from the right side of a box to
-//! the left side of a box of a later column, and crosses the columns between them in the gaps between their rows, so that it runs through no
-//! box. Pure: it knows places, and nothing of nodes.
+//! The positions of the boxes and the edges of a drawn workflow. The boxes of a layer form a column. An edge leads
+//! from the right side of a box to the left side of a box of a later column, and crosses the columns between them in
+//! the gaps between their rows, so that it runs through no box. Pure: it uses positions only, and is independent of
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +11,9 @@ const GAP_X: usize = 54;
 const GAP_Y: usize = 16;
 const PITCH_X: usize = WIDTH + GAP_X;
 const PITCH_Y: usize = HEIGHT + GAP_Y;
-/// As high as a gap: edges pass above the first row, too, and below the last.
+/// The margin, as high as a gap: edges pass above the first row, too, and below the last.
 const MARGIN: usize = GAP_Y;
-/// Between a box and the nearest edge that passes it.
+/// The distance between a box and the nearest edge that passes it.
 const CLEARANCE: usize = 3;
 
 /// Right and down from the upper left corner of the drawing.
@@ -28,7 +29,8 @@ pub(super) struct Geometry {
     pub(super) routes: Vec<Vec<Point>>,
 }
 
-/// Of boxes in these columns, from top to bottom, and edges between them, which lead to later columns.
+/// The geometry of boxes in these columns, from top to bottom, and of edges between them, which lead to later
+/// columns.
 pub(super) fn geometry(columns: &[usize], edges: &BTreeSet<(usize, usize)>) -> Geometry {
     let mut rows: BTreeMap<usize, usize> = BTreeMap::new();
     for column in columns {
@@ -58,7 +60,7 @@ const fn left(column: usize) -> usize {
     MARGIN + column * PITCH_X
 }
 
-/// How many rows each column has.
+/// The number of rows of each column.
 struct Places {
     tallest: usize,
     rows: BTreeMap<usize, usize>,
@@ -69,7 +71,7 @@ impl Places {
         self.rows.get(&column).copied().unwrap_or(0)
     }
 
-    /// Of its first row. Columns stand in the middle.
+    /// The top of a column's first row. Columns are centred.
     fn top(&self, column: usize) -> usize {
         MARGIN + (self.tallest - self.rows(column)) * PITCH_Y / 2
     }
@@ -130,7 +132,7 @@ fn routes(
         .collect()
 }
 
-/// As the path of an SVG. A curve stays between two columns: it leaves and arrives level.
+/// The route as the path of an SVG. A curve stays between two columns: it leaves and arrives level.
 pub(super) fn path(route: &[Point]) -> String {
     let mut path = String::new();
     for pair in route.chunks_exact(2) {
@@ -147,7 +149,7 @@ pub(super) fn path(route: &[Point]) -> String {
 mod tests {
     use super::*;
 
-    /// Pieces of a curve that are looked at as straight lines.
+    /// The number of straight pieces by which a curve is checked.
     const PIECES: u32 = 32;
 
     fn point((x, y): Point) -> (f64, f64) {
@@ -170,7 +172,8 @@ mod tests {
         points
     }
 
-    /// Whether a segment has a part within the box: the segment is cut at the sides of the box, one after the other.
+    /// True if a part of a segment is within the box: the segment is cut at the sides of the box, one after the
+    /// other.
     fn crosses(from: (f64, f64), to: (f64, f64), corner: Point) -> bool {
         let (left, top) = point(corner);
         let (right, bottom) = point((corner.0 + WIDTH, corner.1 + HEIGHT));

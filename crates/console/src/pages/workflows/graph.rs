@@ -20,10 +20,10 @@ const LAYER_MAX: usize = 12;
 const BOXES_MAX: usize = 400;
 /// Columns of a picture; where there are more layers, as many as need be share one.
 const COLUMNS_MAX: usize = 60;
-/// Between the frame of a box and its text.
+/// The distance between the frame of a box and its text.
 const PADDING: usize = 10;
 
-/// Beside the picture, so that they stay as they are when it is made again.
+/// The tools, which are beside the picture, so that they stay as they are when it is drawn again.
 pub(super) fn tools() -> Markup {
     html! {
         div.buttons.small.graph-tools data-js role="group" aria-label="Size of the picture" {
@@ -140,7 +140,7 @@ fn boxes<'a>(layers: &[Vec<&'a str>]) -> Vec<Boxed<'a>> {
     boxes
 }
 
-/// Between boxes, each once; what leads from a box into itself is inside of it.
+/// The edges between boxes, each once. An edge from a box to itself is inside the box.
 fn edges(boxes: &[Boxed<'_>], nodes: &BTreeMap<String, NodeStatus>) -> BTreeSet<(usize, usize)> {
     let mut box_of: HashMap<&str, usize> = HashMap::new();
     for (place, boxed) in boxes.iter().enumerate() {
@@ -172,7 +172,7 @@ fn one(
     }
 }
 
-/// Where its task, its own workflow, or its line of the table is.
+/// The address of the node's task, of its own workflow, or of its line of the table.
 pub(super) fn leads_to(context: &Context, workflow: &Workflow, name: &str, node: &NodeStatus) -> String {
     match (&node.task_ref, &node.workflow_ref) {
         (Some(task), _) => context.href(&format!("/console/tasks/{}", segment(task)), &[]),
@@ -246,7 +246,7 @@ fn folded<'a>(
     }
 }
 
-/// Of a layer or of several, `3` or `3-7`, as the picture has them.
+/// The names of the nodes of one layer or of several, `3` or `3-7`, as in the picture.
 pub(super) fn names_of_layers(
     nodes: &BTreeMap<String, NodeStatus>,
     wanted: &str,

@@ -13,7 +13,7 @@ const ROWS: usize = 100;
 /// Items of a fan-out that are shown.
 const ITEMS: usize = 50;
 
-/// Of its row.
+/// The id of a node's row.
 pub(super) fn id(name: &str) -> String {
     format!("node-{name}")
 }

@@ -1,4 +1,4 @@
-//! What the pages of workflows share: addresses, calls and the words of states. Must never draw a page.
+//! The common code of the pages of workflows: addresses, calls and the words of states. Must never draw a page.
 
 use crate::{api::segment, context::Context, layout::under, parts};
 use maud::Markup;
@@ -41,7 +41,7 @@ pub(super) fn node_word(state: NodeState) -> (&'static str, &'static str) {
     NODE_STATES.iter().find(|known| known.0 == state).map_or(("", ""), |known| (known.1, known.2))
 }
 
-/// How many are in which state, in the order of a life.
+/// The number of nodes in each state, in the order of a node's life.
 pub(super) fn counts<'a>(
     nodes: impl Iterator<Item = &'a NodeStatus>,
 ) -> Vec<(&'static str, &'static str, i64)> {

@@ -1,5 +1,5 @@
-//! Exclusions are skipped in one step, however long. Impossible dates are recognized from the fields. An
-//! exhausted budget means "look again".
+//! Exclusions are skipped in one step, however long. Impossible dates are recognized from the fields. An exhausted
+//! budget requests another step.
 
 use super::*;
 

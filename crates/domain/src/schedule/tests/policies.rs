@@ -74,8 +74,8 @@ fn every_minute(overlap: Overlap) -> Schedule {
     Schedule { overlap, ..cron("* * * * *", "UTC") }
 }
 
-/// With the instant decided before its run was made, the run would have the version of the one that was cancelled, and find that
-/// in its place.
+/// If the instant were decided before its run was created, the run would have the version of the cancelled one, and
+/// find that in its place.
 #[test]
 fn a_run_that_was_taken_back_is_made_again_with_the_next_version_each_time() {
     for (overlap, missed) in [(Overlap::Allow, Missed::Skip), (Overlap::CancelOther, Missed::Latest)] {
@@ -202,7 +202,7 @@ fn the_old_run_is_stopped_for_the_new_one() {
     assert_eq!(step.cancels.map(|last_run| last_run.at), Some(ms("2026-11-23T10:01:00Z")));
 }
 
-/// Of several that are made up for in one step the run that continues is the one to be stopped, and of the late ones one begins.
+/// If one step makes up for several late runs, it stops the run before them, and one of the late runs begins.
 #[test]
 fn of_late_runs_that_stop_each_other_the_last_begins_and_the_run_before_them_is_stopped() {
     for (missed, skipped) in [(Missed::All, &["10:02", "10:03"][..]), (Missed::Latest, &[])] {
@@ -357,7 +357,7 @@ fn where_the_budget_is_used_up_the_schedule_is_looked_at_again() {
     }
 }
 
-/// As a change leaves it that has revoked the runs of these instants.
+/// The progress after a change that has revoked the runs of these instants.
 fn taken_back(clockwork: &mut Clockwork, all: &[&str]) {
     let line =
         |text: &&str| Line { at: ms(text), version: 1, outcome: Outcome::Created, is_taken_back: true };

@@ -19,7 +19,7 @@ impl Role {
         }
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Action, Self::Compensation].into_iter().find(|role| role.code() == code)
@@ -28,9 +28,9 @@ impl Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey {
-    /// Its number in the order of names.
+    /// The node's number in the order of names.
     pub node: u32,
-    /// None: the node as a whole.
+    /// `None` is the node itself.
     pub item: Option<u32>,
     pub role: Role,
 }
@@ -64,11 +64,11 @@ pub enum NodeState {
     Skipping,
     Succeeded,
     Failed,
-    /// Its condition, or its parents, left it out.
+    /// The node was skipped because of its condition or its parents.
     Skipped,
     /// A caller has skipped it: it counts as done.
     Passed,
-    /// Its task was cancelled.
+    /// The node's task was cancelled.
     Cancelled,
 }
 
@@ -98,7 +98,7 @@ impl NodeState {
         }
     }
 
-    /// None: no such code exists.
+    /// Returns `None` if no such code exists.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
@@ -119,7 +119,7 @@ impl NodeState {
         matches!(self, Self::Failed | Self::Cancelled)
     }
 
-    /// As it is shown, and as expressions see it.
+    /// The name of the state, as displayed and as in expressions.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -136,11 +136,11 @@ impl NodeState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeRow {
     pub state: NodeState,
-    /// Of the node, counted by retries of the workflow: part of its task's identity.
+    /// The attempt of the node, counted by retries of the workflow. It is part of the identity of the node's task.
     pub attempt: u32,
-    /// Its task exists.
+    /// True if the task of the row exists.
     pub is_made: bool,
-    /// Of those that have succeeded, which it was.
+    /// The position of the row among the rows that have succeeded.
     pub order: Option<u64>,
     /// The number of items of a fan-out.
     pub items: Option<u32>,

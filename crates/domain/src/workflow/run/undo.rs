@@ -23,8 +23,8 @@ impl Run {
         self.undo(graph, ending);
     }
 
-    /// Whether there is still something to wait for, and every row is of a node of this workflow. Asked when all that follows
-    /// from the rows was done: a workflow that does not add up waits for ever.
+    /// True if the workflow still waits for something, and every row belongs to one of its nodes. The check runs
+    /// after all consequences of the rows were applied: a workflow that fails it would wait forever.
     #[must_use]
     pub fn adds_up(&self, graph: &Graph) -> bool {
         let nodes = u32::try_from(graph.len()).unwrap_or(u32::MAX);

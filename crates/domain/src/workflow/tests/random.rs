@@ -25,7 +25,7 @@ struct Random {
     fails: bool,
     goes_on: bool,
     compensates: bool,
-    /// None: no fan-out.
+    /// `None` if the node is not a fan-out.
     items: Option<u8>,
 }
 
@@ -114,7 +114,7 @@ impl RandomPlan {
         }
     }
 
-    /// Of a fan-out that fails, its last item does.
+    /// If a fan-out fails, its last item fails.
     fn end(&self, key: &NodeKey) -> End {
         let node = &self.nodes[usize::try_from(key.node).unwrap()];
         let is_last = key.item.is_none_or(|item| Some(item + 1) == node.items.map(u32::from));

@@ -101,7 +101,7 @@ impl LiveModel {
         }
     }
 
-    /// A request for leases ends: its tasks are set aside, lined, or with executors.
+    /// Ends a request for leases: its tasks are deferred, lined, or with executors.
     fn end_grant(&mut self) {
         let Some(some) = self.grants.pop() else { return };
         if self.rng.bool() {
@@ -125,7 +125,7 @@ impl LiveModel {
         self.live.lock().end_grants(&keys);
     }
 
-    /// Their database answers again.
+    /// Brings tasks back whose database answers again.
     fn take_aside(&mut self) {
         let parity = self.rng.i64(0..2);
         let back = self.live.lock().take_aside(|entry| entry.place.id % 2 == parity);
@@ -239,7 +239,7 @@ impl LiveModel {
         assert_eq!((after.ready, after.parked), (before.ready + back, before.parked - back));
     }
 
-    /// Whether the table refuses a fired entry: it has a prelease of it, or a newer fence.
+    /// Tests if the table refuses a fired entry: it has a prelease of it, or a newer fence.
     fn refused(&self) -> impl Fn(&HotEntry) -> bool + use<> {
         let slots = self.live.lock().of_model();
         let slots = slots.into_iter().filter(|slot| slot.2 != REPORTED);
@@ -354,7 +354,7 @@ impl LiveModel {
         }
     }
 
-    /// Preleases are handed to executors. Their holders are reported, or their outcomes arrive first.
+    /// Hands preleases to executors. Their holders are reported, or their outcomes arrive first.
     pub(super) fn report(&mut self) {
         match self.rng.u8(0..6) {
             0 | 1 => self.hand_over_leased(),

@@ -6,16 +6,16 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use std::sync::Arc;
 
-/// After the second failure in a row; it doubles with each.
+/// The pause after the second consecutive failure; it doubles with each further one.
 const PAUSE_MS: i64 = 10_000;
-/// At most this long after the bus is back, the last of its tasks is sent again.
+/// The maximum time after the return of the bus until the last of its tasks is sent again.
 const PAUSE_MAX_MS: i64 = 60_000;
-/// The most tasks remembered at a time; the refill finds the others again.
+/// The maximum number of tasks in memory; the refill finds the others again.
 const REMEMBERED_MAX: usize = 100_000;
 /// A task that was retried and has not failed again for this long was sent, or has ended otherwise.
 const FORGET_AFTER_MS: i64 = 10 * 60_000;
 
-/// What this engine remembers about tasks that could not be sent.
+/// This engine's memory of tasks that could not be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     inner: Mutex<CompensatorState>,
@@ -23,16 +23,16 @@ pub(crate) struct Unsent {
 
 #[derive(Debug, Default)]
 struct CompensatorState {
-    /// By id.
+    /// The tasks by id.
     failed: HashMap<i64, Failed>,
-    /// Of these queues the last message was refused.
+    /// The queues whose last message was refused.
     failing: HashSet<Arc<QueueKey>>,
 }
 
 #[derive(Debug)]
 struct Failed {
     entry: HotEntry,
-    /// In a row, as far as this engine has seen.
+    /// The number of consecutive failures, as far as this engine knows.
     failures: u32,
     /// The task is not retried before.
     again_at: Millis,
@@ -57,7 +57,7 @@ impl Unsent {
         found
     }
 
-    /// The tasks to retry now, the longest overdue first. Forgets tasks of other engines' partitions.
+    /// Returns the tasks to retry now, the longest overdue first. Removes tasks of other engines' partitions.
     pub(super) fn take_due(
         &self,
         now: Millis,
@@ -89,7 +89,7 @@ impl Unsent {
         }
     }
 
-    /// When the task is retried, as far as this engine knows.
+    /// The instant of the task's retry, as far as this engine knows.
     pub(crate) fn again_at(&self, id: i64, fence: i64) -> Option<Millis> {
         let inner = self.inner.lock();
         inner.failed.get(&id).filter(|failed| failed.entry.fence == fence).map(|failed| failed.again_at)
@@ -108,7 +108,7 @@ impl Unsent {
         }
     }
 
-    /// How many tasks are remembered as unsent.
+    /// The number of unsent tasks in memory.
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().failed.values().filter(|failed| !failed.is_back).count()
     }

@@ -1,4 +1,4 @@
-//! How far this engine's work on namespaces under deletion has got. Deletes nothing.
+//! The progress of this engine's work on namespaces under deletion. Deletes nothing.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -6,7 +6,7 @@ use punctual_contract::namespaces::TaskPosition;
 use punctual_domain::name::Name;
 use std::sync::atomic::AtomicUsize;
 
-/// How far this engine has got. Only saves work: without it, a run begins at the start.
+/// The progress of this engine. It only saves work: without it, a run begins at the start.
 #[derive(Debug, Default)]
 pub(crate) struct Deletions {
     pub(super) turn: AtomicUsize,

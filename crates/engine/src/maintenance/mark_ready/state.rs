@@ -1,14 +1,14 @@
-//! How many marks the store is asked for at once. Requests none.
+//! The number of marks that are requested from the store at once. Requests none.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Tasks in one unit of work.
 pub(super) const CHUNK: usize = 200;
-/// That many at least, however slow the store is.
+/// The minimum number of marks, however slow the store is.
 const FEW: usize = 10;
 
-/// How many tasks of busy executors are marked at once. Halved after each slow unit of work: each mark is a
-/// read and an update, and hand-overs wait for them.
+/// The number of tasks of busy executors that are marked at once. It is halved after each slow unit of work: each
+/// mark is a read and an update, and hand-overs wait for them.
 #[derive(Debug)]
 pub(crate) struct MarkPace(AtomicUsize);
 

@@ -1,5 +1,5 @@
-//! The overdue tasks that the looks at all partitions have found, and how far the looks have got. Looks at
-//! nothing itself.
+//! The overdue tasks that the checks of all partitions have found, and the positions of the checks. Checks nothing
+//! itself.
 
 use parking_lot::Mutex;
 use punctual_contract::store::Overdue;
@@ -18,22 +18,22 @@ pub struct OverdueTask {
     pub id: i64,
 }
 
-/// A partition, its database, and its oldest overdue task; None: it has none.
+/// A partition, its database, and its oldest overdue task, or `None` if it has none.
 pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
 
 #[derive(Debug, Default)]
 pub(crate) struct OverdueWatch {
     pub(super) partitions: Mutex<BTreeMap<Partition, Watched>>,
-    /// By the clock of the caller that runs the engine manually.
+    /// The time of the last check, by the clock of the caller that runs the engine manually.
     pub(super) looked_at: Mutex<Option<Millis>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     pub(super) database: usize,
-    /// How far the walk that follows the present has got.
+    /// The position of the walk that follows the present.
     pub(super) followed: Option<Key>,
-    /// The same for the walk over all rows; None: it begins.
+    /// The same for the walk over all rows, or `None` if it begins.
     pub(super) lap: Option<Key>,
     pub(super) suspects: BTreeMap<Key, Suspect>,
 }
@@ -41,14 +41,15 @@ pub(super) struct Watched {
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub(super) overdue: Overdue,
-    /// None: not read yet. The walks read keys only; more is read of a row that is seen twice.
+    /// `None` if the queue was not read yet. The walks read keys only; more is read of a row that is found twice.
     pub(super) queue: Option<QueueKey>,
-    /// When it was first seen: a row that is seen once may be about to fire, for example after a start.
+    /// The instant at which the row was first found: a row that is found once may be about to fire, for example after
+    /// a start.
     pub(super) seen_at: Millis,
 }
 
 impl OverdueWatch {
-    /// As of the last look.
+    /// The overdue tasks of each partition, as of the last check.
     pub(crate) fn list(&self, now: Millis) -> Vec<OverduePartition> {
         let all = self.partitions.lock();
         all.iter()

@@ -56,7 +56,7 @@ async fn bounded(core: &Core, namespaces: impl Iterator<Item = &Name>) -> Bounde
     bounded
 }
 
-/// For the limiter of unscanned queues: scanned queues hand nothing over without the store.
+/// Renews the grants in the limiter of unscanned queues: scanned queues hand nothing over without the store.
 pub(super) async fn keep(core: &Arc<Core>, looks: Looks<'_>, now: Millis) -> Result<(), Error> {
     let members: Vec<Member> = unwritten(core).into_iter().collect();
     if members.is_empty() {

@@ -1,4 +1,4 @@
-//! What the reconciler has last checked, and where its next check continues. Asks neither the limiter nor the
+//! The reconciler's last checks, and the position where its next check continues. Uses neither the limiter nor the
 //! store.
 
 use hashbrown::HashMap;
@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 
 const FULL_EVERY_MS: i64 = 30_000;
 const LANES_EVERY_MS: i64 = 5_000;
-/// The most that is owed of each kind; a full check finds the rest.
+/// The maximum number of owed entries of each kind; a full check finds the rest.
 const OWED_MAX: usize = 100_000;
 
-/// When each check last ran.
+/// The instants of the last run of each check.
 #[derive(Debug, Default)]
 pub(crate) struct Reconciler {
     pub(super) last: Mutex<Last>,
@@ -32,7 +32,7 @@ pub(super) struct Owed {
 /// A slot that this engine was granted, or may have been, and does not use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnusedGrant {
-    /// Of the row.
+    /// The place of the row.
     pub(crate) place: TaskRef,
     pub(crate) member: Member,
     pub(crate) at: Millis,
@@ -45,16 +45,16 @@ pub(super) struct Last {
     pub(super) revision: Option<i64>,
     lost_at: Option<Millis>,
     pub(super) leases: Leases,
-    /// By queue, where the check of its lanes continues.
+    /// The positions where the checks of the lanes continue, by queue.
     pub(super) positions: HashMap<QueueKey, ParkReason>,
 }
 
-/// How far the check of all leases has got.
+/// The position of the check of all leases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Leases {
     #[default]
     AllSeen,
-    /// None: it begins at the start.
+    /// `None` if the check begins at the start.
     From(Option<LeasePosition>),
 }
 
@@ -63,7 +63,7 @@ fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
 }
 
 impl Reconciler {
-    /// Whether this run checks everything.
+    /// True if this run checks everything.
     pub(super) fn begin_full(&self, revision: i64, now: Millis) -> bool {
         let mut last = self.last.lock();
         let begins = is_over(last.full_at, FULL_EVERY_MS, now) || last.revision != Some(revision);
@@ -100,13 +100,13 @@ impl Reconciler {
         (last.full_at, last.leases) = (None, Leases::AllSeen);
     }
 
-    /// Whether it has been lost for long enough.
+    /// True if the limiter has been incomplete for `wait_ms`.
     pub(super) fn is_lost(&self, wait_ms: i64, now: Millis) -> bool {
         let mut last = self.last.lock();
         now.since(*last.lost_at.get_or_insert(now)) >= wait_ms
     }
 
-    /// How long until a known loss has lasted for `wait_ms`. None: there is no loss, or it has lasted that
+    /// The time until a known loss has lasted for `wait_ms`. `None` if there is no loss, or if it has lasted that
     /// long.
     pub(super) fn rebuilds_in(&self, wait_ms: i64, now: Millis) -> Option<Duration> {
         let left_ms = wait_ms - now.since(self.last.lock().lost_at?);

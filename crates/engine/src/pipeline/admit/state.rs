@@ -36,7 +36,7 @@ pub(super) struct Lately {
     /// The lane after which the next check of the queue's lanes continues, and the time of the last check.
     pub(super) lanes_from: Option<ParkReason>,
     pub(super) lanes_looked_at: Option<Millis>,
-    /// When the queue's own rate has a start again.
+    /// The instant at which the queue's own rate has a start again.
     pub(super) starts_at: Option<Millis>,
     /// Attempts that may have places and are offered again, and until when.
     pub(super) in_doubt: (usize, Millis),
@@ -54,7 +54,7 @@ impl Admissions {
         known.filter(|pair| now.since(*pair.1) <= VERSION_GONE_MS).map(|pair| pair.0.clone()).collect()
     }
 
-    /// How long until a rate of the queue admits a deferred task, as far as this engine knows.
+    /// The time until a rate of the queue admits a deferred task, as far as this engine knows.
     pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
         let queues = self.queues.lock();
         let known = queues.get(queue)?;
@@ -67,7 +67,7 @@ impl Admissions {
         self.queues.lock().len() + self.kinds.queues_held()
     }
 
-    /// Forgets queues without recent requests, without parked tasks, and without a rate to wait for.
+    /// Removes queues without recent requests, without parked tasks, and without a rate to wait for.
     pub(crate) fn forget(&self, now: Millis) {
         let is_in_use = |lately: &Lately| {
             let has_asked = lately.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);
@@ -81,7 +81,8 @@ impl Admissions {
         self.kinds.forget(now);
     }
 
-    /// Whether attempts may hold places. `counts_scanned`: those of queues that are scanned do so in the same limiter.
+    /// True if attempts may hold places. `counts_scanned` states that attempts of scanned queues do so in the same
+    /// limiter.
     pub(crate) fn has_limits(&self, known: &LoadedSettings, counts_scanned: bool) -> bool {
         let mut seen = self.revision.lock();
         if seen.0 != known.revision {

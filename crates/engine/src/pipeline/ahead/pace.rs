@@ -1,5 +1,5 @@
-//! How well the store keeps up with preleases, and which queues have preleased tasks without an executor.
-//! Losing any of it costs some preleases that are made too late.
+//! The pace of the store's preleases, and the queues with preleased tasks without an executor. Losing any of it costs
+//! some preleases that are made too late.
 
 use crate::arrivals::state::QueueWaiters;
 use hashbrown::HashMap;
@@ -13,15 +13,15 @@ pub(crate) struct Ahead {
     /// Queues with preleased tasks that found no executor.
     pub(super) shelves: Mutex<Vec<Arc<QueueWaiters>>>,
     pub(crate) something: Notify,
-    /// By the part of the store.
+    /// The paces by part of the store.
     pace: Mutex<HashMap<usize, Pace>>,
 }
 
-/// How long preleasing pauses after a late answer; twice as long after each further one.
+/// The pause of preleasing after a late answer; it doubles with each further one.
 const PAUSE_MS: i64 = 200;
 const PAUSE_MAX_MS: i64 = 6_400;
 
-/// Whether the store answers in time.
+/// The state of a store's part: its answers are in time or late.
 #[derive(Debug, Default)]
 struct Pace {
     not_before: Millis,

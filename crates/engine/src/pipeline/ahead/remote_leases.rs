@@ -5,10 +5,10 @@
 //! 1. *Wanted.* An engine announces each second, and after each batch, how many tasks of a queue its
 //!    executors accept. Lost: the tasks fire at the owner of their partition, which sends `Ready`
 //!    (`pipeline::remote_tasks`).
-//! 2. *Passed.* The owner removes the tasks from its table and sends them in one message. Not sent, or the
-//!    other engine does not listen: they return to its table, and that engine gets nothing until its next
-//!    announcement. Lost, or the other engine dies: the owner's look at overdue tasks finds them in the
-//!    store, `overdue_after_ms` after their due time.
+//! 2. *Passed.* The owner removes the tasks from its table and sends them in one message. Not sent, or the other
+//!    engine does not listen: they return to its table, and that engine gets nothing until its next announcement.
+//!    Lost, or the other engine dies: the owner's check of overdue tasks finds them in the store, `overdue_after_ms`
+//!    after their due time.
 //! 3. *Taken in.* The other engine has them in its table. From here on the steps are those of `ahead`. If it
 //!    stops, it moves unfired tasks to the hot set, from which the owner takes them (`Engine::leave`).
 //!

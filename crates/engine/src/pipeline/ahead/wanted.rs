@@ -20,7 +20,7 @@ fn say_wanted(core: &Core, queue: &Arc<QueueKey>) {
     }
 }
 
-/// Of each queue for which executors ask here.
+/// Announces the demand of each queue that executors poll here.
 pub(crate) fn say_all_wanted(core: &Core) {
     let since = core.now().plus(-super::ASKED_LATELY_MS);
     core.arrivals.asked_for(since).iter().for_each(|queue| say_wanted(core, queue));

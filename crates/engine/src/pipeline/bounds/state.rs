@@ -61,7 +61,7 @@ impl Bounds {
 }
 
 impl Waiter<'_> {
-    /// To be asked before the limiter is.
+    /// The notification of a freed slot. The caller must create it before it asks the limiter.
     pub(crate) fn freed(&self) -> Notified<'_> {
         self.of_executor.freed.notified()
     }

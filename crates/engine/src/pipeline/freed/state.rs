@@ -15,7 +15,7 @@ struct QueueState {
     /// Running checks: a slot that is freed during one may be missing from its answer.
     looks: usize,
     is_deferred: bool,
-    /// How often the queue was deferred: a check that began before the last time is outdated.
+    /// The number of times that the queue was deferred: a check that began before the last time is outdated.
     times: u64,
 }
 

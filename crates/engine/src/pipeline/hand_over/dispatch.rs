@@ -1,6 +1,5 @@
-//! Makes leases durable: the databases are asked concurrently, each with a time limit. Tasks that a database
-//! does not lease are offered again, or set aside until it answers. Must not choose tasks: they were admitted
-//! before.
+//! Makes leases durable: the databases are queried concurrently, each with a time limit. Tasks that a database does
+//! not lease are offered again, or deferred until it answers. Must not choose tasks: they were admitted before.
 
 use super::{
     caller::LeaseCaller,
@@ -33,10 +32,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// When one part of the store has leased something, the others are waited for so much longer.
+/// The additional time for which the other parts of the store are waited for when one of them has leased something.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
-/// For this long after it fired, a task of another engine's partition is stored as it was when it was
+/// The time after it fired for which the row of a task of another engine's partition is as it was when it was
 /// offered. Later, its owner may have marked it as ready. Less than the owner waits, because clocks differ.
 const UNMARKED_FOR_MS: i64 = mark_ready::WORTH_MS / 2;
 
@@ -67,8 +66,8 @@ pub(super) async fn dispatch(
     Ok(leased)
 }
 
-/// Leases at each database separately. Leases of one are handed over although others fail or are silent.
-/// Later leases are sent to the caller while it waits for more. If the caller is gone, they are returned.
+/// Leases at each database separately. Leases of one are handed over although others fail or are silent. Later leases
+/// are sent to the caller while it waits for more. If the caller has disconnected, they are returned.
 async fn dispatch_together(
     core: &Arc<Core>,
     request: &LeaseRequest,
@@ -121,7 +120,7 @@ async fn dispatch_together(
     Ok(long_payloads::fetch(core, leased).await)
 }
 
-/// Leases at one database. On an error the entries are offered again, or set aside if others can proceed
+/// Leases at one database. On an error the entries are offered again, or deferred if others can proceed
 /// without them. If the lease was made nevertheless, the store refuses the next one, and this one is returned
 /// (`unknown`).
 async fn dispatch_in(
@@ -230,8 +229,8 @@ async fn failed(
     }
 }
 
-/// Their queue is paused, which this engine does not know yet: they keep their places, and no executor is
-/// woken for them.
+/// Returns tasks to their places whose queue is paused, which this engine does not know yet. No executor is woken for
+/// them.
 fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: &[HotEntry]) {
     if paused.is_empty() {
         return;

@@ -40,7 +40,7 @@ pub(super) fn grant_of(entry: &HotEntry, known: Option<Facts>, request: &LeaseRe
     }
 }
 
-/// The store knows that these were handed over: nothing here needs to remember them.
+/// Removes tasks that the store knows to be handed over: nothing here needs to remember them.
 pub(crate) fn forget(core: &Core, entries: &[HotEntry]) {
     core.live.lock().persisted(entries);
 }

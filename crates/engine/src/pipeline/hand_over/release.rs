@@ -17,7 +17,7 @@ use punctual_contract::{
 use punctual_domain::{place::TaskRef, state::State, task::Task};
 use std::sync::Arc;
 
-/// No executor has learned of these leases: their attempts are returned, and the tasks are ready again.
+/// Returns leases that no executor has learned of: their attempts are returned, and the tasks are ready again.
 pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
     let leased = without_store::keep_stored(core, leased);
     if leased.is_empty() {

@@ -1,11 +1,10 @@
-//! One caller that waits for several queues. It is not registered at any of them. No task is given to it or
-//! preleased for it, because two queues might do so at one instant, and exceed what it accepts. It is
-//! notified which queue has tasks, and looks there like a caller of that queue alone. So an idle queue costs
-//! only an occasional look. It begins with all queues in a random order: a busy queue is as often behind the
-//! others as before them.
+//! One caller that waits for several queues. It is not registered at any of them. No task is given to it or preleased
+//! for it, because two queues might do so at one instant, and exceed what it accepts. It is notified which queue has
+//! tasks, and checks that queue like a caller of that queue alone. So an idle queue costs only an occasional check.
+//! It begins with all queues in a random order: a busy queue is as often behind the others as before them.
 //!
-//! A crash between the leases of two queues is like one after the lease of one: the executor never learns of
-//! them, and they expire. If the caller goes away, or this engine is stopped, all its leases are returned.
+//! A crash between the leases of two queues is like one after the lease of one: the executor never learns of them,
+//! and they expire. If the caller disconnects, or this engine is stopped, all its leases are returned.
 
 use super::{
     EXECUTOR_GONE, caller::LeaseCaller, grant_or_take_leased, is_known_empty, late::LateLeases,
@@ -40,7 +39,7 @@ struct QueueRequest<'a> {
 struct Leased {
     core: Arc<Core>,
     assignments: Vec<Assignment>,
-    /// Of time, when the call began.
+    /// The number of discontinuities of time when the call began.
     discontinuities: u64,
 }
 
@@ -75,7 +74,8 @@ impl Drop for Leased {
     }
 }
 
-/// Leases at most `max`, and from each queue at most what its request says. Empty: as `hand_over::lease`.
+/// Leases at most `max`, and from each queue at most what its request has. Empty in the same cases as
+/// `hand_over::lease`.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     requests: Vec<LeaseRequest>,
@@ -147,7 +147,7 @@ fn woken_by(nth: usize, waiters: &QueueWaiters) -> impl Future<Output = usize> {
     }
 }
 
-/// No other caller looks for the tasks that woke this one.
+/// Moves the queue that woke this caller to the front. No other caller checks for these tasks.
 fn put_first(lines: &mut [QueueRequest<'_>], nth: usize) {
     if let Some(line) = lines.get_mut(nth) {
         line.look_at = None;

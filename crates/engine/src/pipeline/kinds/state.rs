@@ -18,7 +18,7 @@ pub(crate) struct ParkedKinds(pub(super) Mutex<HashMap<Arc<QueueKey>, Lanes>>);
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     parked: BTreeSet<Name>,
-    /// When all lanes were last read.
+    /// The instant of the last read of all lanes.
     looked_at: Option<Millis>,
 }
 
@@ -37,7 +37,7 @@ impl ParkedKinds {
         }
     }
 
-    /// True: the lanes must be read.
+    /// True if the lanes must be read.
     pub(super) fn begin_look(&self, queue: &Arc<QueueKey>, now: Millis) -> bool {
         let mut all = self.0.lock();
         let lanes = all.entry(Arc::clone(queue)).or_default();

@@ -1,4 +1,4 @@
-//! The gaps of each partition, and how far the look at overdue tasks has got. Reads no row itself.
+//! The gaps of each partition, and the positions of the check of overdue tasks. Reads no row itself.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -6,7 +6,7 @@ use punctual_contract::hot::HotEntry;
 use punctual_domain::{place::Partition, time::Millis};
 use tokio::sync::Notify;
 
-/// Tasks that became overdue this long before the last look are read again: they may have been committed
+/// The time before the last check in which tasks that became overdue are read again: they may have been committed
 /// after it.
 const OVERLAP_MS: i64 = 3_000;
 
@@ -55,10 +55,10 @@ impl Gaps {
     }
 }
 
-/// How far the look at overdue tasks has got.
+/// The positions of the check of overdue tasks.
 #[derive(Debug, Default)]
 pub(crate) struct OverdueLooks {
-    /// By partition.
+    /// The positions by partition.
     positions: Mutex<Positions>,
     asked: Notify,
 }
@@ -66,27 +66,27 @@ pub(crate) struct OverdueLooks {
 #[derive(Debug, Default)]
 struct Positions {
     positions: HashMap<Partition, Position>,
-    /// How often looks were asked to begin with the oldest.
+    /// The number of requests for checks that begin with the oldest.
     asks: u64,
 }
 
-/// Where to continue in a partition.
+/// The position where a check continues in a partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Position {
-    /// Of the tenure that it is of.
+    /// The term of the position's tenure.
     term: i64,
-    /// `Positions::asks` when the look began.
+    /// `Positions::asks` when the check began.
     asks: u64,
-    /// All earlier tasks were read. None: the next run begins with the oldest.
+    /// All earlier tasks were read. `None` if the next run begins with the oldest.
     pub(super) front: Option<Key>,
-    /// Of those before the front, where to continue looking once more.
+    /// The position, before the front, where the repeated check continues.
     pub(super) again: Option<Key>,
     /// A task was missing since the oldest was read.
     was_missing: bool,
 }
 
 impl OverdueLooks {
-    /// Tasks were left to the store, and now fit: the next look begins with the oldest, and runs immediately.
+    /// Requests a check that begins with the oldest, immediately: tasks were left to the store, and now fit.
     pub(crate) fn ask(&self) {
         {
             let mut positions = self.positions.lock();
@@ -110,7 +110,8 @@ impl OverdueLooks {
         })
     }
 
-    /// A look that began before the last ask leaves no position: the next one begins with the oldest.
+    /// Stores the position of a check. A check that began before the last request leaves no position: the next one
+    /// begins with the oldest.
     pub(super) fn remember(&self, partition: Partition, position: Position) {
         let mut positions = self.positions.lock();
         if position.asks == positions.asks {
@@ -120,8 +121,8 @@ impl OverdueLooks {
 }
 
 impl Position {
-    /// The look has read from the front up to `next`; None: to the end. Returns whether tasks before the
-    /// front are read next.
+    /// Records that the check has read from the front up to `next`, or to the end if it is `None`. Returns true if
+    /// tasks before the front are read next.
     pub(super) fn looked(&mut self, next: Option<Key>, is_missing: bool, until: Millis) -> bool {
         self.was_missing |= is_missing;
         if next.is_some() {
@@ -134,7 +135,8 @@ impl Position {
         goes_on
     }
 
-    /// The look has read some tasks before the front, up to `next`; None: to the last of them.
+    /// Records that the check has read some tasks before the front, up to `next`, or to the last of them if it is
+    /// `None`.
     pub(super) fn looked_again(&mut self, next: Option<Key>, is_missing: bool) {
         let are_few = self.again.is_none() && next.is_none();
         self.again = next;

@@ -1,11 +1,12 @@
-//! How full the hot set was at the last check, and the resulting horizon. Does not ask the hot set.
+//! The fill level of the hot set at the last check, and the resulting horizon. Does not read the hot set.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// From this fullness on, in thousandths, only tasks due within `NEARER_MS` are loaded: the remaining room is
+/// The fill level, in thousandths, from which only tasks due within `NEARER_MS` are loaded: the remaining capacity is
 /// reserved for them.
 const SHORT_AT: u32 = 800;
-/// Below this the horizon is whole again. Between the two it stays as it is: each change scans the horizon anew.
+/// The fill level below which the horizon is complete again. Between the two it stays as it is: each change scans the
+/// horizon anew.
 const LONG_AT: u32 = 700;
 /// The horizon of a hot set that is short of room: several periods of the preloader.
 const NEARER_MS: i64 = 30_000;
@@ -19,7 +20,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// In thousandths, as of the last check.
+    /// The fill level in thousandths, as of the last check.
     pub(crate) fn fullness(&self) -> u32 {
         self.fullness.load(Relaxed)
     }
@@ -28,7 +29,7 @@ impl Room {
         self.is_short.load(Relaxed)
     }
 
-    /// How far ahead the hot set is filled at present.
+    /// The horizon up to which the hot set is filled at present.
     pub(crate) fn horizon_ms(&self, whole_ms: i64) -> i64 {
         if self.is_short() { whole_ms.min(NEARER_MS) } else { whole_ms }
     }

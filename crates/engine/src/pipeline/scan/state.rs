@@ -1,4 +1,4 @@
-//! When queues are scanned, how far running scans have got, and the results of the last ones. Reads nothing,
+//! The times of the scans of queues, the progress of running scans, and the results of the last ones. Reads nothing,
 //! and holds no task.
 
 use crate::settings::LoadedSettings;
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 /// Scans of a queue that fail so often in a row are an alert.
 const FAILURES_IN_A_ROW: u64 = 3;
 
-/// By partition, where a pass over due tasks continues.
+/// The positions where a pass over due tasks continues, by partition.
 pub(crate) type Positions = Mutex<HashMap<Partition, Key>>;
 
 /// Due time and id.
@@ -19,15 +19,15 @@ pub(super) type Key = (Millis, i64);
 
 #[derive(Debug)]
 pub(crate) struct Scans {
-    /// By part of the store and queue.
+    /// The scans by part of the store and queue.
     scans: Mutex<HashMap<(usize, Arc<QueueKey>), Scan>>,
-    /// For the looks for ready tasks.
+    /// The positions of the searches for ready tasks.
     pub(super) ready_positions: Mutex<HashMap<Partition, Key>>,
-    /// Of manual scans.
+    /// The permits of manual scans.
     pub(super) manual: Arc<Semaphore>,
-    /// When partitions are scanned again.
+    /// The instant at which partitions are scanned again.
     fills_again_at: Mutex<Option<Millis>>,
-    /// The scanned queues, as of the last look at the settings.
+    /// The scanned queues, as of the last check of the settings.
     scanned: Mutex<Vec<Arc<QueueKey>>>,
 }
 
@@ -38,10 +38,10 @@ impl Default for Scans {
     }
 }
 
-/// Of one queue in one part of the store.
+/// The scan of one queue in one part of the store.
 #[derive(Debug, Default)]
 struct Scan {
-    /// When the last one began that has ended.
+    /// The beginning of the last scan that has ended.
     last_at: Option<Millis>,
     under_way: Option<Round>,
     failures_in_a_row: u64,
@@ -54,7 +54,7 @@ struct Scan {
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(super) began_at: Millis,
-    /// Up to where all partitions were read. None: it is at its beginning.
+    /// Up to where all partitions were read. `None` if it is at its beginning.
     pub(super) after: Option<Key>,
     /// These could not be read.
     pub(super) failed: HashSet<Partition>,
@@ -78,7 +78,7 @@ pub(crate) struct ScanCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) queue: Arc<QueueKey>,
-    /// How often they have failed in a row, and why, where that is often.
+    /// The number of consecutive failures, if it is high, and the last error.
     pub(crate) failing: Option<(u64, String)>,
     pub(crate) oldest_failed: Option<Millis>,
 }
@@ -119,7 +119,7 @@ impl Scans {
         (scan.error, scan.oldest_failed) = (round.error, round.oldest_failed);
     }
 
-    /// Queues that were scanned at the last look and no longer are; they are forgotten here.
+    /// Queues that were scanned at the last check and no longer are; they are removed here.
     pub(super) fn no_more(&self, known: &LoadedSettings) -> Vec<Arc<QueueKey>> {
         let mut scanned = self.scanned.lock();
         if *scanned == known.scanned {
@@ -159,7 +159,8 @@ impl Scans {
     }
 }
 
-/// By how much the scans of a queue are shifted, so that those of many queues do not begin at one instant: the same at all engines.
+/// The shift of a queue's scans, so that those of many queues do not begin at one instant. It is the same at all
+/// engines.
 fn shift_ms(queue: &QueueKey, interval_ms: i64) -> i64 {
     let names = queue.namespace.as_str().bytes().chain([0]).chain(queue.queue.as_str().bytes());
     let sum = names.fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
@@ -171,7 +172,7 @@ fn turn(queue: &QueueKey, interval_ms: i64, at: Millis) -> i64 {
     (at.0 - shift_ms(queue, interval_ms)).div_euclid(interval_ms.max(1))
 }
 
-/// When the next scan begins after an instant.
+/// The beginning of the next scan after an instant.
 pub(crate) fn next_scan_at(queue: &QueueKey, interval_ms: i64, now: Millis) -> Millis {
     let interval_ms = interval_ms.max(1);
     Millis((turn(queue, interval_ms, now) + 1) * interval_ms + shift_ms(queue, interval_ms))

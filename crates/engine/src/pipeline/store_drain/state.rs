@@ -1,4 +1,4 @@
-//! How far each partition has been read from the store. Reads nothing, and keeps no task.
+//! The watermark up to which each partition has been read from the store. Reads nothing, and stores no task.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -25,9 +25,9 @@ pub(super) struct Watermark {
     term: i64,
     /// A read that began before the last reset moves nothing.
     generation: u64,
-    /// Everything up to here was read. None: nothing was.
+    /// Everything up to here was read. `None` if nothing was.
     pub(super) read_to: Option<Key>,
-    /// Where the scan for late commits behind the watermark resumes. None: at its beginning.
+    /// The position where the scan for late commits behind the watermark resumes. `None` is its beginning.
     pub(super) looked_to: Option<Key>,
     /// Up to here the last of these scans was completed.
     pub(super) looked_until: Option<Millis>,

@@ -1,7 +1,7 @@
-//! Whether the hot set is considered available, and how long a call waits for that to change. When it is
-//! considered unavailable, all running calls end as calls whose answer was lost, and are repaired as such.
-//! Their late effects in the hot set decide nothing: each task is leased by the store's conditional update.
-//! Must not check the hot set: `hot_set_monitor` does, as soon as it is doubted here.
+//! States if the hot set is considered available, and limits the wait of a call for a change of that. When it is
+//! considered unavailable, all running calls end as calls whose answer was lost, and are repaired as such. Their late
+//! effects in the hot set decide nothing: each task is leased by the store's conditional update. Must not check the
+//! hot set: `hot_set_monitor` does, as soon as it is doubted here.
 
 use parking_lot::Mutex;
 use punctual_contract::Error;
@@ -17,7 +17,7 @@ use tokio::{
 
 /// An answer takes a millisecond. A call that waits for longer than this requests a check of the hot set.
 const DOUBTED_AFTER: Duration = Duration::from_millis(100);
-/// Between two checks that calls request: otherwise each failing call would request one.
+/// The minimum pause between two checks that calls request: otherwise each failing call would request one.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const SILENT: &str = "the hot set does not answer";
 
@@ -45,7 +45,7 @@ impl HotSetAvailability {
         self.is_away.send_replace(is_away)
     }
 
-    /// How often there was reason to doubt.
+    /// The number of reasons to doubt the hot set.
     pub(in crate::pipeline) fn doubts(&self) -> u64 {
         self.doubts.load(SeqCst)
     }

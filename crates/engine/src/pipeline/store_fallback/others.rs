@@ -1,6 +1,6 @@
-//! Tasks that other engines have fired, for executors that ask here, while engines cannot pass tasks through
-//! the hot set. They are read from the store and lined up here too. The store leases each task to one of the
-//! engines, by its fence; another one is refused, and forgets it. Must not fire anything: the owner does.
+//! Tasks that other engines have fired, for executors that poll here, while engines cannot pass tasks through the hot
+//! set. They are read from the store and lined up here too. The store leases each task to one of the engines, by its
+//! fence; another one is refused, and removes it. Must not fire anything: the owner does.
 
 use super::scanned::{PAGES, Scanned, became_due_lately, next_page};
 use crate::{
@@ -14,17 +14,17 @@ use std::sync::Arc;
 
 /// Tasks that fired this recently are left to the executors of their own engine.
 const OWNERS_FIRST_MS: i64 = 100;
-/// The most tasks of one queue that are lined up here before other engines are searched for more.
+/// The maximum number of tasks of one queue that are lined up here before other engines are searched for more.
 pub(in crate::pipeline) const SERVED_MAX: usize = 1_000;
 
 /// Executors that ask at an interval, and do not wait, ask again within this.
 pub(in crate::pipeline) const ASKED_WITHIN_MS: i64 = 10_000;
 
-/// By queue that executors request here, how many more tasks may be lined up.
+/// The number of further tasks that may be lined up, by queue that executors request here.
 pub(in crate::pipeline) type Wanted = HashMap<Arc<QueueKey>, usize>;
 
-/// What executors request here, and the partitions to search. None: nothing. Tasks of other queues are
-/// forgotten.
+/// The queues that executors request here, and the partitions to search. `None` if there are none. Tasks of other
+/// queues are removed.
 pub(in crate::pipeline) fn wanted(core: &Core) -> Option<(Wanted, HashSet<Partition>)> {
     let others: HashSet<Partition> = core.holdings.others().into_iter().collect();
     if others.is_empty() {
@@ -55,7 +55,7 @@ pub(in crate::pipeline) fn serve_no_more(core: &Core) {
     drop(core.live.lock().serve_no_more(|queue| !core.settings.is_scanned(queue), is_others));
 }
 
-/// Until a task was found, or nothing is left to read.
+/// Reads until a task was found, or nothing is left to read.
 pub(in crate::pipeline) async fn serve_partition(
     core: &Arc<Core>,
     positions: &Positions,

@@ -15,21 +15,21 @@ const LATELY_MS: i64 = 3_000;
 
 type Key = (Millis, i64);
 
-/// Before every key.
+/// The key before every key.
 const BEGINNING: Key = (Millis(i64::MIN), i64::MIN);
 
 #[derive(Debug)]
 pub(crate) struct Scanned {
-    /// Tasks that fired since then may have been committed after the look.
+    /// The beginning of the pass. Tasks that fired since then may have been committed after the read.
     began_at: Millis,
-    /// By partition, the range of keys that the pass has read.
+    /// The range of keys that the pass has read, by partition.
     spans: HashMap<Partition, (Key, Key)>,
-    /// By id and fence.
+    /// The found tasks, by id and fence.
     found: HashSet<(i64, i64)>,
 }
 
 impl Scanned {
-    /// Before the first page is read.
+    /// Begins a pass, before the first page is read.
     pub(in crate::pipeline) fn begun(began_at: Millis) -> Self {
         Self { began_at, spans: HashMap::new(), found: HashSet::new() }
     }
@@ -78,7 +78,7 @@ pub(in crate::pipeline) async fn next_page(
     Ok((page, next.is_none()))
 }
 
-/// The due tasks of a partition after a key; and the key after which there may be more. None: the end.
+/// The due tasks of a partition after a key; and the key after which there may be more. `None` at the end.
 pub(in crate::pipeline) async fn page_after(
     core: &Core,
     partition: Partition,

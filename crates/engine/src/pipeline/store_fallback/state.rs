@@ -18,8 +18,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// After a shorter outage, the missed spans of the hot set are known; after a longer one, everything is
-/// scanned.
+/// The maximum length of an outage after which the missed spans of the hot set are known; after a longer one,
+/// everything is scanned.
 const BLIP: Duration = Duration::from_secs(3);
 /// An engine without the hot set gives its partitions to one that has it after this long. By then, every
 /// other engine that lost it too has noticed and said so.
@@ -28,7 +28,7 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
 /// partitions.
 const TRUSTED_AFTER: Duration = Duration::from_secs(5);
 
-/// What an engine tells other engines about its hot set.
+/// An engine's report to other engines about its hot set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HasHot {
     Yes,
@@ -63,24 +63,25 @@ pub(crate) struct FromStore {
     /// The hot set itself, for the check that decides the availability. `Core::hot` ends its calls when it is
     /// considered unavailable.
     pub(in crate::pipeline) hot: Arc<dyn Hot>,
-    /// What the hot set keeps while it answers.
+    /// The content of the hot set while it answers.
     keeps: Keeps,
     /// Other engines write to this store, and do not announce it without a hot set.
     pub(in crate::pipeline) others_write: bool,
-    /// When that changed. None: it has always answered, or there is none.
+    /// The instant of the last change of the availability. `None` if the hot set has always answered, or there is
+    /// none.
     pub(in crate::pipeline) since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was unavailable, or has fired without it.
     pub(in crate::pipeline) has_passed_by: AtomicBool,
-    /// How far the partitions of this engine are read.
+    /// The watermarks up to which the partitions of this engine are read.
     pub(crate) watermarks: Watermarks,
-    /// By another engine's partition, where the look for ready tasks continues.
+    /// The positions where the search for ready tasks continues, by partition of another engine.
     pub(in crate::pipeline) positions: Mutex<HashMap<Partition, (Millis, i64)>>,
-    /// Of queues that are scanned.
+    /// The scans of scanned queues.
     pub(crate) scans: Scans,
 }
 
 impl FromStore {
-    /// Without a hot set, firing always uses the store.
+    /// Creates the state. Without a hot set, firing always uses the store.
     pub(crate) fn new(hot: Arc<dyn Hot>, others_write: bool) -> Self {
         let (since, has_passed_by, watermarks, positions, scans) = Default::default();
         let keeps = hot.keeps();
@@ -125,7 +126,7 @@ impl FromStore {
         self.availability.is_believed_away()
     }
 
-    /// How often calls to the hot set failed, or waited for long.
+    /// The number of calls to the hot set that failed, or waited for long.
     pub(crate) fn doubts(&self) -> u64 {
         self.availability.doubts()
     }

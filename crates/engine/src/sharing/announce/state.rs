@@ -19,10 +19,10 @@ pub(super) struct Gathered {
     due: HashMap<Partition, Millis>,
     /// This engine receives demands.
     hello: bool,
-    /// How many tasks executors here accept.
+    /// The number of tasks that executors here accept.
     wanted: HashMap<Arc<QueueKey>, usize>,
     ready: HashSet<Arc<QueueKey>>,
-    /// How many places.
+    /// The number of freed places.
     freed: HashMap<(Arc<QueueKey>, Option<ParkReason>), usize>,
 }
 

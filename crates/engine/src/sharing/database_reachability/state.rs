@@ -1,4 +1,4 @@
-//! Since when each database is reached or not, by the answers of its writers. Asks none of them.
+//! The reachability of each database and its last change, by the answers of its writers. Sends no query.
 
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 /// A check without a good answer for this long counts as failed.
 const SAID_AFTER: Duration = Duration::from_secs(1);
-/// And the partitions there are given to an engine that reaches it.
+/// The time without a good answer after which the partitions there are given to an engine that reaches the database.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
 /// A database that answers again is trusted after this long: an unstable path moves no partitions.
 const TRUSTED_AFTER: Duration = Duration::from_secs(5);
 
-/// Whether a database is reached.
+/// States if a database is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     Yes,
@@ -52,7 +52,7 @@ impl DatabaseReachability {
         }
     }
 
-    /// False: one is out.
+    /// False if one is out.
     pub(super) fn ask(&mut self, now: Instant) -> bool {
         let is_free = self.asked_at.is_none();
         self.asked_at.get_or_insert(now);
@@ -85,7 +85,7 @@ impl Reachability {
         self.with(part, |way| way.reached(Instant::now()))
     }
 
-    /// Those that it says it does not reach.
+    /// The databases that this engine reports as unreachable.
     pub(crate) fn without(&self) -> Vec<usize> {
         let (ways, now) = (self.0.lock(), Instant::now());
         let away = ways.iter().enumerate().filter(|away| away.1.reached(now) != Reached::Yes);

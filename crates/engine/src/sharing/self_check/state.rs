@@ -30,7 +30,7 @@ impl LivenessTick {
         self.last_ms.store(self.elapsed_ms(), Relaxed);
     }
 
-    /// None: it never beat.
+    /// `None` if the tick never beat.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         silence(self.last_ms.load(Relaxed), self.elapsed_ms())
     }

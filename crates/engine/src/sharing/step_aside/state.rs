@@ -1,4 +1,4 @@
-//! Whether this engine has stepped aside, as of the last look. Looks at no clock.
+//! The stage of this engine's release of partitions for a bad clock, as of the last check. Reads no clock.
 
 use parking_lot::Mutex;
 
@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 pub(super) enum Stage {
     #[default]
     TakesPart,
-    /// This many looks in a row have found no other owner.
+    /// The partitions are released. This many consecutive checks have found no other owner.
     Aside(u32),
-    /// No other engine has taken any partition: it continues until the clock is good again.
+    /// No other engine has acquired any partition: this engine continues until the clock is good again.
     GoesOn,
 }
 

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use punctual_contract::ownership::Tenure;
 use punctual_domain::place::Partition;
 
-/// By partition, the tenure that was superseded, and the newest term that the hot set has seen.
+/// The superseded tenure, and the newest term that the hot set knows, by partition.
 #[derive(Debug, Default)]
 pub(crate) struct SupersededTenures(pub(super) Mutex<HashMap<Partition, (Tenure, i64)>>);
 

@@ -11,7 +11,7 @@ use punctual_contract::{
 };
 use std::{fs, path::Path};
 
-/// Of the first form, as files were written before frames had marks.
+/// A file of the first form, as written before frames had marks.
 fn first_form(tasks: std::ops::Range<i64>) -> Vec<u8> {
     let mut bytes = [&b"PNCTJNL1"[..], &OWNER].concat();
     let checksum = crc32fast::hash(&bytes);

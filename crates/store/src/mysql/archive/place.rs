@@ -1,5 +1,6 @@
-//! That the databases have archives, and in a place that is theirs: it is in `meta` of each. From then on no engine deletes
-//! there what is not archived, also one that was started before; and none works on them with another place, or with none.
+//! Records in `meta` of each database that it has archives, and in which place. From then on no engine deletes there
+//! what is not archived, also one that was started before; and none works on these databases with another place, or
+//! with none.
 
 use super::state::{Archive, PLACE, place_of};
 use crate::{
@@ -44,7 +45,7 @@ impl MysqlStore {
         Ok(self)
     }
 
-    /// What all databases of this store share, and no other has.
+    /// The number that all databases of this store share, and no other store has.
     pub(crate) async fn number(&self) -> sqlx::Result<i64> {
         let read = async || {
             let mut conn = self.inner.catalog.acquire().await?;
@@ -53,7 +54,7 @@ impl MysqlStore {
         within(READ, read()).await
     }
 
-    /// For a program that opens the store without archives.
+    /// Checks, for a program that opens the store without archives, that it has none.
     ///
     /// # Errors
     /// When a database has archives, or does not answer.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use sqlx::{MySqlConnection, Row as _};
 use std::sync::Arc;
 
-/// The name in `meta` under which the number of a database's archives is kept.
+/// The name in `meta` under which the number of a database's archives is stored.
 pub(crate) const PLACE: &str = "archive_place";
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Archive {
     pub(crate) archive_storage: Arc<ArchiveStorage>,
     /// The number of its place.
     pub(crate) place: i64,
-    /// By database, how often archives had been published when they were last listed.
+    /// The number of published archives by database when they were last listed.
     pub(super) seen: Mutex<HashMap<usize, i64>>,
 }
 
@@ -25,7 +25,7 @@ impl Archive {
     }
 }
 
-/// The number of a database's archives, which is that of its store; None: it has none.
+/// The number of a database's archives, which is that of its store, or `None` if it has none.
 pub(crate) async fn place_of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql!(shards, read_meta)).bind(PLACE).fetch_optional(conn).await?;
     found.map(|row| row.try_get(0)).transpose()

@@ -1,14 +1,14 @@
-//! Which buckets there should be: pure arithmetic over ends of buckets. Knows no database and no clock.
+//! Computes which buckets there should be: pure arithmetic over ends of buckets. Uses no database and no clock.
 //!
-//! Near the present a bucket is as wide as was asked for. Further away it is wider, up to a quarter of its distance, and
-//! it is cut as it comes near: so a few dozen of them reach over centuries, and what is inserted for any of these instants
-//! finds its bucket there already. Nothing has to be copied for what is far away, however much it is.
+//! Near the present a bucket has the requested width. Further in the future it is wider, up to a quarter of its
+//! distance, and it is split as it comes near: so a few dozen of them reach over centuries, and an insert for any of
+//! these instants finds its bucket. Nothing has to be copied for distant buckets, however much it is.
 
 const HOUR_MS: i64 = 3_600_000;
-/// How far the axis reaches when it is made, 256 years, and how much of it may pass before it is made longer.
+/// The length of the axis when it is created, 256 years, and the part of it that may pass before it is extended.
 const AXIS_MS: i64 = 256 * 365 * 24 * HOUR_MS;
 const AXIS_MIN_MS: i64 = AXIS_MS / 2;
-/// A bucket that is so many of its widths away may be so wide.
+/// The minimum distance of a bucket from the present, as a multiple of its width.
 const WIDTHS_AWAY: i64 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub(super) struct TimeBucket {
     pub(super) name: String,
     /// End of the one before; `i64::MIN`: there is none before.
     pub(super) begins_at: i64,
-    /// Exclusive. None: has no end, and takes whatever is later than the others.
+    /// The exclusive end. `None` if the bucket has no end, and holds everything that is later than the others.
     pub(super) ends_at: Option<i64>,
 }
 
-/// From names and ends in order of time.
+/// Creates buckets from names and ends in order of time.
 pub(super) fn in_order(listed: Vec<(String, Option<i64>)>) -> Vec<TimeBucket> {
     let mut begins_at = i64::MIN;
     let bucket = |(name, ends_at): (String, Option<i64>)| {
@@ -31,8 +31,8 @@ pub(super) fn in_order(listed: Vec<(String, Option<i64>)>) -> Vec<TimeBucket> {
     listed.into_iter().map(bucket).collect()
 }
 
-/// From the ends of all buckets in order of time: up to when those from `now` on are as narrow as a day and a bit, and the
-/// end of the last that has one. None: there is none.
+/// Computes, from the ends of all buckets in order of time, until when those from `now` on are as narrow as a day and
+/// a bit, and the end of the last bucket that has one. `None` if there is none.
 pub(crate) fn ahead(ends: &[Option<i64>], now: i64) -> Option<(i64, i64)> {
     const NARROW_MS: i64 = 26 * HOUR_MS;
     let until = ends.iter().flatten().copied().max()?;
@@ -48,20 +48,21 @@ pub(crate) fn ahead(ends: &[Option<i64>], now: i64) -> Option<(i64, i64)> {
     Some((narrow_until, until))
 }
 
-/// Name and end of a bucket to be made. None: it has no end.
+/// Name and end of a bucket to be made. `None` if it has no end.
 pub(super) type Piece = (String, Option<i64>);
 
-/// How the axis should be cut.
+/// The requested division of the axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     pub(super) now: i64,
-    /// Up to here buckets are no wider than was asked for.
+    /// The instant up to which buckets have at most the requested width.
     pub(super) until: i64,
     pub(super) width_ms: i64,
 }
 
 impl Axis {
-    /// What the bucket is to be cut into; nothing: it stays. `last_end`: of the last bucket that has an end.
+    /// The pieces into which the bucket must be split; none if it stays. `last_end` is the end of the last bucket
+    /// that has one.
     pub(super) fn pieces(&self, bucket: &TimeBucket, last_end: Option<i64>) -> Vec<Piece> {
         match bucket.ends_at {
             Some(ends_at) => self.cut(bucket.begins_at, ends_at),
@@ -73,7 +74,8 @@ impl Axis {
         }
     }
 
-    /// At whole multiples of their widths, from the last end on. Time that passed without new buckets becomes one.
+    /// The new buckets at multiples of their widths, from the last end on. Time that passed without new buckets
+    /// becomes one.
     fn beyond(&self, last_end: Option<i64>) -> Vec<Piece> {
         let is_long = |end: i64| end > self.until && end >= self.now.saturating_add(AXIS_MIN_MS);
         if last_end.is_some_and(is_long) {
@@ -185,7 +187,7 @@ mod tests {
         Axis { now, until: now + 8 * DAY, width_ms: DAY }
     }
 
-    /// As a run leaves them: the same as the database would list them.
+    /// Applies a run: the buckets as the database would list them.
     fn run(axis: Axis, mut buckets: Vec<TimeBucket>) -> Vec<TimeBucket> {
         let last_end = buckets.iter().rev().find_map(|bucket| bucket.ends_at);
         let mut listed = Vec::new();

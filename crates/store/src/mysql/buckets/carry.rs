@@ -11,7 +11,7 @@ use super::{
 use punctual_domain::time::Millis;
 
 impl BucketService<'_> {
-    /// False: the budget is spent, and the next run continues.
+    /// False if the budget is spent, and the next run continues.
     pub(super) async fn carry(&mut self, bucket: &TimeBucket, looks: &mut Looks) -> sqlx::Result<bool> {
         while self.budget > 0 {
             self.budget -= 1;

@@ -2,21 +2,22 @@
 //! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
 
 use super::row_key::RowKey;
-use crate::mysql::{hosted, ledger::Ledger, ownership::statement::is_lock, statements::sql};
+use crate::mysql::{hosted, ledger::Ledger, ownership::statement::is_lock, row, statements::sql};
 use punctual_contract::store::Tally;
 use punctual_domain::{
     name::{Name, QueueKey},
+    place::Partition,
     state::State,
     time::Millis,
 };
 use sqlx::{Connection, MySqlConnection, Row, mysql::MySqlRow};
 
-/// Of the account and of the counters: one that no writer has. Only one connection at a time settles.
+/// The slot of the account and of the counters that no writer has. Only one connection at a time settles.
 const SLOT: i32 = -1;
 /// A transaction that loses a deadlock did nothing.
 const TRIES: u32 = 5;
 
-/// On its way through `task_gone`.
+/// The position of the settlement in `task_gone`.
 #[derive(Debug)]
 pub(super) struct Settling {
     done_to: RowKey,
@@ -39,7 +40,7 @@ impl Settling {
         Ok(left.fetch_optional(conn).await?.is_some())
     }
 
-    /// How many tasks were forgotten. None: nothing was done, because a partition is about to leave.
+    /// Returns the number of deleted tasks. `None` if nothing was done, because a partition is about to leave.
     pub(super) async fn batch(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<Option<u64>> {
         let step = self
             .done_to
@@ -79,15 +80,17 @@ impl Settling {
         ] {
             batch(file).execute(&mut *tx).await?;
         }
-        let (mut ledger, mut forgotten) = (Ledger::new(SLOT), 0);
+        let (mut ledger, mut deleted) = (Ledger::new(SLOT), 0);
         for row in batch(sql!(dropped_buckets, count_batch)).fetch_all(&mut *tx).await? {
-            forgotten += detach(&mut ledger, &tally(&row)?);
+            let tally = tally(&row)?;
+            detach(&mut ledger, &tally);
+            ledger.deleted(row::partition(&row, 4)?, tally.tasks);
+            deleted += tally.tasks;
         }
-        ledger.deleted(forgotten);
         ledger.write(&mut tx).await?;
         upto.bind(sqlx::query(sql!(dropped_buckets, save_settled_place))).execute(&mut *tx).await?;
         tx.commit().await?;
-        Ok(Some(forgotten.unsigned_abs()))
+        Ok(Some(deleted.unsigned_abs()))
     }
 }
 
@@ -97,13 +100,12 @@ async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(states.contains(&(hosted::HostedState::Closed as i8)))
 }
 
-fn detach(ledger: &mut Ledger, tally: &Tally) -> i64 {
+fn detach(ledger: &mut Ledger, tally: &Tally) {
     for _ in 0..tally.tasks {
         // What is over waits no more.
         let names = (tally.queue.namespace.as_str(), tally.queue.queue.as_str());
         ledger.moved(names, Some(tally.state), None, 0);
     }
-    tally.tasks
 }
 
 fn tally(row: &MySqlRow) -> sqlx::Result<Tally> {
@@ -121,13 +123,33 @@ pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<RowKey> 
     RowKey::from_row(&sqlx::query(sql!(dropped_buckets, read_settled_place)).fetch_one(conn).await?)
 }
 
-/// What the account still counts of a bucket that is being dropped, with the bytes of payloads that wait: to be added to a count of `task`, on the same
-/// snapshot.
+/// The tasks of a bucket that is being dropped that the account still counts, with the bytes of payloads that wait.
+/// They must be added to a count of `task`, on the same snapshot.
 pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(Tally, i64)>> {
     let done_to = done_to(conn).await?;
     let rows =
         done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled))).fetch_all(conn).await?;
     rows.iter().map(|row| Ok((tally(row)?, row.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
+}
+
+/// What is left of a dropped bucket, of one partition, queue and state.
+pub(crate) struct UnsettledRows {
+    pub(crate) partition: Partition,
+    pub(crate) tally: Tally,
+    /// Of their fingerprints.
+    pub(crate) sum: i64,
+}
+
+/// As `unsettled`, for a count of the ledger.
+pub(crate) async fn unsettled_rows(conn: &mut MySqlConnection) -> sqlx::Result<Vec<UnsettledRows>> {
+    let done_to = done_to(conn).await?;
+    let rows = done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled_rows)));
+    let found = |row: &MySqlRow| {
+        let tally =
+            Tally { queue: row::queue_key(row, 1, 2)?, state: row::state(row, 3)?, tasks: row.try_get(4)? };
+        Ok(UnsettledRows { partition: row::partition(row, 0)?, tally, sum: row.try_get(5)? })
+    };
+    rows.fetch_all(conn).await?.iter().map(found).collect()
 }
 
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {

@@ -1,15 +1,15 @@
-//! What is in an old bucket, and what that means for it. Must not look at a database.
+//! The contents of an old bucket, and the decision that follows. Must not read a database.
 
 /// Tasks that are always few enough to be carried over.
 const CARRY_FEW: u64 = 100;
-/// And what part of a bucket is: carrying one row costs about as much as keeping ten.
+/// The maximum fraction of a bucket to move: moving one row costs about as much as keeping ten.
 const CARRY_PART: u64 = 10;
 
-/// What is in a bucket.
+/// The contents of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BucketContents {
     pub(super) rows: u64,
-    /// Not finished.
+    /// Tasks that are not finished.
     pub(super) unfinished: u64,
     /// Finished, and their times are not over.
     pub(super) retained: u64,
@@ -29,7 +29,7 @@ impl BucketContents {
         self.unfinished + self.retained
     }
 
-    /// What becomes of the bucket.
+    /// The decision about the bucket.
     pub(super) fn verdict(&self, carry_rows: u32) -> BucketVerdict {
         let most = (self.rows / CARRY_PART).max(CARRY_FEW).min(carry_rows.into());
         match (self.rows, self.stopping, self.needed()) {

@@ -1,9 +1,10 @@
 //! Archives the rows of a bucket that was swapped out, before any of them is settled: an archive has them, durably and
 //! read back, or they stay. They are not changed meanwhile, and readers find them in `task_gone`.
 //!
-//! All that is finished is archived, whatever its time: a later run, with a later `now`, forgets more of it. What is put
-//! back is archived again with its next bucket, and its later life counts. How far the archives are is in `gone_to`,
-//! so a crash costs no more than the archive that was being written, and a copy of the last one at most.
+//! All that is finished is archived, whatever its time: a later run, with a later `now`, deletes more of it. A task
+//! that is moved back is archived again with its next bucket, and its later life counts. The progress of the archives
+//! is in `gone_to`, so a crash costs no more than the archive that was being written, and a copy of the last one at
+//! most.
 
 use super::row_key::RowKey;
 use crate::{
@@ -22,13 +23,13 @@ const ROWS_MAX: u32 = 1_000;
 const ROWS_MIN: u32 = 10;
 const LONG_BYTES: usize = 4 * 1_048_576;
 
-/// What a run archived.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exported {
     pub(super) tasks: u64,
     /// Data and indexes.
     pub(super) bytes: u64,
-    /// Everything that may be forgotten is in archives.
+    /// True if everything that may be deleted is in archives.
     pub(super) is_whole: bool,
 }
 
@@ -57,7 +58,7 @@ fn source(error: sqlx::Error) -> Error {
     Error::Source(error.into())
 }
 
-/// What a source that is a database failed with.
+/// Converts the error of a source that is a database.
 pub(super) fn database(error: Box<dyn std::error::Error + Send + Sync>) -> sqlx::Error {
     match error.downcast() {
         Ok(error) => *error,
@@ -70,7 +71,7 @@ async fn archived_to(conn: &mut MySqlConnection) -> sqlx::Result<RowKey> {
     mark.as_ref().map_or(Ok(RowKey::START), RowKey::from_row)
 }
 
-/// From the beginning, for the next bucket. Only while `task_gone` is empty.
+/// Starts from the beginning, for the next bucket. Only while `task_gone` is empty.
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
     mark(conn, RowKey::START).await
 }
@@ -117,7 +118,7 @@ impl ArchiveSource for Gone<'_> {
     }
 }
 
-/// What of a task may be long.
+/// The size of the long parts of a task.
 fn bytes_of(task: &Task) -> usize {
     let errors = task.history.iter().filter_map(|entry| entry.error.as_ref()).chain(&task.last_error);
     task.ask.payload.bytes.len() + errors.map(String::len).sum::<usize>()

@@ -1,5 +1,5 @@
-//! Looks what is still needed in an old bucket, piece by piece, so that no statement is long, and says what becomes of
-//! the bucket. Changes nothing.
+//! Scans an old bucket for rows that are still needed, piece by piece, so that no statement is long, and decides
+//! about the bucket. Changes nothing.
 
 use super::{
     calendar::TimeBucket,
@@ -12,11 +12,11 @@ use std::collections::HashMap;
 
 /// Rows of one piece: tens of milliseconds.
 pub(super) const PIECE_ROWS: u32 = 20_000;
-/// A bucket in which most is needed is not looked through again at once: its tasks' times last for days.
+/// The pause before the next scan of a bucket in which most rows are needed: the times of its tasks last for days.
 const AGAIN_AFTER_MS: i64 = 3_600_000;
 
-/// By bucket, how far it was looked through. What was over there stays over: nothing but a task that is needed, or one
-/// that leaves the bucket, changes any more; and what is swapped out is looked at once more.
+/// The progress of the scans by bucket. What was over stays over: nothing changes any more except a task that is
+/// needed, or one that leaves the bucket; and a bucket that is swapped out is checked once more.
 #[derive(Debug, Default)]
 pub(super) struct Looks(HashMap<String, BucketScan>);
 
@@ -24,7 +24,7 @@ pub(super) struct Looks(HashMap<String, BucketScan>);
 struct BucketScan {
     at: RowKey,
     contents: BucketContents,
-    /// Where the first piece begins in which something is needed.
+    /// The beginning of the first piece in which something is needed.
     needed_from: Option<RowKey>,
     stage: Stage,
 }
@@ -33,7 +33,7 @@ struct BucketScan {
 enum Stage {
     Looking,
     Carrying,
-    /// Needed, and not to be looked at before this.
+    /// The bucket is needed, and must not be checked before this instant.
     Again(Millis),
 }
 
@@ -49,7 +49,7 @@ impl Looks {
         self.0.retain(|name, _| buckets.iter().any(|bucket| bucket.name == *name));
     }
 
-    /// From where on something has to be carried over; it is done up to `at`.
+    /// The position from which rows must be moved; they are moved up to `at`.
     pub(super) fn carrying(&mut self, bucket: &TimeBucket) -> Option<&mut RowKey> {
         let look = self.0.get_mut(&bucket.name)?;
         (look.stage == Stage::Carrying).then_some(&mut look.at)
@@ -64,7 +64,7 @@ impl Looks {
     }
 }
 
-/// Spends one of the budget a piece. None: it is spent.
+/// Spends one of the budget a piece. `None` if it is spent.
 pub(super) async fn look(
     session: &mut Session,
     bucket: &TimeBucket,

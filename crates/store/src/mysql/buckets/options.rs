@@ -1,24 +1,26 @@
-//! How buckets are kept, and what a run reports of them. Must not look at a database.
+//! The options of buckets, and the report of a run. Must not read a database.
 
 use punctual_domain::time::Span;
 use std::{fmt, time::Duration};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// Of buckets near the present, hours, at most: at least 1. Those that have begun stay as they are.
+    /// The maximum width of buckets near the present, in hours: at least 1. Existing buckets stay as they are.
     pub width_hours: u32,
     /// The same of those that are made first, before it is known how many tasks come: narrow ones cost little while they are
     /// empty, and what is in a wide one cannot be cut any more.
     pub first_hours: u32,
-    /// How many tasks one should have: where more come, by the measured rate, buckets are a whole part as wide.
+    /// The target number of tasks of a bucket: where more arrive, by the measured rate, buckets have an integer
+    /// fraction of the width.
     pub rows: u64,
-    /// How far ahead of the present they are no wider. Beyond that they are, up to a quarter of their distance, and are cut
-    /// as they come near.
+    /// The horizon within which buckets have this width. Beyond it they are wider, up to a quarter of their distance,
+    /// and are split as they come near.
     pub ahead_hours: u32,
-    /// How old the latest task of a bucket must be. Retention of single tasks is kept besides. At least 1.
+    /// The minimum age of the latest task of a bucket that is dropped. Retention of single tasks applies in addition.
+    /// At least 1.
     pub keep_hours: u32,
-    /// Of the tasks of an old bucket that are still needed, most that are moved to the present so that it can go; and
-    /// no more than a tenth of it, or a hundred. With more of them the bucket stays.
+    /// The maximum number of needed tasks of an old bucket that are moved to the present so that the bucket can be
+    /// dropped; and no more than a tenth of it, or a hundred. With more of them the bucket stays.
     pub carry_rows: u32,
     /// Tasks that are settled in one transaction.
     pub batch_rows: u32,
@@ -44,7 +46,7 @@ impl Default for BucketOptions {
     }
 }
 
-/// What a run did, over all databases.
+/// The result of a run, over all databases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketReport {
     pub made: usize,
@@ -58,9 +60,10 @@ pub struct BucketReport {
     pub rewatched: u64,
     /// Tasks that were written to archive storage.
     pub archived: u64,
-    /// In archive storage: data and indexes.
+    /// The number of bytes in archive storage: data and indexes.
     pub archived_bytes: u64,
-    /// Databases whose archives could not be written, and so nothing of them was forgotten: the reason is in the log.
+    /// The number of databases whose archives could not be written, so that nothing of them was deleted: the reason
+    /// is in the log.
     pub not_archived: usize,
     /// Tasks whose registry entries, bodies and account are settled.
     pub forgotten: u64,
@@ -75,15 +78,15 @@ pub struct BucketReport {
     pub far_rows: u64,
     /// Buckets that stay wider than they should be, because too many tasks stand in them.
     pub wide: usize,
-    /// Databases whose last bucket could not be cut for that reason: what is inserted goes into it.
+    /// The number of databases whose last bucket could not be split for that reason: new tasks are inserted into it.
     pub uncut: usize,
-    /// How wide new buckets near the present are, where they are the narrowest, hours; 0: none were to be made.
+    /// The smallest width of new buckets near the present, in hours; 0 if none had to be created.
     pub narrowest_hours: u32,
-    /// The longest that a change of the tasks' table took, in which they wait: a new bucket, a swap, a drop.
+    /// The longest duration of a change of the tasks' table, in which tasks wait: a new bucket, a swap, a drop.
     pub longest_change: Duration,
 }
 
-/// What it did and what it left, each that is not nothing; counted over all databases.
+/// Describes the results that are not zero, counted over all databases.
 impl fmt::Display for BucketReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -114,7 +117,7 @@ impl fmt::Display for BucketReport {
 }
 
 impl BucketReport {
-    /// Nothing was done, and nothing is wrong.
+    /// True if nothing was done, and nothing is wrong.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let Self { looked, kept, wide, narrowest_hours, .. } = *self;

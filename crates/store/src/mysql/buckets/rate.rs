@@ -1,12 +1,13 @@
-//! How fast tasks come into a database, measured by its own counter, and how wide buckets may be for that. What was measured is
-//! kept in the database, so that it survives the engine that measured. Pure: must not read or write a database.
+//! The rate at which tasks arrive in a database, measured by its own counter, and the width of buckets that follows.
+//! The measurement is stored in the database, so that it survives the engine that measured. Pure: must not read or
+//! write a database.
 
 use punctual_domain::time::Millis;
 
 const HOUR_MS: i64 = 3_600_000;
-/// Between two measurements.
+/// The time between two measurements.
 const WINDOW_MS: i64 = 600_000;
-/// A peak is forgotten within a week, evenly: the same hour of the same day recurs until then.
+/// The time in which a peak decays, linearly: the same hour of the same day recurs until then.
 const PEAK_MS: i64 = 7 * 24 * HOUR_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
@@ -23,7 +24,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// None: it is too soon.
+    /// Returns `None` if it is too early for a measurement.
     pub(super) fn after(self, now: Millis, accepted: i64) -> Option<Self> {
         let elapsed_ms = now.0.saturating_sub(self.at);
         if elapsed_ms < WINDOW_MS {
@@ -43,8 +44,8 @@ impl Rate {
         self.peak > 0
     }
 
-    /// The widest that was asked for, or a whole part of that, in which no more than `rows` come: hours. A day evens out its
-    /// hours; less is as busy as the busiest of them.
+    /// The width in hours: the requested maximum, or an integer fraction of it, in which no more than `rows` tasks
+    /// arrive. A day evens out its hours; a shorter bucket must hold the busiest of them.
     pub(super) fn width_hours(self, widest: u32, rows: u64) -> u32 {
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
         let fits = |hours: &u32| {
@@ -56,7 +57,7 @@ impl Rate {
     }
 }
 
-/// `number * part / whole`, without overflow on the way.
+/// Computes `number * part / whole` without overflow.
 fn share(number: i64, part: i64, whole: i64) -> i64 {
     let share = i128::from(number) * i128::from(part) / i128::from(whole.max(1));
     i64::try_from(share).unwrap_or(i64::MAX)
@@ -68,7 +69,7 @@ mod tests {
 
     const ROWS: u64 = 10_000_000;
 
-    /// After a week in which each day has an hour that is three times as busy as the average.
+    /// The rate after a week in which each day has an hour that is three times as busy as the average.
     fn after_a_week(per_day: i64) -> Rate {
         let (mut rate, mut accepted) = (Rate::default(), 0);
         for window in 1..=7 * 24 * 6_i64 {

@@ -18,9 +18,9 @@ pub(super) struct RowKey {
 }
 
 impl RowKey {
-    /// Before every row.
+    /// The key before every row.
     pub(super) const START: Self = Self { partition_no: -1, due_at: 0, id: 0 };
-    /// After every row.
+    /// The key after every row.
     pub(super) const END: Self = Self { partition_no: i32::MAX, due_at: i64::MAX, id: i64::MAX };
 
     pub(super) fn from_row(row: &MySqlRow) -> sqlx::Result<Self> {

@@ -41,7 +41,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// None: another has the lock.
+    /// Returns `None` if another session has the lock.
     pub(super) async fn alone(pool: &Connections) -> sqlx::Result<Option<Self>> {
         let mut session = Self::beside(pool).await?;
         let locked: Option<i64> =
@@ -53,7 +53,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Only for looking: without the lock.
+    /// Opens a session without the lock, for reads only.
     pub(super) async fn beside(pool: &Connections) -> sqlx::Result<Self> {
         let Known { conn, number } = pool.own().await?;
         let mut session = Self { conn, number };
@@ -77,8 +77,8 @@ impl Session {
         Ok(calendar::in_order(listed?))
     }
 
-    /// Tasks that this database has accepted from callers, and the last measurement of that. One that an older engine made
-    /// counted others too: the rate that it measured is kept, and counting begins anew.
+    /// The number of tasks that this database has accepted from callers, and its last measurement. A measurement of
+    /// an older engine counted others too: its rate is kept, and counting begins anew.
     pub(super) async fn rate(&mut self) -> sqlx::Result<(i64, Option<Rate>)> {
         let row = sqlx::query(sql!(buckets, read_rate)).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<Option<i64>, _>(at).map(Option::unwrap_or_default);
@@ -125,7 +125,7 @@ impl Session {
         Ok(())
     }
 
-    /// How many rows it has, counted no further than `most`.
+    /// The number of rows of the bucket, counted no further than `most`.
     pub(super) async fn rows_upto(&mut self, bucket: &TimeBucket, most: u64) -> sqlx::Result<u64> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let some = within(bucket, sqlx::query(sql!(buckets, count_up_to))).bind(most);
@@ -137,7 +137,7 @@ impl Session {
         Ok(any.fetch_optional(&mut self.conn).await?.is_some())
     }
 
-    /// The last row of the next piece; None: the piece is the rest.
+    /// The last row of the next piece, or `None` if the piece is the rest.
     pub(super) async fn piece(
         &mut self,
         bucket: &TimeBucket,
@@ -166,7 +166,7 @@ impl Session {
         })
     }
 
-    /// At most `rows` of those that must be kept, in order.
+    /// At most `rows` of the tasks that must be kept, in order.
     pub(super) async fn needed(
         &mut self,
         bucket: &TimeBucket,
@@ -179,7 +179,7 @@ impl Session {
         found.iter().map(place_of).collect()
     }
 
-    /// At most `rows` of those in flight whose leases ended then or before, in order.
+    /// At most `rows` of the tasks in flight whose leases ended then or before, in order.
     pub(super) async fn unwatched(
         &mut self,
         bucket: &TimeBucket,
@@ -197,7 +197,7 @@ impl Session {
         lease_ends::watch(&mut self.conn, places).await
     }
 
-    /// Moves tasks to `to`, whole or not at all; one that is no longer where it was found has gone on by itself.
+    /// Moves tasks to `to`, all or none. A task that is no longer where it was found has moved on by itself.
     pub(super) async fn carry(&mut self, places: &[TaskRef], to: Millis) -> sqlx::Result<usize> {
         let mut tries = 1;
         loop {
@@ -253,8 +253,8 @@ impl Session {
         }
     }
 
-    /// A bucket has left `task`: what came into it at the last moment is put back, whole or not at all, and its table
-    /// goes.
+    /// Drops the table of a bucket that has left `task`. Rows that arrived in it at the last moment are moved back
+    /// first, all or none.
     pub(super) async fn drop_detached(&mut self) -> sqlx::Result<()> {
         if sqlx::query(sql!(buckets, has_detached)).fetch_optional(&mut self.conn).await?.is_none() {
             return Ok(());

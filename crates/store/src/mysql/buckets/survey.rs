@@ -1,4 +1,5 @@
-//! What a run would do with the old buckets, and why some stay. Looks at every row of them, in pieces; changes nothing.
+//! Reports what a run would do with the old buckets, and why some stay. Reads every row of them, in pieces; changes
+//! nothing.
 
 use super::{
     calendar::TimeBucket,
@@ -25,7 +26,7 @@ pub struct BucketSurvey {
     pub retained: u64,
     /// Successes whose retention is over and that are to be stopped first, which the engine does by itself.
     pub stopping: u64,
-    /// None: it is dropped by the next run.
+    /// `None` if the next run drops the bucket.
     pub kept_because: Option<&'static str>,
 }
 

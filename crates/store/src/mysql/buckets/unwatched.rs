@@ -1,23 +1,24 @@
-//! The safety net under the leases: a slow walk over everything that may be in flight, in pieces, which gives an entry to
-//! each task whose lease ended a while ago and that no look has found. Where all is well it finds nothing. An entry is only
-//! a hint, so the walk needs no locks and may be cut off anywhere. Must not change a task.
+//! The safety net under the leases: a slow walk over everything that may be in flight, in pieces, which writes an
+//! entry for each task whose lease ended a while ago and that no read has found. Where all is well it finds nothing.
+//! An entry is only a hint, so the walk needs no locks and may be interrupted anywhere. Must not change a task.
 
 use super::{calendar::TimeBucket, look::PIECE_ROWS, row_key::RowKey, session::Session};
 use punctual_domain::time::Millis;
 
-/// Of one run, in each database: half a second of reading at most, and a thousand million rows a day.
+/// The number of pieces of one run, in each database: half a second of reading at most, and a thousand million rows a
+/// day.
 const PIECES_PER_RUN: u32 = 40;
-/// The look for ended leases has passed in this time.
+/// The time within which the read of ended leases has passed.
 const ENDED_BEFORE_MS: i64 = 60_000;
-/// From the end of one walk to the beginning of the next.
+/// The pause from the end of one walk to the beginning of the next.
 const REST_MS: i64 = 600_000;
 /// Entries of one statement.
 const ROWS: u32 = 1_000;
 
-/// How far a walk is.
+/// The progress of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk {
-    /// Where the bucket begins in which it is.
+    /// The beginning of the bucket in which the walk is.
     begins_at: i64,
     at: RowKey,
     rests_until: Millis,

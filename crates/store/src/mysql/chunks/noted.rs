@@ -1,5 +1,5 @@
-//! What one writing connection has entered of the chunks of its tasks, and remembers so that it enters a row once. Must not
-//! remember what is not committed.
+//! The rows that one writing connection has entered for the chunks of its tasks, and remembers so that it enters a
+//! row once. Must not remember what is not committed.
 
 use crate::{
     chunks,
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 static NOTE: Many = Many::new(sql!(labels, note_chunks));
 
-/// What was entered so long ago is entered again, which says that it is still remembered.
+/// The age after which a row is entered again, which states that it is still remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// Kinds of queues that a writer remembers; with more, it begins anew.
 const KINDS_MAX: usize = 20_000;
@@ -26,7 +26,7 @@ pub(crate) const OF_MOVED: i32 = -2;
 type ByName<T> = HashMap<Box<str>, T>;
 type Entered = Vec<(i64, Instant)>;
 
-/// What one writing connection has entered.
+/// The rows that one writing connection has entered.
 #[derive(Debug)]
 pub(crate) struct Noted {
     /// Chunks, and when they were entered.
@@ -34,9 +34,9 @@ pub(crate) struct Noted {
     kinds: usize,
     /// Rows by namespace and chunk, of the chunks that are filled.
     rows: Vec<((Box<str>, i64), usize)>,
-    /// When the transaction began.
+    /// The beginning of the transaction.
     began: Instant,
-    /// Of the transaction that runs.
+    /// The rows of the running transaction.
     pending: Vec<Note>,
 }
 
@@ -75,7 +75,7 @@ impl Noted {
         }
     }
 
-    /// With this one.
+    /// The number of the chunk's rows, including this one.
     fn counted(&mut self, namespace: &str, chunk: i64) -> usize {
         if let Some((_, rows)) =
             self.rows.iter_mut().rev().find(|row| row.0.1 == chunk && *row.0.0 == *namespace)
@@ -128,7 +128,7 @@ impl Noted {
         }
     }
 
-    /// Before a transaction: what the one before has entered counts only if it was committed.
+    /// Prepares for a transaction: rows that the preceding one has entered count only if it was committed.
     pub(crate) fn clear(&mut self) {
         self.began = Instant::now();
         for note in std::mem::take(&mut self.pending) {
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(pending(&noted).len(), 2);
     }
 
-    /// And a transaction that is undone takes that row along, and what rests on it.
+    /// A transaction that is undone removes that row from memory, and the rows that depend on it.
     #[test]
     fn of_very_many_queues_one_row_says_that_any_may_be_there() {
         let mut noted = Noted::new();

@@ -6,19 +6,21 @@ use sqlx::{MySqlConnection, Row as _};
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
-/// What no writer has entered for so long is remembered by none, however long it was frozen.
+/// The age after which no writer remembers a row, however long it was frozen.
 const FORGOTTEN_MS: i64 = 24 * 3_600_000;
-/// From one look for rows of chunks that are gone to the next; and its steps: in each a chunk that has tasks is passed, or rows go.
+/// The interval of the search for rows of empty chunks.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 const PRUNE_STEPS: usize = 200;
 const PRUNED_ROWS: u64 = 1_000;
-/// After so many chunks with tasks, one after the other, another queue's turn has come: what is old is gone first.
+/// The number of consecutive chunks with tasks after which the search turns to another queue: old chunks are empty
+/// first.
 const PASSED_MAX: usize = 50;
-/// Queues of which it is remembered how far they were looked through.
+/// The maximum number of queues whose search position is remembered.
 const PRUNED_QUEUES: usize = 10_000;
 
-/// Where the look for rows of chunks that are gone continues, in one database: behind a chunk of a queue. Each second round begins with
-/// the oldest chunks of every queue, the others where the one before has left the queue.
+/// The position where the search for rows of empty chunks continues, in one database: after a chunk of a queue. Each
+/// second round begins with the oldest chunks of every queue, the others where the preceding round has left the
+/// queue.
 #[derive(Debug, Default)]
 pub(crate) struct Pruning {
     namespace: String,
@@ -32,7 +34,7 @@ pub(crate) struct Pruning {
 }
 
 impl Pruning {
-    /// A few steps now and then: what is not removed costs a look at an empty chunk.
+    /// True if it is time for a few steps: a row that is not removed costs a read of an empty chunk.
     pub(crate) fn is_due(&self) -> bool {
         self.looked_at.is_none_or(|looked_at| looked_at.elapsed() >= PRUNE_INTERVAL)
     }
@@ -49,7 +51,7 @@ impl Pruning {
         Ok(())
     }
 
-    /// False: the round is over.
+    /// False if the round is over.
     async fn next_queue(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
         let next = sqlx::query(sql!(labels, find_next_queue)).bind(&*self.namespace).bind(&*self.namespace);
         let Some(next) = next.bind(&*self.queue).fetch_optional(&mut *conn).await? else {

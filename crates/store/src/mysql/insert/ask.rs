@@ -56,7 +56,7 @@ pub(super) const fn given_task_id(id: i64) -> i64 {
     ENGINE_TASK_ID_BASE.saturating_add(id)
 }
 
-/// What became of an ask.
+/// The result of an insert.
 #[derive(Debug)]
 pub(crate) enum InsertedRow {
     /// Stored under these.
@@ -80,7 +80,7 @@ impl InsertedRow {
     }
 }
 
-/// What all writers of a store share.
+/// The state that all writers of a store share.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) partitions: u16,
@@ -88,10 +88,10 @@ pub(crate) struct Context {
     pub(crate) late: Arc<LateCommits>,
 }
 
-/// Where an ask is stored, if it is.
+/// The place where an insert is stored, if it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
-    /// Its number in the batch.
+    /// The index of the row in the batch.
     pub(super) nth: usize,
     pub(super) ask: &'a Ask,
     pub(super) id: i64,
@@ -103,7 +103,7 @@ impl<'a> Row<'a> {
         TaskRef { partition: self.ask.partition, due_at: self.ask.due_at(), id: self.id }
     }
 
-    /// Where it is looked up besides, as this database enters it.
+    /// Adds the entries of the task's lookups, as this database declares them.
     pub(super) fn entered(&self, entries: &mut Entries, pauses: &Pauses, place: TaskRef) {
         let task = &self.ask.task;
         if !task.labels.is_empty() {

@@ -1,5 +1,5 @@
-//! What is stored under ids that lie near each other: one look at their range in the registry, however many they are. Locks
-//! nothing.
+//! Reads the tasks whose ids are close to each other: one read of their range in the registry, however many they are.
+//! Locks nothing.
 
 use crate::mysql::{
     row,

@@ -1,5 +1,5 @@
-//! What is already stored under the ids that callers give, locked. Most ids are new, and those of a batch often follow each
-//! other: then one look at the range in which they lie says that none of them is there. Must not decide what becomes of
+//! Finds the tasks that are already stored under the ids that callers send, locked. Most ids are new, and those of a
+//! batch often follow each other: then one read of their range shows that none of them exists. Must not decide about
 //! a task.
 
 mod near;
@@ -19,17 +19,17 @@ use punctual_domain::{
 use sqlx::{MySqlConnection, Row as _};
 use std::{collections::HashMap, fmt::Write as _};
 
-/// What is stored under an ask's id or key.
+/// The task that is stored under the id or key of an insert.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Which of the ids of its key a task has. None: as its ask says.
+    /// The id among those of its key that a task has. `None` if it is the one in the insert.
     pub(super) task_id: Option<i64>,
     /// The highest version, unless that is lower than the one that is asked for, where it would make no difference; or a
     /// task of another identity, where no id is left.
     pub(super) task: Option<Task>,
 }
 
-/// An id that is looked up, for a row.
+/// A look-up of an id, for a row.
 struct IdLookup<'a> {
     row: Row<'a>,
     task_id: i64,
@@ -37,7 +37,7 @@ struct IdLookup<'a> {
     version: i64,
 }
 
-/// By the numbers of the rows. Locked.
+/// The existing tasks by the indexes of the rows, locked.
 pub(super) async fn existing(
     conn: &mut MySqlConnection,
     rows: &[Row<'_>],
@@ -71,7 +71,7 @@ pub(super) async fn existing(
     Ok(identified(&callers, tasks))
 }
 
-/// Ids that keys may have are looked up in all versions: whose they are is said by what is stored there.
+/// The ids to look up. Ids that keys may have are looked up in all versions: the stored task shows which key has it.
 fn wanted<'a>(rows: &[Row<'a>]) -> Vec<IdLookup<'a>> {
     let mut wanted = Vec::with_capacity(rows.len());
     for row in rows {
@@ -147,7 +147,7 @@ async fn revoke(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Result
     Ok(())
 }
 
-/// As one parameter: `[[number of the wanted, partition, task_id, task_version], ...]`.
+/// The look-ups as one parameter: `[[index of the look-up, partition, task_id, task_version], ...]`.
 fn text(wanted: &[IdLookup<'_>]) -> String {
     let mut json = String::with_capacity(wanted.len() * 40 + 2);
     for (nth, wanted) in wanted.iter().enumerate() {

@@ -9,7 +9,8 @@ use punctual_domain::place::{Partition, partition_of};
 use sqlx::MySqlConnection;
 use std::collections::{BTreeMap, HashSet};
 
-/// Ids that lie further apart are looked up apart: between them may be many that others have inserted.
+/// The maximum gap between ids of one range. Ids that are further apart are looked up separately: between them may be
+/// many that others have inserted.
 const GAP_MAX: i64 = 1_000;
 
 type Taken = HashSet<(Partition, i64)>;

@@ -1,4 +1,4 @@
-//! How jobs that came together are run in one transaction: jobs of one kind as one, so that many small calls cost few
+//! Runs jobs that arrived together in one transaction: jobs of one kind as one, so that many small calls cost few
 //! statements. Must not begin or end the transaction.
 
 use super::{Done, Job, JobKind};
@@ -29,36 +29,36 @@ use std::{
 /// gathered in less. Else each would be a statement of its own.
 const NEAR_MS: i64 = 64;
 
-/// What jobs share in one transaction.
+/// The state that jobs share in one transaction.
 pub(crate) struct JobContext<'a> {
     pub(crate) trips: &'a mut Trips,
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) context: &'a Context,
-    /// Where it may write.
+    /// The partitions in which the transaction may write.
     pub(crate) open: &'a BTreeSet<Partition>,
-    /// What it may not hand over, and what labels it enters.
+    /// The pauses, which forbid hand-overs, and the labels that the transaction enters.
     pub(crate) pauses: &'a Pauses,
-    /// Facts that callers said are rested on. Otherwise every row is looked at.
+    /// True if the transaction relies on the facts of the callers. Otherwise it reads every row.
     pub(crate) rests_on_facts: bool,
 }
 
-/// How a transaction begins.
+/// The beginning of a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// At rows of which nothing is known.
+    /// The first read, of rows of which nothing is known.
     pub(crate) look: Option<FirstLook>,
     pub(crate) rests_on_facts: bool,
 }
 
 impl Opening {
-    /// Every row is looked at, with a lock.
+    /// Reads every row, with a lock.
     pub(crate) fn with_a_look(jobs: &[Job]) -> Self {
         let look = looked_at(jobs).and_then(|(text, places)| FirstLook::new(text, places));
         Self { look, rests_on_facts: false }
     }
 
-    /// Rests on what the callers know, and reads the rest without locks where that is cheap. If one row is otherwise, the
-    /// transaction is undone, and begins again with a look.
+    /// Relies on the facts of the callers, and reads the rest without locks where that is cheap. If one row differs,
+    /// the transaction is undone, and begins again with a read.
     pub(crate) fn with_facts(jobs: &[Job]) -> Self {
         let ids = |job: &Job| job.places().map(|place| place.id).collect::<Vec<_>>();
         if has_twins(jobs.iter().flat_map(ids).collect()) {
@@ -81,7 +81,8 @@ fn has_twins(mut ids: Vec<i64>) -> bool {
     ids.windows(2).any(|pair| pair.first() == pair.last())
 }
 
-/// What a transaction of these jobs looks at first, if it is one statement: this, and the places of different tasks.
+/// The first read of a transaction of these jobs, if it is one statement: its text, and the places of different
+/// tasks.
 fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
     let kind = kind(jobs.first()?, 0);
     if jobs.iter().enumerate().any(|(nth, job)| self::kind(job, nth) != kind) {

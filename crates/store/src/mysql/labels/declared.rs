@@ -1,4 +1,5 @@
-//! Which labels queues declare: as the catalog has them, and as each database enters them. Must not enter a task under one.
+//! The labels that queues declare: as in the catalog, and as each database enters them. Must not enter a task under
+//! one.
 
 use crate::mysql::{row, statements::sql};
 use punctual_domain::{
@@ -13,12 +14,12 @@ pub(super) fn label(row: &MySqlRow) -> sqlx::Result<(QueueKey, String)> {
     Ok((row::queue_key(row, 0, 1)?, label.to_owned()))
 }
 
-/// In a transaction that holds the epoch.
+/// Reads the declared labels, in a transaction that holds the epoch.
 pub(crate) async fn declared(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(QueueKey, String)>> {
     sqlx::query(sql!(labels, list_declared)).fetch_all(conn).await?.iter().map(label).collect()
 }
 
-/// As it is set, in the catalog.
+/// Reads the declared labels from the settings in the catalog.
 pub(crate) async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<BTreeSet<(QueueKey, String)>> {
     let mut all = BTreeSet::new();
     for rows in sqlx::query(sql!(labels, list_wanted)).fetch_all(catalog).await? {
@@ -30,7 +31,7 @@ pub(crate) async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<BTreeS
     Ok(all)
 }
 
-/// From the commit on this database enters these. In the transaction that has turned the epoch.
+/// Declares the labels that this database enters from the commit on, in the transaction that has advanced the epoch.
 pub(crate) async fn declare(
     tx: &mut MySqlConnection,
     wanted: &BTreeSet<(QueueKey, String)>,

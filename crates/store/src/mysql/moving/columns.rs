@@ -3,7 +3,7 @@
 
 use crate::mysql::statements::{Many, sql};
 
-/// What a column of `task` is copied as.
+/// The type under which a column of `task` is copied.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FailureKind {
     Int,

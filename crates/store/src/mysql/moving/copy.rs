@@ -38,7 +38,7 @@ pub(super) struct Pair {
     pub(super) term: i64,
 }
 
-/// What a round found.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) rows: u64,
@@ -48,7 +48,7 @@ pub(super) struct Round {
 }
 
 impl Pair {
-    /// The next piece of the original. None: the last was the rest.
+    /// The next piece of the original. `None` after the last one.
     pub(super) async fn next(&mut self, after: RowPosition) -> sqlx::Result<Option<Piece>> {
         if after == RowPosition::END {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Pair {
         Ok(())
     }
 
-    /// How many rows came or went.
+    /// Copies a piece. Returns the number of inserted and removed rows.
     async fn copy(&mut self, piece: Piece) -> Result<u64, Error> {
         let (original, copy) = tokio::try_join!(shorts(&mut self.from, piece), shorts(&mut self.to, piece))?;
         let found = difference(&original, &copy);
@@ -104,8 +104,8 @@ impl Pair {
         Ok(u64::try_from(found.gone.len().max(found.new.len())).unwrap_or(u64::MAX))
     }
 
-    /// Copies that are not as they should be. What belongs to a task goes only if the task is gone: if it is only
-    /// elsewhere now, its row comes, or came, with another piece.
+    /// Removes copies that differ from the original. What belongs to a task is removed only if the task is gone: if
+    /// it only moved, its row is in another piece.
     async fn remove(&mut self, keys: &[RowPosition]) -> Result<(), Error> {
         let places = self.places(keys);
         let mut alive = vec![false; places.len()];
@@ -191,7 +191,7 @@ impl Pair {
     }
 }
 
-/// What else there is of tasks that are gone.
+/// Deletes the other rows of tasks that are gone.
 async fn belongings_gone(conn: &mut MySqlConnection, gone: &[TaskRef]) -> sqlx::Result<()> {
     for text in [
         sql!(moving, delete_entries),
@@ -204,7 +204,8 @@ async fn belongings_gone(conn: &mut MySqlConnection, gone: &[TaskRef]) -> sqlx::
     Ok(())
 }
 
-/// Where copied tasks are looked up, by what this database has declared: their original may be further, or not as far.
+/// Enters copied tasks in the lookups, by what this database has declared: their original may be further, or not as
+/// far.
 async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) -> sqlx::Result<()> {
     sqlx::query(sql!(moving, delete_lookups)).bind(wanted(came)).execute(&mut *conn).await?;
     // Held: what is declared meanwhile begins with the tasks that are here then.

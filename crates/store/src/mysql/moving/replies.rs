@@ -1,5 +1,5 @@
-//! Answers under idempotency keys hang on a partition by their namespace, and move with it. One too many at the new place
-//! does no harm: it is over, and retention forgets it.
+//! Answers under idempotency keys belong to a partition by their namespace, and move with it. A superfluous one at
+//! the new place does no harm: it is over, and retention deletes it.
 
 use super::{copy::Pair, side::Side};
 use crate::{
@@ -14,7 +14,7 @@ const PAGE: i64 = 500;
 /// Longer than any key, and after all of them.
 const LAST_KEY: [u8; 1_025] = [u8::MAX; 1_025];
 
-/// Whose replies are in this partition, of those that are in this database.
+/// The namespaces, of those in this database, whose replies are in this partition.
 async fn namespaces(
     conn: &mut MySqlConnection,
     partition: Partition,

@@ -22,7 +22,7 @@ use sqlx::{Connection as _, MySqlConnection, mysql::MySqlArguments};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// How long others may be at the buckets: a run ends after seconds, or continues a minute later.
+/// The time limit of the wait for other work on the buckets: a run ends after seconds, or continues a minute later.
 const BUCKETS_WAIT: Duration = Duration::from_secs(120);
 const BUCKETS_AGAIN: Duration = Duration::from_millis(200);
 
@@ -72,7 +72,7 @@ impl Side {
         Ok(mark.execute(&mut self.conn).await?.rows_affected())
     }
 
-    /// True: no writer writes in the partition any more. False: transactions were under way for too long.
+    /// True if no writer writes in the partition any more. False if transactions were under way for too long.
     pub(super) async fn close(&mut self, term: i64) -> Result<bool, Error> {
         sqlx::raw_sql(sql!(hosted, set_short_lock_wait)).execute(&mut self.conn).await?;
         let close = sqlx::query(sql!(hosted, close)).bind(row::partition_no(self.partition)).bind(term);
@@ -107,7 +107,7 @@ impl Side {
         }
     }
 
-    /// What the partition takes along, in place of what an earlier run wrote.
+    /// Enters what moves with the partition, in place of what an earlier run wrote.
     pub(super) async fn enter(
         &mut self,
         (state, term): (HostedState, i64),

@@ -17,7 +17,7 @@ use crate::{
 use punctual_domain::place::Partition;
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
 
-/// Of table `partition_move`.
+/// A step in table `partition_move`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub(crate) enum RelocationStep {
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     pub(crate) to: usize,
     pub(crate) step: RelocationStep,
     pub(crate) term: i64,
-    /// No mover keeps it closed any longer.
+    /// True if no mover keeps the partition closed any longer.
     pub(crate) is_overdue: bool,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn number(shard: usize) -> i64 {
 }
 
 impl Row {
-    /// From this step to another one. False: another continued.
+    /// Advances from this step to another one. Returns false if another mover continued.
     pub(crate) async fn advance_to(
         &mut self,
         catalog: &mut MySqlConnection,
@@ -115,7 +115,7 @@ impl Row {
         Ok(())
     }
 
-    /// The one step from which there is no way back: the placement says the new place.
+    /// The one step without return: the placement has the new place.
     pub(crate) async fn decide(&mut self, catalog: &mut MySqlConnection) -> Result<(), Error> {
         let mut tx = catalog.begin().await?;
         let mut decided = *self;
@@ -198,7 +198,7 @@ pub(crate) fn address(addresses: &[DatabaseAddress], shard: usize) -> Result<&Da
     addresses.get(shard).ok_or(Error::NoShard { shard, members: addresses.len() })
 }
 
-/// At the beginning of a transaction of a mover. False: it has nothing to do here any more.
+/// Checks the mover at the beginning of its transaction. Returns false if it has nothing to do here any more.
 pub(crate) async fn guard(
     conn: &mut MySqlConnection,
     partition: Partition,
@@ -209,7 +209,7 @@ pub(crate) async fn guard(
     Ok(guard.bind(state as i8).bind(term).fetch_optional(conn).await?.is_some())
 }
 
-/// What engines do about moves whose mover has died, and what is harmless while it lives.
+/// The repairs of engines for moves whose mover has died. They are harmless while it lives.
 ///
 /// | the catalog says | what is done |
 /// |---|---|

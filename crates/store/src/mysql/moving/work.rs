@@ -16,9 +16,9 @@ pub(super) struct RowPosition {
 }
 
 impl RowPosition {
-    /// Before every row.
+    /// The position before every row.
     pub(super) const START: Self = Self { due_at: -1, id: i64::MAX };
-    /// After every row.
+    /// The position after every row.
     pub(super) const END: Self = Self { due_at: i64::MAX, id: i64::MAX };
 
     pub(super) fn read(row: &MySqlRow) -> sqlx::Result<Self> {
@@ -26,7 +26,7 @@ impl RowPosition {
     }
 }
 
-/// What comes after a position, up to another one and with it.
+/// The rows after a position, up to and including another one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) after: RowPosition,
@@ -53,7 +53,7 @@ pub(super) struct Sum {
     pub(super) account: (String, String, i8),
     pub(super) tasks: i64,
     sum: i64,
-    /// Of payloads that wait.
+    /// The number of payload bytes that wait.
     pub(super) bytes: i64,
 }
 
@@ -85,7 +85,7 @@ impl Short {
     }
 }
 
-/// What has to be done to a copy: rows that are not as they should be go, rows that are not there come.
+/// The changes that a copy needs: rows that differ are removed, rows that are missing are inserted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) gone: Vec<RowPosition>,

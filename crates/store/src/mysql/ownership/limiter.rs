@@ -1,5 +1,5 @@
-//! What the limiter of engines without Redis keeps, in table `limiter` of the catalog: one value, and its version, by which an
-//! engine knows that no other has changed it meanwhile. Must not know what is in it.
+//! The state of the limiter of engines without Redis, in table `limiter` of the catalog: one value, and its version,
+//! which shows an engine that no other has changed it meanwhile. Must not interpret it.
 
 use super::{
     MysqlOwnership,

@@ -67,8 +67,8 @@ impl Statement {
         self
     }
 
-    /// How many rows it found, changed or not. Sent twice where the first went to a connection that has fallen silent:
-    /// every statement here says what is to stand afterwards, whatever is stored now.
+    /// Executes the statement. Returns the number of rows that it found, changed or not. It is sent twice if the
+    /// first connection has fallen silent: every statement here is idempotent, whatever is stored now.
     pub(crate) async fn execute(&self, on: &Connections) -> Result<u64, sqlx::Error> {
         let mut tries = 1;
         loop {
@@ -133,7 +133,7 @@ pub(crate) fn is_lock(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(DEADLOCK | LOCK_TIMEOUT))
 }
 
-/// What the server calls an error.
+/// The error number of the server.
 pub(crate) fn number(error: &sqlx::Error) -> Option<u16> {
     Some(error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?.number())
 }

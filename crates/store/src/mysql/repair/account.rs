@@ -1,4 +1,4 @@
-//! What the account of a database lacks, or has too much, and how that is added to it. Must not count rows itself.
+//! The difference between the account of a database and its rows, and its correction. Must not count rows itself.
 
 use crate::{
     Error,
@@ -31,16 +31,16 @@ pub(super) async fn add(conn: &mut MySqlConnection, differences: &[Difference]) 
     Ok(())
 }
 
-/// Of the account: as movers.
+/// The slot of the account, as that of movers.
 const SLOT: i32 = -2;
 
-/// How many more there are than the account says.
+/// The number of rows that the account lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     queue: QueueKey,
     code: i32,
     pub(super) tasks: i64,
-    /// Of payloads that wait. They are the queue's, whatever the state.
+    /// The number of payload bytes that wait. They belong to the queue, whatever the state.
     pub(super) bytes: i64,
 }
 

@@ -20,17 +20,17 @@ use sqlx::{MySqlConnection, Row as _};
 /// Entries of one page.
 const PAGE: i64 = 1_000;
 
-/// In the name of what entries are deleted.
+/// The right by which entries are deleted.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hold {
-    /// Of a mover that copies, with its term.
+    /// The right of a mover that copies, with its term.
     Copy(i64),
     Open,
     DryRun,
 }
 
-/// Before the last round of copying: entries that lead to nothing at the new place. Whichever of them belongs to a task
-/// that is only elsewhere now is entered again with its row.
+/// Removes entries that lead to nothing at the new place, before the last round of copying. An entry of a task that
+/// has only moved is entered again with its row.
 pub(crate) async fn tidy_copy(
     conn: &mut MySqlConnection,
     partition: Partition,
@@ -39,8 +39,8 @@ pub(crate) async fn tidy_copy(
     tidy(conn, partition, Hold::Copy(term)).await.map(drop)
 }
 
-/// How many entries of the registry, moved places and long payloads there are without a task. An entry that is alone
-/// stays alone: an insert of the same id finds it, and a task is never without its entry.
+/// Returns the numbers of entries of the registry, of moved places and of long payloads without a task. An entry
+/// without a task stays so: an insert of the same id finds it, and a task is never without its entry.
 pub(super) async fn tidy(
     conn: &mut MySqlConnection,
     partition: Partition,

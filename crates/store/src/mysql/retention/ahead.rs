@@ -1,6 +1,6 @@
-//! Tasks that were finished long before they were due (cancelled, mostly): they stand among those that wait, where retention
-//! does not look. Each is entered in `lookup` under the slice of time in which it is over, by the move that finishes it. An entry
-//! is only a hint where to look, and goes with its task. Changes nothing.
+//! Tasks that were finished long before they were due (cancelled, mostly): they are among those that wait, where
+//! retention does not search. Each is entered in `lookup` under the slice of time in which it is over, by the move
+//! that finishes it. An entry is only a hint, and is deleted with its task. Changes nothing.
 
 use super::{super::row, over::Over};
 use crate::mysql::{lookup, statements::sql};
@@ -9,12 +9,12 @@ use sqlx::{MySqlConnection, Row as _};
 
 /// A durable format: the slices are parts of the terms in `lookup`.
 const SLICE_MS: i64 = 600_000;
-/// What is due this much later, or less, is looked at soon enough where it is.
+/// The maximum time until the due time at which the other searches find a task soon enough.
 const AHEAD_MS: i64 = 60_000;
-/// Slices that one call looks through, mostly one every ten minutes.
+/// The number of slices that one call searches, mostly one every ten minutes.
 const SLICES: usize = 100;
 
-/// Everything before this slice, and in it up to this id, has been looked at.
+/// The position of the search. Everything before this slice, and in it up to this id, has been searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) slice: i64,
@@ -25,12 +25,12 @@ const fn slice_of(at: Millis) -> i64 {
     at.0.div_euclid(SLICE_MS)
 }
 
-/// The term of a task that was finished at an instant; None: it is where it is looked for.
+/// The term of a task that was finished at an instant. `None` if the other searches find it.
 pub(crate) fn term(due_at: Millis, now: Millis, keep_until: Millis) -> Option<i64> {
     (due_at > now.plus(AHEAD_MS)).then(|| lookup::over(slice_of(keep_until)))
 }
 
-/// Finds at most so many. Slices are looked at when they have ended. True: there may be more of them.
+/// Finds at most `limit` tasks. Slices are searched when they have ended. Returns true if there may be more.
 pub(super) async fn look(
     conn: &mut MySqlConnection,
     now: Millis,

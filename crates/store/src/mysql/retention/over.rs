@@ -1,14 +1,14 @@
-//! The tasks that one call of retention ends, as its looks find them. Must not change them.
+//! The tasks that one call of retention ends, as its searches find them. Must not change them.
 
 use punctual_domain::place::{Partition, TaskRef};
 use std::collections::{BTreeSet, HashSet};
 
-/// What one call ends: each task once, whichever look found it.
+/// The tasks that one call ends: each once, whichever search found it.
 pub(super) struct Over<'o> {
     pub(super) limit: usize,
     pub(super) places: Vec<TaskRef>,
     pub(super) ids: HashSet<i64>,
-    /// What else is met are copies, or is about to leave: not here to be retired.
+    /// The open partitions. Rows of others are copies, or are about to leave: retention here ignores them.
     pub(super) open: &'o BTreeSet<Partition>,
 }
 
@@ -17,7 +17,7 @@ impl Over<'_> {
         self.limit - self.places.len().min(self.limit)
     }
 
-    /// False: there is no room for it, and it has to be found again.
+    /// False if there is no room for it, and it has to be found again.
     pub(super) fn add(&mut self, place: TaskRef) -> bool {
         if !self.open.contains(&place.partition) || self.ids.contains(&place.id) {
             return true;

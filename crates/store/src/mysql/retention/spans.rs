@@ -1,8 +1,8 @@
-//! Where in the key of `task` something ends, and when. What has been due is cut into spans of about a thousand rows, and of
-//! each it is kept when to look at it again: when a good part of its finished tasks is over; sooner where some are not
-//! finished yet. So a row is looked at a few times between its end and its deletion, however many others there are, and what
-//! is still to come is not looked at (`ahead` knows what is finished there). Changes no task. Spans are only boundaries: any
-//! set of them is right, and the walk finds what they miss.
+//! The ranges in the key of `task` where something ends, and when. Past due times are divided into spans of about a
+//! thousand rows, and each has the time of its next check: when a good part of its finished tasks is over; sooner
+//! where some are not finished yet. So a row is read a few times between its end and its deletion, however many
+//! others there are, and future tasks are not read (`ahead` has those of them that are finished). Changes no task.
+//! Spans are only boundaries: any set of them is right, and the walk finds what they miss.
 
 use super::{super::row, over::Over};
 use crate::mysql::statements::{Many, bind, sql};
@@ -18,39 +18,40 @@ use sqlx::{
 
 static SAVE_SPANS: Many = Many::new(sql!(retention, save_spans));
 
-/// Rows that one call looks at, about: 30 ms of reading.
+/// The approximate number of rows that one call reads: 30 ms.
 const LOOKS: usize = 20_000;
-/// What a statement costs that finds nothing, in rows.
+/// The cost of a statement that finds nothing, in rows.
 const STATEMENT_ROWS: usize = 20;
 /// Rows of a span when it is cut off.
 const SPAN_ROWS: usize = 1_000;
 /// Spans of one statement.
 const PAGE: i64 = 20;
-/// What was due this long ago is cut off: later inserts before it are rare.
+/// The age at which due tasks are put into spans: later inserts before it are rare.
 const SETTLED_MS: i64 = 60_000;
-/// How often the last span of a partition is looked at, and how long fewer rows than a span's stay in it.
+/// The interval of the checks of the last span of a partition, and the age from which fewer rows than a span's leave
+/// it.
 const LAST_MS: i64 = 60_000;
 const LAST_AGE_MS: i64 = 3_600_000;
-/// Where some are not finished: after as long as they have been due already, at most this.
+/// The maximum pause for a span with unfinished tasks: it is checked after as long as they have been due already.
 const UNFINISHED_MAX_MS: i64 = 6 * 3_600_000;
-/// Where all are finished: something may have been inserted there, or carried.
+/// The pause for a span with finished tasks only: something may have been inserted there, or moved there.
 const FINISHED_MS: i64 = 24 * 3_600_000;
-/// Those that end one after the other wait for each other until so many have ended: of a whole span an eighth.
+/// The number of tasks that must have ended before a span is processed: an eighth of a complete span.
 const TOGETHER: usize = SPAN_ROWS / 8;
-/// But the first of them waits for no more than this part of the time for which it was kept, and at most this long: what is
-/// kept for seconds goes within a second.
+/// The maximum wait of the first of them, as a part of its retention time, and in absolute terms: a task with a
+/// retention of seconds is deleted within a second.
 const LATE_PART: i64 = 10;
 const LATE_MAX_MS: i64 = 600_000;
 
 pub(super) struct Times {
     pub(super) now: Millis,
-    /// How long what is stopped now is kept.
+    /// The end of retention of tasks that are stopped now.
     pub(super) stopped_until: Millis,
-    /// Of finished tasks that are no successes, only those due later than this are ended here.
+    /// Among finished tasks that are no successes, only those due later than this are ended here.
     pub(super) over_after: Millis,
 }
 
-/// Finds what is over in the spans whose time has come. True: there may be more of them.
+/// Finds what is over in the spans whose time has come. True if there may be more of them.
 pub(super) async fn look(
     conn: &mut MySqlConnection,
     times: &Times,
@@ -79,7 +80,7 @@ pub(super) async fn look(
     Ok(true)
 }
 
-/// By its end: due time and id.
+/// A span by its end: due time and id.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     partition: Partition,
@@ -91,7 +92,7 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Came {
     Through,
-    /// What follows is left for the next call: nothing more may be ended, or looked at.
+    /// The call is exhausted: the rest is left for the next call.
     Short,
 }
 
@@ -137,7 +138,7 @@ impl Span {
         }
     }
 
-    /// Where it begins: behind the end of the one before it.
+    /// The beginning of the span: the end of the preceding one.
     async fn before(self, conn: &mut MySqlConnection) -> sqlx::Result<(i64, i64)> {
         let partition = row::partition_no(self.partition);
         let before = sqlx::query(sql!(retention, find_span_before)).bind(partition).bind(self.end.0);
@@ -179,7 +180,7 @@ impl Span {
 struct SpanRow {
     place: TaskRef,
     state: State,
-    /// Of the finished.
+    /// The end of retention of a finished task.
     keep_until: Option<Millis>,
 }
 
@@ -191,20 +192,20 @@ fn looked(row: &MySqlRow) -> sqlx::Result<SpanRow> {
     Ok(SpanRow { place, state: row::state(row, 3)?, keep_until })
 }
 
-/// What was seen in a span.
+/// The contents of a span.
 #[derive(Debug)]
 struct Pass {
     first_due_at: Option<Millis>,
     last: Option<(i64, i64)>,
     has_unfinished: bool,
-    /// When each of the finished is over.
+    /// The ends of retention of the finished tasks.
     over_at: Vec<Millis>,
-    /// When the first of them has to be found at the latest.
+    /// The latest instant at which the first of them must be found.
     not_after: Millis,
 }
 
 impl Pass {
-    /// None: there is no room for what is over.
+    /// Returns `None` if there is no room for what is over.
     fn of(rows: &[SpanRow], end: (i64, i64), times: &Times, over: &mut Over<'_>) -> Option<Self> {
         let mut pass = Self {
             first_due_at: None,
@@ -235,7 +236,7 @@ impl Pass {
         self.over_at.push(at);
     }
 
-    /// When so many are over that reading all of them again is worth while.
+    /// The instant at which so many are over that it is worth while to read all of them again.
     fn next(&self) -> Option<Millis> {
         let mut ends = self.over_at.clone();
         let nth = TOGETHER.min(ends.len().checked_sub(1)?);
@@ -247,7 +248,8 @@ impl Pass {
         self.last.is_none()
     }
 
-    /// Where a span is cut off: behind as many rows as one has, or, in the last one, behind those that are old enough.
+    /// The position where a span is split: after as many rows as one has, or, in the last one, after those that are
+    /// old enough.
     fn cut_at(&self, is_cut: bool, end: (i64, i64), now: Millis) -> Option<(i64, i64)> {
         let is_old = || self.first_due_at.is_some_and(|due_at| now.since(due_at) > LAST_AGE_MS);
         self.last.filter(|last| *last < end && (is_cut || (end == LAST && is_old())))

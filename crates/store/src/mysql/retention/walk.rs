@@ -1,19 +1,18 @@
-//! The slow walk of retention through the whole key: each call continues where the last one stopped, and from the beginning
-//! when it comes to the end. It is for what nothing else knows of (tasks from before there were spans, or that were carried to
-//! another time, partitions that came from elsewhere), so the rows that it looks at are few, and their number depends on
-//! nothing. Changes nothing.
+//! The slow walk of retention through the complete key: each call continues where the last one stopped, and from the
+//! beginning after the end. It finds what nothing else has (tasks from before there were spans, or that were moved to
+//! another time, partitions that came from elsewhere), so it reads few rows, a fixed number. Changes nothing.
 
 use super::{super::row, over::Over};
 use crate::mysql::statements::sql;
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 
-/// Rows that one call looks at. A small store is always looked at from end to end.
+/// The number of rows that one call reads. A small store is always read completely.
 const LOOKS: usize = 2_000;
 /// Rows of one statement.
 const CHUNK_ROWS: usize = 1_000;
 
-/// Where the walk is now. Of finished tasks that are no successes, only those due later than the first instant count.
+/// Continues the walk. Of finished tasks that are no successes, only those due later than the first instant count.
 pub(super) async fn walk(
     conn: &mut MySqlConnection,
     (over_after, now): (Millis, Millis),
@@ -39,13 +38,13 @@ pub(super) async fn walk(
     Ok(cursor)
 }
 
-/// What stops a walk before its rows are spent.
+/// The reason why a walk stops before its rows are spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Came {
     Through,
-    /// Over the place where the walk began.
+    /// The walk has returned to the place where it began.
     Round,
-    /// To more than may be retired: what follows is left for the next walk.
+    /// The walk has found more tasks than may be retired: the rest is left for the next walk.
     Short,
 }
 

@@ -1,5 +1,6 @@
-//! Where this engine believes each partition to be, and how long a call has looked for one. Only a belief: the databases refuse
-//! what comes to the wrong place (`hosted`). Must know no step that waits for a partition.
+//! The engine's view of the place of each partition, and the time for which a call has searched for one. It may be
+//! outdated: the databases refuse what comes to the wrong place (`hosted`). Must know no step that waits for a
+//! partition.
 
 use crate::{
     Error,
@@ -16,7 +17,7 @@ use tokio::{sync::Notify, time::Instant};
 
 #[derive(Debug)]
 pub(crate) struct Routing {
-    /// Of the cluster: what a database must be of that is met later.
+    /// The number of the cluster: a database that is added later must have the same.
     cluster: i64,
     now: RwLock<Arc<Placement>>,
     reading: tokio::sync::Mutex<Option<Instant>>,
@@ -77,7 +78,7 @@ impl Routing {
     }
 }
 
-/// Of one call that came to the wrong place.
+/// The tries of one call that came to the wrong place.
 #[derive(Debug)]
 pub(crate) struct Patience {
     pub(super) began: Instant,

@@ -1,4 +1,5 @@
-//! Which database of a cluster has which partition, as the catalog says, and what a database says of itself. Changes nothing.
+//! The placement of partitions in the databases of a cluster by the catalog, and the identity of a database by its
+//! own table. Changes nothing.
 
 use crate::{
     Error,
@@ -18,7 +19,7 @@ pub(super) const SHARDS: &str = "shards";
 /// The last term that a mover got.
 pub(crate) const MOVE_TERM: &str = "move_term";
 
-/// What the catalog said when the store was opened.
+/// The content of the catalog when the store was opened.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) partitions: u16,
@@ -28,7 +29,7 @@ pub(crate) struct Cluster {
     pub(crate) migrated: Vec<String>,
 }
 
-/// Which database has which partition, as the catalog said at some time.
+/// The placement of partitions in databases, as in the catalog at some time.
 #[derive(Debug, Default)]
 pub(crate) struct Placement {
     pub(crate) version: i64,
@@ -39,19 +40,20 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// A partition that the cluster does not have is looked for where it could be, and nothing is found.
+    /// The database of a partition. A partition that the cluster does not have is searched where it could be, and
+    /// nothing is found.
     pub(crate) fn shard_of(&self, partition: Partition) -> usize {
         self.shard_of.get(usize::from(partition.0)).copied().unwrap_or_default()
     }
 
-    /// Of one database.
+    /// The partitions of one database.
     pub(crate) fn partitions(&self, shard_no: usize) -> impl Iterator<Item = Partition> {
         let all = self.shard_of.iter().zip(0_u16..);
         all.filter(move |pair| *pair.0 == shard_no).map(|pair| Partition(pair.1))
     }
 }
 
-/// Whether a database is what the list says, before it is used for the first time. Changes nothing.
+/// Checks that a database is the one in the list, before it is used for the first time. Changes nothing.
 pub(crate) async fn is_member(address: &DatabaseAddress, cluster: i64, number: usize) -> Result<(), Error> {
     let look = on_its_own(READ, address, async |conn| {
         let mut found = [None; 2];
@@ -71,7 +73,7 @@ pub(crate) async fn is_member(address: &DatabaseAddress, cluster: i64, number: u
     }
 }
 
-/// Which placement is current, and how many databases there are. It never grows smaller.
+/// The version of the current placement, and the number of databases, which never shrinks.
 pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64, usize)> {
     let (mut version, mut members) = (0, 0);
     for rows in sqlx::query(sql!(shards, read_members)).fetch_all(catalog).await? {
@@ -103,7 +105,7 @@ pub(crate) async fn watched(catalog: &mut MySqlConnection) -> sqlx::Result<Watch
     })
 }
 
-/// The placement, which is no older than the version that was read before. None: it is not whole.
+/// The placement, which is no older than the version that was read before. `None` if it is incomplete.
 pub(crate) async fn read(
     catalog: &mut MySqlConnection,
     version: i64,

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 type Bytes = BTreeMap<QueueKey, i64>;
 
 impl MysqlStore {
-    /// How many databases were counted now. One that is counted already costs a look.
+    /// Returns the number of databases that were counted now. One that is counted already costs a read.
     ///
     /// # Errors
-    /// Of the last database that failed; the others are counted all the same.
+    /// Returns the error of the last database that failed; the others are counted nevertheless.
     pub fn count_old_payloads(&self) -> BoxFuture<'_, Result<usize, CallError>> {
         Box::pin(async move {
             let (mut counted, mut failed) = (0, None);
@@ -62,17 +62,17 @@ async fn one(inner: &MySqlState, shard_no: usize) -> Result<bool, Error> {
     .await
 }
 
-/// Whether the account lacks the bytes of tasks that stood before it knew them.
+/// True if the account lacks the bytes of tasks that are older than the column for them.
 pub(super) async fn is_marked(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(sqlx::query(sql!(ledger, has_uncounted)).fetch_optional(conn).await?.is_some())
 }
 
-/// To be called in the transaction that adds them. False: another has added them.
+/// Removes the mark, in the transaction that adds the bytes. Returns false if another one has added them.
 pub(crate) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
     Ok(sqlx::query(sql!(ledger, delete_uncounted)).execute(conn).await?.rows_affected() > 0)
 }
 
-/// False: another was first.
+/// False if another was first.
 async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Error> {
     sqlx::raw_sql(sql!(session, begin_snapshot)).execute(&mut *conn).await?;
     let missing = if is_marked(conn).await? { Some(missing(conn, shard_no).await?) } else { None };
@@ -90,7 +90,7 @@ async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Erro
     Ok(true)
 }
 
-/// By how much the account has too little, on the snapshot of the caller.
+/// The number of bytes that the account lacks, on the snapshot of the caller.
 async fn missing(conn: &mut MySqlConnection, shard_no: usize) -> Result<Bytes, Error> {
     let (mut books, mut missing) = (Sum::default(), Bytes::new());
     books.add(&sqlx::query(sql!(ledger, read_books)).fetch_all(&mut *conn).await?)?;

@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Everything an event needs; None: it is not made by `apply`.
+/// Everything an event needs, or `None` if it is not made by `apply`.
 fn change(event: Event) -> Option<Change> {
     let (result, keep_until) = (TaskResult::default(), NOW);
     Some(match event {

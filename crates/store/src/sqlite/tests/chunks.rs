@@ -1,4 +1,4 @@
-//! Where the tasks of queues are: what stood before it was entered, and what is gone.
+//! Tests of the index of chunks: tasks that are older than the index, and deleted tasks.
 
 use super::{files::Place, *};
 use punctual_contract::{LabelStore as _, store::Query};
@@ -84,7 +84,7 @@ async fn a_chunk_without_tasks_is_forgotten_and_the_one_that_is_filled_is_not() 
     assert_eq!(found(&store, "mail").await, [id]);
 }
 
-/// No trigger sees that nothing comes to a chunk any more: the one that begins the next one does.
+/// No trigger notices that a chunk gets no more tasks: the one that begins the next chunk does.
 #[tokio::test]
 async fn a_chunk_that_was_emptied_while_it_was_filled_is_forgotten_with_the_next() {
     let place = Place::new();

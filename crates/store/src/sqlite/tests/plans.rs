@@ -95,10 +95,10 @@ const PLANS: &[(&str, &str)] = &[
     ("ledger/add_to_counter", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
-/// Read every row on purpose: the audit counts, declared labels are few, books and settings are as short as the list of queues, tokens are
-/// few, what is being evaluated is little, what is asked of executors reads their list, and the index of what is paused has nothing else. Of a cluster: steps are
-/// grouped of the few rows that a bounded range gave, and events are ten thousand at most. What makes a store in memory new again
-/// takes all of it.
+/// These statements read every row on purpose: counts read all rows, declared labels are few, books and settings are as
+/// short as the list of queues, tokens are few, running evaluations are few, requests about executors read their
+/// list, and the index of paused queues has nothing else. For a cluster, steps are grouped from the few rows of a
+/// bounded range, and events are ten thousand at most. The reset of a store in memory reads all of it.
 const SCANS: &[&str] = &[
     "cluster/count_due_by_step",
     "cluster/delete_events_beyond",
@@ -110,7 +110,16 @@ const SCANS: &[&str] = &[
     "executors/list_desired_states",
     "labels/list_progress",
     "ledger/count_books",
+    "ledger/fill_books",
+    "ledger/fill_register",
+    "ledger/empty_partitions",
+    "ledger/fill_partitions",
+    "ledger/list_partitions",
+    "ledger/list_registered",
+    "ledger/list_reports",
+    "ledger/list_rows",
     "ledger/read_books",
+    "ledger/correct_accepted",
     "open/count_objects",
     "namespaces/delete_evaluations",
     "open/list_rows",

@@ -1,5 +1,5 @@
-//! How entries leave `due`: drained by the owner of their partition, or withdrawn, never both; which terms
-//! may drain, and the state of a lost or cleared partition.
+//! Entries that leave `due`: drained by the owner of their partition, or withdrawn, never both; the terms that may
+//! drain, and the state of a lost or cleared partition.
 
 use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition};
 use punctual_contract::{
@@ -21,7 +21,7 @@ const fn tenure(partition: u16, term: i64) -> Tenure {
     Tenure { partition: Partition(partition), term }
 }
 
-/// Of one partition, by an engine of this term.
+/// Drains one partition, by an engine of this term.
 async fn drained_by(hot: &dyn Hot, term: i64, until: i64, limit: usize) -> Vec<i64> {
     let mut answers = hot.drain(&[tenure(0, term)], Millis(until), limit).await;
     ids(&answers.remove(0).unwrap())

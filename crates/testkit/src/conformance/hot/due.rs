@@ -1,4 +1,4 @@
-//! Entries that are not due yet: loading, and which of two fences is kept.
+//! Entries that are not due yet: loading, and the choice between two fences.
 
 use super::{drain_all, drain_in, drain_until, due_count, entry, ids, in_partition};
 use punctual_contract::{
@@ -30,7 +30,7 @@ pub async fn loading_twice_is_harmless(hot: Arc<dyn Hot>) {
     assert_eq!(drain_all(&*hot).await, []);
 }
 
-/// As long as it may be.
+/// A request of the maximum length.
 fn odd_ask() -> Ask {
     Ask {
         payload: Content::binary(

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The cases use partitions below this.
 pub const PARTITIONS: u16 = 8;
 
-/// In partition 0, of a task with the same id, in queue "mail".
+/// An entry in partition 0, of a task with the same id, in queue "mail".
 ///
 /// # Panics
 /// Never.
@@ -62,7 +62,7 @@ fn ids(entries: &[HotEntry]) -> Vec<i64> {
     entries.iter().map(|entry| entry.place.id).collect()
 }
 
-/// From one partition, by an engine that shares with none.
+/// Drains one partition, by an engine that shares with none.
 async fn drain_in(hot: &dyn Hot, partition: u16, until: i64, limit: usize) -> Vec<HotEntry> {
     let mut answers = hot.drain(&[Tenure::sole(Partition(partition))], Millis(until), limit).await;
     assert_eq!(answers.len(), 1, "an answer a tenure");
@@ -77,7 +77,7 @@ async fn drain_all(hot: &dyn Hot) -> Vec<HotEntry> {
     drain_until(hot, Millis::MAX.0, 1_000).await
 }
 
-/// How many are due.
+/// The number of due entries.
 async fn due_count(hot: &dyn Hot) -> usize {
     hot.count_due().await.unwrap()
 }

@@ -21,7 +21,7 @@ type Asked = (Partition, i64);
 #[derive(Clone, Debug)]
 enum HotStep {
     Load(Vec<HotEntry>),
-    /// Each partition once at most.
+    /// Drains each partition once at most.
     Drain {
         asked: Vec<Asked>,
         until: Millis,
@@ -40,7 +40,7 @@ enum HotStep {
 const IDS: i64 = 6;
 const TIMES: i64 = 12;
 const FENCES: i64 = 4;
-/// Of a partition in which none was seen.
+/// The first term of a partition.
 const FIRST_TERM: i64 = 5;
 
 fn partition_of(id: i64) -> u16 {
@@ -95,7 +95,7 @@ fn steps() -> impl Strategy<Value = HotStep> {
 #[derive(Debug, Default)]
 struct Model {
     due: BTreeMap<i64, HotEntry>,
-    /// By partition: the newest term that has drained or cleared, and that has asked whether it is whole.
+    /// The newest term, by partition, that has drained or cleared, and that has asked if it is complete.
     terms: BTreeMap<Partition, i64>,
     notes: BTreeMap<Partition, i64>,
 }
@@ -121,7 +121,7 @@ impl Model {
         put
     }
 
-    /// False: a newer one was seen.
+    /// False if a newer one was seen.
     fn see(&mut self, tenure: Tenure) -> bool {
         let newest = self.terms.entry(tenure.partition).or_insert(tenure.term);
         *newest = tenure.term.max(*newest);
@@ -217,7 +217,7 @@ async fn check(hot: &dyn Hot, model: &Model) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Nothing is left when all has been drained.
+/// Checks that nothing is left when all has been drained.
 async fn empty(hot: &dyn Hot, model: &mut Model) -> Result<(), TestCaseError> {
     let tenures = model.tenures(&[(Partition(0), 0), (Partition(PARTITIONS - 1), 0)]);
     drain(hot, model, &tenures, Millis(TIMES), 100).await?;

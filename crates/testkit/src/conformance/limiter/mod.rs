@@ -62,7 +62,7 @@ async fn whole(limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
 /// Declares that the limiter's members are all attempts in flight.
 ///
 /// # Panics
-/// When it cannot be made whole.
+/// Rebuilds the limiter. Panics if that fails.
 pub async fn make_whole(limiter: &dyn Limiter) {
     let who = Rebuilding(fastrand::u64(..));
     limiter.begin_anew(who).await.unwrap();

@@ -1,6 +1,6 @@
-//! Random interleavings of engines that get grants, commit leases or crash before, finish, forget to release
-//! slots, reconcile, and lose the limiter. After each step the limiter has exactly the model's members, no
-//! more is in flight than the limits allow, and when all is quiet no slot is held.
+//! Random interleavings of engines that get grants, commit leases or crash before, finish, omit to release slots,
+//! reconcile, and lose the limiter. After each step the limiter has exactly the model's members, no more is in flight
+//! than the limits allow, and when all is quiet no slot is held.
 
 use super::{key, limit, make_whole, place, queue};
 use proptest::{
@@ -21,11 +21,11 @@ use std::{
 enum LimiterStep {
     /// An engine asks for these tasks, and keeps those that are granted.
     Grant(Vec<i64>),
-    /// Leases the nth of the grants that engines keep.
+    /// Leases the grant at an index, of those that engines hold.
     Lease(usize),
     /// All engines that keep a grant die.
     Crash,
-    /// The nth attempt ends, and its engine releases the slot, or dies before that.
+    /// The attempt at an index ends, and its engine releases the slot, or dies before that.
     End { nth: usize, gives_up: bool },
     /// Members without a lease are freed, leases without a member get one.
     Reconcile,

@@ -1,4 +1,4 @@
-//! The audit: kept whole, completed once, read in bounded pages, trimmed at its old end.
+//! The audit: stored completely, completed once, read in bounded pages, trimmed at its old end.
 
 use super::sample::{LATER, NOW};
 use punctual_contract::{

@@ -61,7 +61,7 @@ pub async fn a_replacement_that_changes_queue_moves_the_account(store: Arc<dyn S
     assert_eq!(books, wanted, "a replacement creates no row");
 }
 
-/// With payloads in the row, beside it, and outside of the store.
+/// Covers payloads in the row, beside it, and outside of the store.
 pub async fn a_task_that_goes_into_another_queue_takes_its_account_along(store: Arc<dyn Store>) {
     let sizes = [7, 5_000, 3_000_000];
     let payload = |size: usize| match size {
@@ -123,7 +123,7 @@ pub async fn a_task_that_goes_into_another_queue_takes_its_account_along(store: 
     assert_eq!(fax, Some(pending(queue("fax"), 5_000)));
 }
 
-/// Short payloads, long ones, and ones that are kept outside of the store, whose length outside counts.
+/// Covers short payloads, long ones, and ones that are stored outside of the store, whose length outside counts.
 pub async fn books_have_the_bytes_of_payloads_as_long_as_their_tasks_wait(store: Arc<dyn Store>) {
     let sizes = [7, 5_000, 3_000_000];
     let payload = |size: usize| match size {

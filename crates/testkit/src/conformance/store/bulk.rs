@@ -225,7 +225,7 @@ fn any() -> TaskFilter {
     TaskFilter { states: State::ALL.to_vec(), limit: 3, ..TaskFilter::default() }
 }
 
-/// All pages of a look.
+/// All pages of a search.
 async fn places(store: &dyn BulkStore, look: &TaskFilter) -> Vec<TaskRef> {
     let (mut all, mut look) = (Vec::new(), look.clone());
     for _ in 0..10_000 {

@@ -134,7 +134,7 @@ pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>)
     assert_eq!(read(&*store, retried.place).await.fired_at, None, "it has yet to fire again");
 }
 
-/// In one call: for some the firing time is known, for others the row has it; for one row, for few and for
+/// One call has all cases: for some the firing time is known, for others the row has it; for one row, for few and for
 /// many.
 pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip([1_i64, 5, 40, 300]) {
@@ -335,7 +335,7 @@ pub async fn the_next_attempt_is_due_no_earlier_than_the_change(store: Arc<dyn S
     }
 }
 
-/// Three attempts fail with errors of the longest kept length, and one with a longer error.
+/// Three attempts fail with errors of the longest stored length, and one with a longer error.
 pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_cut(store: Arc<dyn Store>) {
     let mut task = walk_to(&*store, 1, State::Running).await;
     let long = |nth: usize, len: usize| format!("{nth}{}", "é\n".repeat(len / 3));

@@ -14,7 +14,7 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// As many as a user had when a list of 32 was empty.
+/// The number of tasks that a user had when a list of 32 was empty.
 const TASKS: i64 = 65_000;
 const BATCH: i64 = 5_000;
 

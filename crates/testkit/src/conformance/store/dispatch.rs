@@ -1,4 +1,4 @@
-//! How tasks are handed over: attempts, fences, leases, races.
+//! Hand-overs of tasks: attempts, fences, leases, races.
 
 use super::sample::{
     EXECUTOR, KEEP, LATER, LEASE_END, NEXT, NOW, apply, dispatch, full, grant, insert, moved, read, step,

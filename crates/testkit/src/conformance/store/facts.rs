@@ -53,7 +53,7 @@ async fn leased(store: &dyn Store, grants: Vec<Grant>) -> Vec<Assignment> {
     made.into_iter().map(|dispatched| dispatched.made().unwrap()).collect()
 }
 
-/// But for what tells one task from another.
+/// The task without the fields that identify it.
 fn as_any(store_task: Task, ask: &NewTask) -> Task {
     let task_id = ask.task_id;
     let place = punctual_domain::place::TaskRef {
@@ -64,7 +64,7 @@ fn as_any(store_task: Task, ask: &NewTask) -> Task {
     Task { place, ask: NewTask { task_id, ..store_task.ask }, ..store_task }
 }
 
-/// In each state that it may leave, and as one of few and of many.
+/// Covers each state that a task may leave, and batches of different sizes.
 pub async fn a_hand_over_with_facts_is_one_without(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip(COUNTS) {
         for (turn, is_claimed) in [(0, false), (1, true)] {
@@ -92,7 +92,7 @@ pub async fn a_hand_over_with_facts_is_one_without(store: Arc<dyn Store>) {
     }
 }
 
-/// Of a next attempt, whose row is elsewhere than its reference says.
+/// Covers a next attempt, whose row is not where its reference states.
 pub async fn a_next_attempt_is_handed_over_with_facts(store: Arc<dyn Store>) {
     let task = insert(&*store, full(1)).await.task;
     let first = dispatch(&*store, knowing(&task, NOW), NOW).await.unwrap();
@@ -107,7 +107,7 @@ pub async fn a_next_attempt_is_handed_over_with_facts(store: Arc<dyn Store>) {
     assert_eq!((last.event, last.attempt), (Some(Event::Succeed), 2));
 }
 
-/// What a scan finds needs no look before it is handed over, as far as it is short.
+/// A task that a scan finds needs no read before it is handed over, if it is short.
 pub async fn what_is_scanned_brings_what_a_hand_over_needs(store: Arc<dyn Store>) {
     let long = |id, bytes| {
         let mut task = full(id);
@@ -152,7 +152,7 @@ pub async fn what_is_known_is_not_looked_at(store: Arc<dyn Store>) {
     }
 }
 
-/// Where the rows differ in all that they may, and so are written in another way.
+/// Covers rows that differ in all fields that they may, and so are written in another way.
 pub async fn rows_that_are_not_alike_are_handed_over_with_facts(store: Arc<dyn Store>) {
     let tasks = inserted(&*store, (0..60).map(full)).await;
     let claim = |task: &Task| step(task, Change::Claim);
@@ -194,7 +194,7 @@ pub async fn rows_that_are_not_alike_are_handed_over_with_facts(store: Arc<dyn S
     }
 }
 
-/// Meanwhile some were claimed, cancelled, changed, handed over and replaced.
+/// Meanwhile some tasks were claimed, cancelled, changed, handed over and replaced.
 pub async fn tasks_that_are_otherwise_are_looked_at(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip([8, 40, 300]) {
         let first = 1_000 * round;
@@ -269,7 +269,7 @@ pub async fn a_paused_queue_hands_nothing_over_to_who_knows_its_tasks(store: Arc
     assert!(dispatch(&*store, knowing(&task, NOW), NOW).await.is_some(), "the grant is as good as it was");
 }
 
-/// And it happens once, whatever is known.
+/// The success happens once, whatever is known.
 pub async fn a_success_with_facts_is_one_without(store: Arc<dyn Store>) {
     for (round, count) in (0..).zip(COUNTS) {
         let first = 1_000 * round;

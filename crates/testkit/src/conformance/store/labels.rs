@@ -72,7 +72,7 @@ async fn found(store: &dyn Store, query: &Query, along: &'static str) -> Vec<i64
     tasks.iter().map(Task::task_id).collect()
 }
 
-/// As its runner does, in small batches.
+/// Indexes all tasks in small batches, as its runner does.
 async fn index_all(store: &dyn Store) -> usize {
     let mut batches = 0;
     for part in 0..store.parts() {

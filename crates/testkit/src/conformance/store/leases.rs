@@ -23,7 +23,7 @@ fn held(lease_until: Millis) -> Extended {
     Extended::Held { lease_until, cancel_requested: false, has_begun: false }
 }
 
-/// Whether a heartbeat began the task has a case of its own.
+/// Removes `has_begun`, which has a case of its own.
 fn without_begin(extended: Extended) -> Extended {
     match extended {
         Extended::Held { lease_until, cancel_requested, .. } => {
@@ -37,7 +37,7 @@ async fn extend(store: &dyn Store, beat: Beat, now: Millis) -> Extended {
     without_begin(sample::extend(store, beat, now).await)
 }
 
-/// Handed over at `NOW`, until `LEASE_END` or its timeout.
+/// A task that was handed over at `NOW`, until `LEASE_END` or its timeout.
 async fn dispatched(store: &dyn Store, ask: NewTask) -> Task {
     let task = insert(store, ask).await.task;
     let task = moved(store, &task, Change::Claim, NOW).await;
@@ -120,7 +120,7 @@ pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: 
     assert_eq!(extend(&*store, late, until).await, Extended::Lost);
 }
 
-/// Its outcome came by way of an engine that did not hand it over.
+/// The outcome was reported to an engine that did not hand the task over.
 pub async fn when_an_attempt_fired_is_told_after_its_end_too(store: Arc<dyn Store>) {
     let fired_at = NOW.plus(3);
     let reported = |task: &Task| Beat {

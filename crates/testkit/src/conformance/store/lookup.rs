@@ -1,4 +1,4 @@
-//! How callers find tasks.
+//! The look-ups of tasks by callers.
 
 use super::{
     sample::{

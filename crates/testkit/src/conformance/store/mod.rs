@@ -33,6 +33,7 @@ pub mod books;
 pub mod bulk;
 pub mod cluster;
 pub mod executors;
+pub mod ledger;
 pub mod replies;
 pub mod tokens;
 
@@ -42,7 +43,16 @@ pub use sample::facts;
 
 use punctual_contract::Store;
 
-/// Checked after every case: the running account equals the rows, and every task has a state.
+/// Checked after every case: account, rows and register agree, and every task has a state.
+///
+/// # Panics
+/// When they do not.
+pub async fn conserved(store: &dyn Store) {
+    balanced(store).await;
+    ledger::conserved(store).await;
+}
+
+/// The running account equals the rows, and every task has a state.
 ///
 /// # Panics
 /// When it does not.

@@ -1,4 +1,4 @@
-//! How tasks move: every pair of state and event through the public contract, fences, batches, races.
+//! Moves of tasks: every pair of state and event through the public contract, fences, batches, races.
 
 use super::{
     sample::{

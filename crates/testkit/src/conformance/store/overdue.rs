@@ -1,4 +1,4 @@
-//! How it is seen that a task should have fired and has not.
+//! The detection of tasks that should have fired and have not.
 
 use super::{
     sample::{LATER, NEXT, NOW, ask, insert, insert_at, scan},
@@ -82,7 +82,7 @@ pub async fn a_walk_meets_everything_and_stops_where_it_was_told(store: Arc<dyn 
     }
 }
 
-/// A scan may remember its progress; this look must not.
+/// A scan may remember its progress; this check must not.
 pub async fn what_a_scan_has_passed_is_seen_all_the_same(store: Arc<dyn Store>) {
     let partition = Partition(0);
     let ids = ids_in(partition, store.partitions(), 2);

@@ -1,4 +1,4 @@
-//! Answers kept under idempotency keys.
+//! Answers that are stored under idempotency keys.
 
 use super::sample::{LATER, NOW, name};
 use punctual_contract::{

@@ -1,4 +1,4 @@
-//! How tasks are forgotten: a success in two steps, the others in one, each batch bounded.
+//! The deletion of tasks: a success in two steps, the others in one, each batch bounded.
 
 use super::{
     sample::{KEEP, LATER, NOW, ask, find, insert, moved, name, read, version},

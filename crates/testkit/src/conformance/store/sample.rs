@@ -44,7 +44,7 @@ pub(super) fn version(task_id: i64, task_version: i64) -> NewTask {
     NewTask { task_version, ..ask(task_id) }
 }
 
-/// With every optional part set.
+/// A task with every optional part set.
 pub(super) fn full(task_id: i64) -> NewTask {
     NewTask {
         task_version: 3,

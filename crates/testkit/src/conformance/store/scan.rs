@@ -1,4 +1,4 @@
-//! How the engine finds what waits.
+//! The scans by which the engine finds waiting tasks.
 
 use super::{
     sample::{LATER, NEXT, NOW, ask, full, insert, moved, scan, version},

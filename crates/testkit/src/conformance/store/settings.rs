@@ -214,7 +214,7 @@ pub async fn nothing_of_a_paused_queue_is_handed_over_until_it_is_resumed(store:
     assert!(matches!(answer(&*store, &second).await, Dispatched::Made(_)));
 }
 
-/// Whether its row is looked at or not.
+/// The task is written whether its row is read or not.
 pub async fn what_has_begun_is_written_in_a_pause(store: Arc<dyn Store>) {
     let (first, second) = (claimed(&*store, version(1, 0)).await, claimed(&*store, version(2, 0)).await);
     save(&*store, of_queue("mail"), Some(paused()), NOW).await;

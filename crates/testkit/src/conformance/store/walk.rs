@@ -79,7 +79,7 @@ pub fn change(event: Event, now: Millis) -> Option<Change> {
     })
 }
 
-/// The recorded author of a move by `push`; None: the contract does not say.
+/// The recorded author of a move by `push`, or `None` if the contract does not say.
 pub(super) fn doer(event: Event) -> &'static str {
     match event {
         Event::Replace => super::sample::CALLER,

@@ -18,11 +18,11 @@ pub(super) struct Plan {
 #[derive(Clone, Debug)]
 pub(super) struct PlannedNode {
     pub(super) parents: Vec<usize>,
-    /// How many parents must hold.
+    /// The number of parents that must hold.
     pub(super) need: usize,
     pub(super) kind: NodeKind,
     skips: bool,
-    /// Of a fan-out, its last item does.
+    /// True if the node fails. The last item of a fan-out does.
     fails: bool,
     pub(super) goes_on: bool,
     pub(super) compensates: bool,
@@ -32,7 +32,7 @@ pub(super) struct PlannedNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Task,
-    /// Of so many items.
+    /// A fan-out of so many items.
     Each(u32),
     /// A workflow of two nodes, which succeeds.
     Workflow,
@@ -90,7 +90,7 @@ impl Plan {
         self.fates().iter().zip(&self.nodes).any(|(fate, node)| *fate == NodeState::Failed && !node.goes_on)
     }
 
-    /// Whether an attempt of a node's task fails.
+    /// True if an attempt of a node's task fails.
     pub(super) fn fails(&self, node: usize, item: Option<u32>) -> bool {
         self.nodes.get(node).is_some_and(|node| {
             let is_last = match node.kind {

@@ -109,7 +109,11 @@ impl Operation {
 
     /// The request without parameters, and one with each that could name something.
     fn asked(&self, target: &Target) -> Vec<AccessCall> {
-        let path = self.path.replace("{ref}", &target.place).replace("{queue}", &target.queue);
+        let path = self
+            .path
+            .replace("{ref}", &target.place)
+            .replace("{queue}", &target.queue)
+            .replace("{shard}", "0");
         let path = path.replace("{executor}", &target.executor).replace("{namespace}", &target.namespace);
         let path = path.replace("{id}", &target.token).replace("{schedule}", &target.schedule);
         let path = path.replace("{workflow}", &target.workflow).replace("{node}", "a");
@@ -136,7 +140,7 @@ impl Operation {
             "error" => target.label.clone(),
             "task_version" | "state" | "event" | "engine" | "due_after" | "due_before" | "since"
             | "until" | "action" | "limit" | "cursor" | "n" | "format" | "phase" | "sort" | "paused"
-            | "severity" => {
+            | "severity" | "wait_ms" => {
                 return None;
             }
             other => panic!("{}: this test does not know what {other:?} can name", self.id),

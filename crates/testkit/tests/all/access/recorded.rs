@@ -142,6 +142,7 @@ async fn request(site: &AccessSite, row: &PermissionRow, nth: usize) -> AccessCa
     }
     let path = format!("{path}{}", row.query).replace("{namespace}", &namespace(row, nth));
     let path = path.replace("{queue}", "q").replace("{executor}", "x").replace("{schedule}", "s");
+    let path = path.replace("{shard}", "0");
     let body_of = if row.path == "/v1/tokens" { NS } else { reported.as_str() };
     ask(row.method, path.replace("{node}", "a")).within(NS).body(row.body.map(|body| body(body_of)))
 }

@@ -114,7 +114,7 @@ const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "n
 
 use AuditedState::{After, Before, Both};
 
-pub(super) const TABLE: [PermissionRow; 88] = [
+pub(super) const TABLE: [PermissionRow; 90] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -220,6 +220,8 @@ pub(super) const TABLE: [PermissionRow; 88] = [
     row("GET", "/v1/inboxes", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/partitions", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/shards", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/shards/{shard}/ledger", READERS, None, Foreign::Denied, None),
+    row("POST", "/v1/shards/{shard}/ledger/check", OPERATORS, None, Foreign::Denied, None),
     row("GET", "/v1/stats", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/stats/due", READERS, None, Foreign::Denied, None),
     row("GET", "/metrics", METERS, None, Foreign::Denied, None),

@@ -118,7 +118,7 @@ async fn request(site: &AccessSite, row: &PermissionRow, namespace: &str) -> Acc
     let path = format!("{}{}", row.path, row.query).replace("{schedule}", "s").replace("{bulk}", &bulk);
     let path = path.replace("{workflow}", &workflow).replace("{node}", "a");
     let path = path.replace("{ref}", &place).replace("{id}", &id).replace("{namespace}", namespace);
-    let path = path.replace("{queue}", "q").replace("{executor}", "x");
+    let path = path.replace("{queue}", "q").replace("{executor}", "x").replace("{shard}", "0");
     let told = if row.path == "/v1/tokens" { namespace } else { place.as_str() };
     ask(row.method, path).within(namespace).body(row.body.map(|body| body(told)))
 }

@@ -25,6 +25,7 @@ fn every_case_that_is_written_is_listed() {
         ("retire", include_str!("../../../src/conformance/store/retire.rs")),
         ("retries", include_str!("../../../src/conformance/store/retries.rs")),
         ("books", include_str!("../../../src/conformance/store/books.rs")),
+        ("ledger", include_str!("../../../src/conformance/store/ledger.rs")),
         ("replies", include_str!("../../../src/conformance/store/replies.rs")),
         ("settings", include_str!("../../../src/conformance/store/settings.rs")),
         ("agenda", include_str!("../../../src/conformance/store/agenda.rs")),

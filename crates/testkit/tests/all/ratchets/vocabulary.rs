@@ -47,7 +47,7 @@ const IN_IDENTIFIERS: [(&str, usize); 34] = [
 /// Not those that are ordinary English in a sentence.
 const IN_COMMENTS: [(&str, usize); 25] = [
     ("arrival", 0),
-    ("aside", 34),
+    ("aside", 30),
     ("door", 2),
     ("fate", 0),
     ("fitness", 0),
@@ -59,7 +59,7 @@ const IN_COMMENTS: [(&str, usize); 25] = [
     ("pulse", 1),
     ("roster", 0),
     ("seat", 0),
-    ("settle", 2),
+    ("settle", 1),
     ("settled", 17),
     ("shelf", 0),
     ("shelved", 0),

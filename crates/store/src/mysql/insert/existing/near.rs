@@ -1,16 +1,17 @@
-//! Ids of callers that follow each other, as numbers of orders or invoices do: that none of them is there is said by one
-//! look at their range, which costs a tenth of a look at each. Says nothing of those that may be there.
+//! Consecutive ids of callers, such as numbers of orders or invoices: one read of their range shows that none of them
+//! exists, which costs a tenth of a read of each. Reports nothing about those that may exist.
 
 use crate::mysql::insert::{ask::Row, between::between};
 use sqlx::MySqlConnection;
 use std::collections::HashSet;
 
-/// Of fewer, each is looked up: that costs no more.
+/// The minimum number of rows. Fewer are looked up one by one: that costs no more.
 const ROWS_MIN: usize = 32;
-/// There may be so many ids in their range for each that is looked for. Those of others that stand between them are read.
+/// The maximum number of ids in the range for each that is looked up. Rows of others in between are read.
 const SPARSE_MAX: u64 = 16;
 
-/// None of them is there, in any version. False: perhaps some are. Not locked, because there is nothing to lock.
+/// True if none of them exists, in any version. False if some may exist. Not locked, because there is nothing to
+/// lock.
 pub(super) async fn none_exists(
     conn: &mut MySqlConnection,
     namespace: &str,
@@ -24,7 +25,7 @@ pub(super) async fn none_exists(
     Ok(found.len() < rows.len() && !found.iter().any(|pair| wanted.contains(&pair.1)))
 }
 
-/// From the first to the last, if they are many and lie near each other.
+/// The range from the first to the last id, if they are many and close to each other.
 fn range(ids: impl ExactSizeIterator<Item = i64> + Clone) -> Option<(i64, i64)> {
     let (count, from, to) = (ids.len(), ids.clone().min()?, ids.max()?);
     let is_near = to.abs_diff(from) < count as u64 * SPARSE_MAX;
