@@ -24,10 +24,11 @@ use punctual_inbox::Relay;
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::{TracedBus, Traces};
+use punctual_webhook::Dispatcher;
 use punctual_workflows::Runner as Workflows;
 use services::{
     inboxes, supervise_bulk, supervise_inbox, supervise_ledger, supervise_payloads, supervise_traces,
-    supervise_workflows,
+    supervise_webhooks, supervise_workflows, webhooks,
 };
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -49,6 +50,7 @@ pub(crate) struct RunningEngine {
     pub(crate) cluster: Watcher,
     pub(crate) traces: Option<Traces>,
     pub(crate) inboxes: Vec<Relay>,
+    pub(crate) webhooks: Dispatcher,
     running: Running,
     store: Closing,
 }
@@ -165,6 +167,7 @@ impl RunningEngine {
             engine.on_attempt_end(move |task| traces.ended(task));
         }
         let inboxes = inboxes(settings, &engine)?;
+        let webhooks = webhooks(settings, &engine, &workflows, traces.clone());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", settings.trigger_interval, move |now| {
@@ -177,6 +180,7 @@ impl RunningEngine {
             supervise_traces(&running, traces.clone());
         }
         inboxes.iter().for_each(|relay| supervise_inbox(&running, relay.clone()));
+        supervise_webhooks(&running, &webhooks);
         let watching = cluster.clone();
         running.supervise("cluster", WATCH_EVERY, move |now| {
             let watching = watching.clone();
@@ -187,7 +191,7 @@ impl RunningEngine {
         if let StoreLocation::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, bulk, workflows, cluster, traces, inboxes, running, store })
+        Ok(Self { engine, planner, bulk, workflows, cluster, traces, inboxes, webhooks, running, store })
     }
 
     /// Finishes running work, returns claims, and releases the store.
@@ -196,6 +200,8 @@ impl RunningEngine {
     /// When that takes too long, because something that it waits for does not move: then it is as after a crash.
     pub(crate) async fn stop(self) -> Result<()> {
         let stopping = async {
+            // While the engine still records outcomes.
+            self.webhooks.stop().await;
             self.cluster.farewell(self.engine.now()).await;
             if let Some(traces) = &self.traces {
                 // What has ended by now; a collector that hangs is not waited for.

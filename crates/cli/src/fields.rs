@@ -59,6 +59,41 @@ pub(crate) fn changed(current: &impl Serialize, named: Map<String, Value>) -> Re
     Ok(document.to_string())
 }
 
+/// Some of the names are of fields within a setting: `webhook.url`.
+pub(crate) fn are_nested(named: &Map<String, Value>) -> bool {
+    named.keys().any(|name| name.contains('.'))
+}
+
+/// The change with complete settings: a field within a setting changes the current value of that setting.
+pub(crate) fn nested(current: &impl Serialize, named: Map<String, Value>) -> Result<Map<String, Value>> {
+    let current = serde_json::to_value(current)?;
+    let mut change = Map::new();
+    for (name, value) in named {
+        match name.split_once('.') {
+            None => drop(change.insert(name, value)),
+            Some((setting, field)) => {
+                let stored = current.get(setting).cloned().unwrap_or(Value::Null);
+                put(change.entry(setting).or_insert(stored), field, value);
+            }
+        }
+    }
+    Ok(change)
+}
+
+/// Sets a field of an object, or removes it.
+fn put(object: &mut Value, name: &str, value: Value) {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let Some(fields) = object.as_object_mut() else { return };
+    // The names of headers have no dots as a rule; one that has is set with all headers as JSON.
+    match name.split_once('.') {
+        Some((first, rest)) => put(fields.entry(first).or_insert(Value::Null), rest, value),
+        None if value.is_null() => drop(fields.remove(name)),
+        None => drop(fields.insert(name.to_owned(), value)),
+    }
+}
+
 /// A line each, but for those that are shown elsewhere: `keep.succeeded_ms` and `7 d`.
 pub(crate) fn lines(answer: &impl Serialize, others: &[&str]) -> Vec<(String, String)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(answer) else { return Vec::new() };
@@ -129,6 +164,25 @@ mod tests {
         };
         let changed: Value = serde_json::from_str(&changed(&current, change).unwrap()).unwrap();
         assert_eq!(changed, json!({"concurrency": 5, "revision": 7}));
+    }
+
+    #[test]
+    fn a_field_within_a_setting_changes_nothing_else_of_it() {
+        let current = json!({"webhook": {"url": "https://a/", "secret": "***"}, "revision": 7});
+        let words =
+            ["mode=webhook", "webhook.url=https://b/", "webhook.timeout_ms=2s", "webhook.headers.x-a=1 2"];
+        let Written::Named(change) = super::read(&words.map(str::to_owned)).unwrap() else {
+            panic!("not named")
+        };
+        assert!(are_nested(&change));
+        let webhook =
+            json!({"url": "https://b/", "secret": "***", "timeout_ms": 2_000, "headers": {"x-a": "1 2"}});
+        assert_eq!(
+            Value::Object(nested(&current, change).unwrap()),
+            json!({"mode": "webhook", "webhook": webhook})
+        );
+        let removed = Map::from_iter([("webhook.secret".to_owned(), Value::Null)]);
+        assert_eq!(nested(&current, removed).unwrap()["webhook"], json!({"url": "https://a/"}));
     }
 
     #[test]

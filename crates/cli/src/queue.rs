@@ -10,8 +10,8 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use punctual_protocol::{
-    Code, Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, ScanReport, SettingChange, Slots,
-    Source, nearest,
+    Code, Mode, Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, ScanReport, SettingChange,
+    Slots, Source, nearest,
 };
 use punctual_sdk::Client;
 use serde::Serialize;
@@ -47,7 +47,8 @@ pub(crate) struct OneArgs {
 pub(crate) struct QueueSetArgs {
     /// Name of the queue
     queue: String,
-    /// Settings such as `concurrency=10`, `timeout_ms=5m` or `rate={"limit":100,"period_ms":1000,"burst":20}`. Other settings
+    /// Settings such as `concurrency=10`, `timeout_ms=5m`, `rate={"limit":100,"period_ms":1000,"burst":20}` or
+    /// `mode=webhook webhook.url=https://example.org/tasks`. Other settings
     /// are unchanged; a setting without a value (`concurrency=`) gets its default. Or one JSON object, or `-` to read one from
     /// stdin, which replaces all settings: those that it does not name get their defaults, but a pause remains
     #[arg(required = true, value_name = "SETTINGS")]
@@ -134,6 +135,14 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
 async fn set(QueueSetArgs { queue, settings, if_revision, connect }: QueueSetArgs) -> Result<ExitCode> {
     let client = connect.client(TRIES_OF_ONE_CALL)?;
     let queue = match fields::read(&settings)? {
+        Written::Named(patch) if fields::are_nested(&patch) => {
+            let current = match client.queue(&queue).await {
+                Err(error) if error.is(Code::QueueNotFound) => Queue::default(),
+                other => other?,
+            };
+            let patch = fields::nested(&current, patch)?;
+            client.patch_queue(&queue, &patch, if_revision.or(Some(current.revision))).await?
+        }
         Written::Named(patch) => client.patch_queue(&queue, &patch, if_revision).await?,
         Written::Whole(document) => {
             let settings = PutQueue::from_json(document.as_bytes())?;
@@ -166,9 +175,10 @@ fn print_scan(report: &ScanReport) {
 
 fn print(queues: &[Queue]) {
     let rows = queues.iter().map(|queue| {
-        let paused = match (&queue.pause, queue.source) {
-            (Some(_), _) => "paused",
-            (None, Some(Source::Store)) => "scanned",
+        let paused = match (&queue.pause, queue.source, queue.mode) {
+            (Some(_), _, _) => "paused",
+            (None, Some(Source::Store), _) => "scanned",
+            (None, _, Some(Mode::Webhook)) => "webhook",
             _ => "",
         };
         [

@@ -83,6 +83,7 @@ pub(crate) fn options(settings: &Settings, running: &RunningEngine) -> ServerOpt
         bulk: Some(running.bulk.clone()),
         cluster: Some(running.cluster.clone()),
         inboxes: running.inboxes.clone(),
+        webhooks: Some(running.webhooks.clone()),
         traces: running.traces.clone(),
         log: Some(LogFilters::new(Box::new(logs::ProcessLog), settings.log_filter.clone())),
         ..ServerOptions::default()

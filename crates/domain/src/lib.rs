@@ -11,6 +11,7 @@ pub mod state;
 
 pub mod retry;
 pub mod settings;
+pub mod webhook;
 
 pub mod content;
 pub mod task;

@@ -9,6 +9,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+pub use crate::webhook::{BodyFormat, Secret, Webhook};
+
 /// The settings of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,6 +62,9 @@ pub struct QueueSettings {
     /// The treatment of fired tasks while their database is unavailable. `None`: the tasks wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_store_is_away: Option<WhileStoreIsAway>,
+    /// The receiver of the queue's tasks. It stays stored while `mode` is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Box<Webhook>>,
 }
 
 /// The default time from one scan of a queue to the next.
@@ -95,6 +100,18 @@ impl QueueSettings {
         self.while_store_is_away == Some(WhileStoreIsAway::HandOver)
             && !self.is_scanned()
             && self.mode != Some(Mode::Push)
+    }
+
+    /// The receiver to which engines deliver the queue's tasks. `None` if executors lease them.
+    #[must_use]
+    pub fn delivered_to(&self) -> Option<&Webhook> {
+        self.webhook.as_deref().filter(|_| self.mode == Some(Mode::Webhook))
+    }
+
+    /// The same settings as answers and the audit show them: without secrets.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        Self { webhook: self.webhook.as_ref().map(|webhook| Box::new(webhook.masked())), ..self.clone() }
     }
 
     #[must_use]
@@ -236,6 +253,8 @@ pub enum Mode {
     Pull,
     /// They are published to the bus.
     Push,
+    /// Engines send them to the receiver of `webhook`.
+    Webhook,
 }
 
 /// The source of a queue's due tasks.
@@ -310,6 +329,15 @@ impl Setting {
             Self::Scope(_) => None,
         };
         labels.into_iter().flatten().map(String::as_str)
+    }
+
+    /// The setting without secrets, for answers and the audit.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        match self {
+            Self::Scope(settings) => Self::Scope(settings.clone()),
+            Self::Queue(settings) => Self::Queue(Box::new(settings.masked())),
+        }
     }
 
     #[must_use]

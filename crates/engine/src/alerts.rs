@@ -84,6 +84,9 @@ async fn look(core: &Arc<Core>, now: Millis, by: AlertCheck) -> Result<usize, Er
     for (kind, text) in core.health.inboxes.alerts() {
         alerts.is_so((kind, None, ""), now, state_ms, text);
     }
+    for (kind, queue, text) in core.health.held_back.alerts(&core.settings.known()) {
+        alerts.is_so((kind, Some(queue), ""), now, state_ms, text);
+    }
     if let Some(text) = core.hot.stranger() {
         alerts.is_so((AlertKind::HotSetOfAnother, None, ""), now, state_ms, text);
     } else if core.store_fallback.hides_limits() {

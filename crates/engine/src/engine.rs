@@ -11,11 +11,13 @@ use crate::{
     core::Core,
     meters::{Meters, ProcessMeters},
     options::Options,
+    webhooks,
 };
 use punctual_contract::{Bus, Error as BackendError, Store, hot::Keeps};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::QueueSettings,
     time::Millis,
 };
 use std::{sync::Arc, time::Duration};
@@ -189,6 +191,18 @@ impl Engine {
     /// Sentences for alerts about one inbox, in place of those before.
     pub fn report_inbox(&self, name: &str, behind: Option<String>, refused: Option<String>) {
         self.core.health.inboxes.report(name, behind, refused);
+    }
+
+    /// The queues whose tasks are delivered to receivers, as far as this engine knows.
+    #[must_use]
+    pub fn webhook_queues(&self) -> Vec<(QueueKey, Arc<QueueSettings>)> {
+        let known = self.core.settings.known();
+        webhooks::queues(&known).map(|(queue, settings)| (queue.clone(), Arc::clone(settings))).collect()
+    }
+
+    /// Webhook queues to which nothing is delivered now, each with the reason, in place of those before.
+    pub fn report_webhooks(&self, held_back: Vec<(Arc<QueueKey>, String)>) {
+        self.core.health.held_back.report(held_back);
     }
 
     /// The minimum time for which a task of this queue is known by its key, in any final state, in ms.

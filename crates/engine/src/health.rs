@@ -3,7 +3,7 @@
 
 use crate::{
     alerts::state::Alerts, clock::watch::state::Watch, durability::Durability, inboxes::Inboxes,
-    readiness::state::Writers, sharing::self_check::state::LivenessTick,
+    readiness::state::Writers, sharing::self_check::state::LivenessTick, webhooks::HeldBack,
 };
 
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Health {
     pub(crate) firing: LivenessTick,
     /// The state of the inboxes, as their relays have reported last.
     pub(crate) inboxes: Inboxes,
+    /// The webhook queues to which nothing is delivered now, as the dispatcher has reported last.
+    pub(crate) held_back: HeldBack,
     /// The state of the clock.
     pub(crate) watch: Watch,
 }

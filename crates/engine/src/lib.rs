@@ -45,6 +45,7 @@ mod services;
 mod settings;
 mod shares;
 mod supervisor;
+mod webhooks;
 mod work;
 
 mod pipeline {

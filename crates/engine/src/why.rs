@@ -59,6 +59,15 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     if plain.blocking != Some("executor") || core.pushes(&task.ask.queue) {
         return plain;
     }
+    if core.settings.queue(&task.ask.queue).delivered_to().is_some() {
+        let reason = core.health.held_back.reason(&task.ask.queue);
+        let reason = reason.map_or_else(
+            || "It has fired; all deliveries to its receiver are in progress.".to_owned(),
+            |reason| format!("It has fired; deliveries to its receiver are held back: {reason}"),
+        );
+        let next_step = "an engine sends it to the receiver".to_owned();
+        return Why { reason, blocking: Some("receiver"), next_step, ..plain };
+    }
     match crew::of(core, task, now).await {
         Ok((blocking, reason)) => Why { reason, blocking: Some(blocking), ..plain },
         Err(_) => plain,

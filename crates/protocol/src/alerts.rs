@@ -10,7 +10,7 @@ pub struct Alert {
     /// `fired_early`, `overdue_not_fired`, `database_away`, `service_failing`, `scan_failing`, `panicked`,
     /// `clock_doubtful`, `hot_set_of_another_cluster`, `store_went_back`, `durability_weak`, `evaluation_set_aside`,
     /// `hot_set_away`, `late_tasks`, `waiting_long`, `dead_letters`, `log_lines_lost`, `engine_lost`, `inbox_behind`,
-    /// `inbox_refused`, `certificate_not_usable`, `certificate_ends`.
+    /// `inbox_refused`, `webhook_gone`, `webhook_failing`, `certificate_not_usable`, `certificate_ends`.
     #[schema(example = "late_tasks")]
     pub name: String,
     pub severity: Severity,

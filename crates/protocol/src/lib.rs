@@ -51,6 +51,7 @@ mod queues;
 mod schedule_runs;
 mod schedules;
 mod set_aside;
+mod webhook;
 mod workflow_graph;
 mod workflow_status;
 mod workflows;
@@ -112,6 +113,7 @@ pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, SortTas
 pub use set_aside::SetAside;
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
+pub use webhook::{BodyFormat, Webhook};
 pub use why::Why;
 pub use words::{fault_in_words, nearest};
 pub use workflow_graph::{DrawWorkflow, GraphEdge, GraphFormat, GraphNode, WorkflowGraph};

@@ -120,3 +120,15 @@ pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
 /// Default bounds of sizes; a server may be configured otherwise.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
 pub const REQUEST_BYTES_DEFAULT: usize = 16 << 20;
+
+/// The maximum length of a receiver's address.
+pub const WEBHOOK_URL_MAX_BYTES: usize = 2_048;
+/// The maximum number of further headers of a receiver.
+pub const WEBHOOK_HEADERS_MAX: usize = 20;
+/// The maximum length of the value of such a header.
+pub const WEBHOOK_HEADER_VALUE_MAX_BYTES: usize = 4_096;
+/// The bounds of the time of one delivery.
+pub const WEBHOOK_TIMEOUT_MIN_MS: i64 = 100;
+pub const WEBHOOK_TIMEOUT_MAX_MS: i64 = 600_000;
+/// The maximum number of deliveries of one queue that an engine makes at one time.
+pub const WEBHOOK_CONCURRENCY_MAX: u32 = 1_000;

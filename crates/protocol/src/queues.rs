@@ -14,6 +14,7 @@ use crate::limits::{
 use crate::pause::{Pause, PauseWish};
 use crate::scan::{DEFAULT, Scan, Source};
 use crate::scope_limits::{NONE, ONE, Rate};
+use crate::webhook::{Webhook, check_webhook};
 use crate::{At, Lateness, Rates, Retry, parse_settings};
 
 /// Structs that have all settings of a queue, and more.
@@ -68,8 +69,8 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 0)]
             pub lateness_budget_ms: Option<i64>,
-            /// The delivery mode: executors pull tasks, or tasks are pushed to them. Default: the setting of the
-            /// engines.
+            /// The delivery mode: executors pull tasks, tasks are pushed to them, or engines send them to a receiver.
+            /// Default: the setting of the engines.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub mode: Option<Mode>,
             /// The share of the queue among the queues of its namespace, when slots or starts are short. Default: 1.
@@ -102,6 +103,9 @@ macro_rules! with_queue_settings {
             /// cancel can be too late.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub while_store_is_away: Option<WhileStoreIsAway>,
+            /// The receiver of the tasks. Required with `"mode": "webhook"`; with another mode, it is only stored.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub webhook: Option<Webhook>,
         }
     };
 }
@@ -324,6 +328,8 @@ pub enum Mode {
     Pull,
     /// Tasks are published to the bus.
     Push,
+    /// Engines send tasks to the receiver of `webhook`.
+    Webhook,
 }
 
 /// One change of a queue's settings.
@@ -397,6 +403,7 @@ impl PutQueue {
         scan.check(&mut checks);
         let is_pushed = self.mode == Some(Mode::Push);
         check_away(&mut checks, self.while_store_is_away, self.source, is_pushed);
+        check_webhook(&mut checks, self.webhook.as_ref(), self.mode == Some(Mode::Webhook));
         let keep = self.keep.unwrap_or_default();
         let kept = [
             ("/keep/succeeded_ms", keep.succeeded_ms),

@@ -107,3 +107,19 @@ fn misspelt_settings_are_refused_and_a_pause_is_a_word_or_a_reason() {
     let reason = Some("flood".to_owned());
     assert_eq!(wish(r#"{"pause":{"reason":"flood"}}"#), Some(PauseWish::Because { reason }));
 }
+
+#[test]
+fn a_queue_that_is_delivered_needs_a_receiver() {
+    let pointers = |json: &str| match PutQueue::from_json(json.as_bytes()) {
+        Ok(_) => Vec::new(),
+        Err(invalid) => invalid.errors.into_iter().map(|error| error.pointer).collect(),
+    };
+    assert_eq!(pointers(r#"{"mode":"webhook"}"#), ["/webhook"]);
+    let all = r#"{"mode":"webhook","webhook":{"timeout_ms":99,"concurrency":0}}"#;
+    assert_eq!(pointers(all), ["/webhook/url", "/webhook/timeout_ms", "/webhook/concurrency"]);
+    let good = r#"{"mode":"webhook","webhook":{"url":"https://example.org","secret":"whsec_hidden"}}"#;
+    assert_eq!(pointers(good), [""; 0]);
+    let shown = format!("{:?}", PutQueue::from_json(good.as_bytes()).unwrap());
+    assert!(!shown.contains("hidden"), "{shown}");
+    assert_eq!(pointers(r#"{"mode":"pull","webhook":{"url":"https://example.org"}}"#), [""; 0], "it is kept");
+}

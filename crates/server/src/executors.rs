@@ -32,6 +32,7 @@ use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
+use punctual_traces::Traces;
 use punctual_workflows::Expected;
 use std::{
     collections::{HashMap, HashSet},
@@ -121,7 +122,7 @@ async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -
     let task = |lease: Assignment| {
         // The places of a queue that is scanned are given up with the outcome.
         let is_held = is_held && !app.engine.is_scanned(&lease.queue);
-        answer::leased(traced(app, lease), lease_ms, is_held)
+        answer::leased(traced(app.options.traces.as_ref(), lease), lease_ms, is_held)
     };
     let tasks = leased.into_iter().map(task).collect();
     let wish = executor.and_then(|executor| roster::wish(app.engine.executor_seen(executor)));
@@ -160,8 +161,8 @@ async fn lease_at(
 }
 
 /// Sets the parent of the executor's spans to the span of its attempt, if traces are exported.
-fn traced(app: &App, mut assignment: Assignment) -> Assignment {
-    if let Some(traces) = &app.options.traces {
+pub(crate) fn traced(traces: Option<&Traces>, mut assignment: Assignment) -> Assignment {
+    if let Some(traces) = traces {
         let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
         assignment.traceparent = assignment.traceparent.take().map(handed);
     }

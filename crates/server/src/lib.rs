@@ -47,6 +47,7 @@ mod schedules;
 mod set_aside;
 mod settings;
 mod tokens;
+mod webhooks;
 mod workflows;
 
 // What operators look at.
@@ -66,3 +67,4 @@ pub use options::{ListenerOptions, ServerOptions};
 pub use router::{document, router};
 pub use serve::serve;
 pub use tokens::access_tokens;
+pub use webhooks::EngineTasks;

@@ -9,6 +9,7 @@ mod inboxes;
 mod ledger;
 mod process;
 mod queues;
+mod webhooks;
 
 pub(crate) mod render;
 
@@ -281,6 +282,14 @@ metrics! {
         "Rows that this engine has offered: inserted, existing, superseded (a higher version exists), refused, put_off (not now; each time counts)."
     INBOX_LAG Histogram "punctual_inbox_lag_seconds" ["inbox"]
         "From the INSERT of a row to its durable task, with the time until its transaction committed."
+    WEBHOOK_DELIVERIES Counter "punctual_webhook_deliveries_total" ["result"]
+        "Deliveries to receivers of webhook queues: succeeded, accepted (202), failed, rejected, gone (410), postponed (the engine stopped)."
+    WEBHOOK_TIME Histogram "punctual_webhook_delivery_seconds" []
+        "From the request of a delivery to its answer, or to its end without one."
+    WEBHOOK_IN_FLIGHT Gauge "punctual_webhook_deliveries_in_flight" []
+        "Deliveries that wait for an answer, or for the record of their outcome."
+    WEBHOOK_HOSTS_HELD_BACK Gauge "punctual_webhook_hosts_held_back" []
+        "Receivers' hosts that do not answer: their tasks wait. Alert on it."
     TRACE_SPANS Counter "punctual_trace_spans_exported_total" []
         "Spans that a collector of traces has taken; 0 where none is set."
     TRACES_DROPPED Counter "punctual_traces_dropped_total" []

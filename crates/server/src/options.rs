@@ -7,6 +7,7 @@ use punctual_inbox::Relay;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
 use punctual_traces::Traces;
+use punctual_webhook::Dispatcher;
 use punctual_workflows::Runner as Workflows;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct ServerOptions {
     pub cluster: Option<Watcher>,
     /// Tables of users whose rows become tasks.
     pub inboxes: Vec<Relay>,
+    /// Delivers the tasks of webhook queues. `None` if no queue can be one.
+    pub webhooks: Option<Dispatcher>,
     /// `None` sends traces to no collector.
     pub traces: Option<Traces>,
     /// `None` if the log filter cannot be changed.
@@ -99,6 +102,7 @@ impl Default for ServerOptions {
             bulk: None,
             cluster: None,
             inboxes: Vec::new(),
+            webhooks: None,
             traces: None,
             log: None,
             listener: ListenerOptions::default(),

@@ -9,7 +9,7 @@ use crate::{
     extract::{Body, Caller, MaxAge, Query, Queue as QueueOf},
     namespaces,
     refusal::Refusal,
-    settings,
+    settings, webhooks,
 };
 use axum::{
     extract::State,
@@ -21,7 +21,7 @@ use punctual_contract::{hot::ParkReason, limiter::Held, settings::StoredSetting}
 use punctual_domain::{
     limits::Scope as Scoped,
     name::QueueKey,
-    settings::{Pause, QueueSettings, Scope},
+    settings::{Pause, QueueSettings, Scope, Setting},
 };
 use punctual_engine::{Account, Put, Stood};
 use punctual_protocol::{
@@ -197,7 +197,16 @@ pub(crate) async fn put_queue(
     let asked = PutQueue::from_json(&body)?;
     must_be_pushable(&app, &asked)?;
     let pause = pause_of(&app, &who, &asked);
-    put(&app, &who, queue, (settings::of_wire(&asked)?, pause), &headers).await
+    let asked = settings::of_wire(&asked)?;
+    let stored = match &asked.webhook {
+        Some(_) => app.engine.setting(&Scope::Queue(queue.clone())).await?,
+        None => None,
+    };
+    // A mask means what is stored now, and nothing newer.
+    let revision = stored.as_ref().map_or(0, |stored| stored.revision);
+    let expected = webhooks::has_masks(&asked).then_some(revision);
+    let wanted = webhooks::checked(&who, asked, stored.as_ref().and_then(of_queue))?;
+    put(&app, &who, queue, (wanted, pause), (&headers, expected)).await
 }
 
 /// Change some settings of a queue.
@@ -234,7 +243,9 @@ pub(crate) async fn patch_queue(
         }
         let asked = PutQueue::from_json(&settings::patched(current.as_ref(), &patch)?)?;
         must_be_pushable(&app, &asked)?;
-        let wanted = (settings::of_wire(&asked)?, pause_of(&app, &who, &asked));
+        let stored = current.as_ref().and_then(of_queue);
+        let receiver = webhooks::checked(&who, settings::of_wire(&asked)?, stored)?;
+        let wanted = (receiver, pause_of(&app, &who, &asked));
         let reason = reason_of(&wanted.1);
         let fits = move |number| number == revision;
         match app.engine.put_queue(queue.clone(), wanted.0, wanted.1, who.by(), fits).await? {
@@ -243,6 +254,13 @@ pub(crate) async fn patch_queue(
         }
     }
     Err(punctual_engine::Error::Contended.into())
+}
+
+fn of_queue(stored: &StoredSetting) -> Option<&QueueSettings> {
+    match &stored.setting {
+        Setting::Queue(settings) => Some(settings),
+        Setting::Scope(_) => None,
+    }
 }
 
 /// The requested change of the pause, if any.
@@ -279,11 +297,14 @@ pub(crate) async fn reset_queue(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
-    put(&app, &who, queue, (QueueSettings::default(), None), &headers).await
+    put(&app, &who, queue, (QueueSettings::default(), None), (&headers, None)).await
 }
 
 /// Published to where no reader reads them, tasks would lose their attempts and die.
 fn must_be_pushable(app: &App, asked: &PutQueue) -> Result<(), Refusal> {
+    if asked.mode == Some(Mode::Webhook) && app.options.webhooks.is_none() {
+        return Err(Refusal::field("/mode", "cannot be `webhook` here: this server delivers no webhooks"));
+    }
     if asked.mode != Some(Mode::Push) || app.engine.can_push() {
         return Ok(());
     }
@@ -298,11 +319,13 @@ async fn put(
     who: &Who,
     queue: QueueKey,
     (settings, pause): (QueueSettings, PauseChange),
-    headers: &HeaderMap,
+    (headers, expected): (&HeaderMap, Option<i64>),
 ) -> Result<Response, Refusal> {
     let condition = etag::condition(headers);
-    let fits =
-        move |revision| condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision));
+    let fits = move |revision| {
+        condition.as_deref().is_none_or(|condition| etag::is_revision(condition, revision))
+            && expected.is_none_or(|expected| expected == revision)
+    };
     let reason = reason_of(&pause);
     match app.engine.put_queue(queue.clone(), settings, pause, who.by(), fits).await? {
         Put::Done(stood) => changed(app, &queue, &stood, reason).await,

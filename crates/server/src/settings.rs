@@ -30,7 +30,7 @@ pub(crate) fn of_wire(asked: &PutQueue) -> Result<QueueSettings, Refusal> {
     turned(asked)
 }
 
-/// Settings and pause of a queue; its names and counts are the caller's to fill in.
+/// Settings and pause of a queue, without secrets; its names and counts are the caller's to fill in.
 pub(crate) fn queue(current: Option<&StoredSetting>) -> Result<Queue, Refusal> {
     let Some(current) = current else { return Ok(Queue::default()) };
     let Setting::Queue(settings) = &current.setting else { return Ok(Queue::default()) };
@@ -40,7 +40,7 @@ pub(crate) fn queue(current: Option<&StoredSetting>) -> Result<Queue, Refusal> {
         by: pause.by.clone(),
         reason: pause.reason.clone(),
     });
-    let mut queue: Queue = turned(&Bare::of((**settings).clone()))?;
+    let mut queue: Queue = turned(&Bare::of(settings.masked()))?;
     // What is as if it were not set is not shown.
     queue.choice = queue.choice.filter(|_| settings.choice != Choice::default());
     queue.retries = queue.retries.filter(|_| settings.retries != Retries::default());
@@ -88,7 +88,7 @@ pub(crate) fn patched(
 }
 
 pub(crate) fn change(change: Change) -> Result<SettingChange, Refusal> {
-    let settings: Option<Value> = change.setting.as_ref().map(all_of).transpose()?;
+    let settings: Option<Value> = change.setting.map(|setting| all_of(&setting.masked())).transpose()?;
     Ok(SettingChange {
         revision: change.revision,
         changed_at: At::from_ms(change.changed_at.0),
@@ -178,8 +178,9 @@ pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> 
         Vec::new()
     });
     let mut changes = changes.into_iter();
-    let json =
-        |change: Option<Change>| change.and_then(|change| change.setting).map(|setting| setting.to_json());
+    let json = |change: Option<Change>| {
+        change.and_then(|change| change.setting).map(|setting| setting.masked().to_json())
+    };
     match changes.next().filter(|change| change.revision == written) {
         Some(last) => Changed { before: json(changes.next()), after: json(Some(last)), reason: None },
         None => Changed::default(),

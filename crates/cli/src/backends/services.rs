@@ -7,9 +7,10 @@ use punctual_bulk::Runner as Bulk;
 use punctual_cluster::Watcher;
 use punctual_engine::{Engine, Running};
 use punctual_inbox::{Intake, Relay};
-use punctual_server::{EngineIntake, ServerOptions};
+use punctual_server::{EngineIntake, EngineTasks, ServerOptions};
 use punctual_store::{MysqlInbox, MysqlStore};
 use punctual_traces::Traces;
+use punctual_webhook::Dispatcher;
 use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 
@@ -67,6 +68,31 @@ pub(super) fn supervise_inbox(running: &Running, relay: Relay) {
     running.supervise("inbox", punctual_inbox::PERIOD, move |now| {
         let relay = relay.clone();
         async move { relay.run_once(now).await }
+    });
+}
+
+/// The dispatcher of webhooks. Every engine has one; leases decide which of them delivers a task.
+pub(super) fn webhooks(
+    settings: &Settings,
+    engine: &Engine,
+    workflows: &Workflows,
+    traces: Option<Traces>,
+) -> Dispatcher {
+    let options = ServerOptions {
+        payload_max_bytes: settings.payloads.payload_max_bytes,
+        payload_advice: settings.payloads.advice(),
+        workflows: Some(workflows.clone()),
+        traces,
+        ..ServerOptions::default()
+    };
+    Dispatcher::new(Arc::new(EngineTasks::new(engine.clone(), options)))
+}
+
+pub(super) fn supervise_webhooks(running: &Running, dispatcher: &Dispatcher) {
+    let dispatcher = dispatcher.clone();
+    running.supervise("webhooks", punctual_webhook::PERIOD, move |_| {
+        let dispatcher = dispatcher.clone();
+        async move { Ok(dispatcher.run_once()) }
     });
 }
 

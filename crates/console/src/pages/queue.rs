@@ -18,7 +18,8 @@ use crate::{
 use axum::http::Method;
 use maud::{Markup, html};
 use punctual_protocol::{
-    Alert, Page as Items, ParkedFor, Queue, QueueStats, ScanReport, SettingChange, Source, WhileStoreIsAway,
+    Alert, Mode, Page as Items, ParkedFor, Queue, QueueStats, ScanReport, SettingChange, Source,
+    WhileStoreIsAway,
 };
 use serde_json::{Map, Value, json};
 
@@ -108,6 +109,9 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
             div.note #scanned { strong { "Scanned" } ": its due tasks are found in the database every "
                 (texts::duration(queue.scan_interval_ms.unwrap_or(SCAN_INTERVAL_MS))) ", at most "
                 (texts::number(queue.scan_concurrency.unwrap_or(SCAN_CONCURRENCY))) " of them run at a time, and Redis is not needed." }
+        }
+        @if let Some(webhook) = queue.webhook.as_ref().filter(|_| queue.mode == Some(Mode::Webhook)) {
+            div.note #delivered { strong { "Webhook" } ": engines send its tasks to " code { (webhook.url) } "." }
         }
         @if queue.while_store_is_away == Some(WhileStoreIsAway::HandOver) {
             div.note #handed-over-while-away { strong { "Dispatched while its database does not answer" }

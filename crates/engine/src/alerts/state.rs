@@ -24,6 +24,8 @@ pub enum AlertKind {
     EvaluationSetAside,
     InboxBehind,
     InboxRefused,
+    WebhookGone,
+    WebhookFailing,
     HotSetAway,
     LateTasks,
     WaitingLong,
@@ -32,7 +34,7 @@ pub enum AlertKind {
 }
 
 impl AlertKind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::FiredEarly,
         Self::OverdueNotFired,
         Self::DatabaseAway,
@@ -46,6 +48,8 @@ impl AlertKind {
         Self::EvaluationSetAside,
         Self::InboxBehind,
         Self::InboxRefused,
+        Self::WebhookGone,
+        Self::WebhookFailing,
         Self::HotSetAway,
         Self::LateTasks,
         Self::WaitingLong,
@@ -70,6 +74,8 @@ impl AlertKind {
             Self::EvaluationSetAside => "evaluation_set_aside",
             Self::InboxBehind => "inbox_behind",
             Self::InboxRefused => "inbox_refused",
+            Self::WebhookGone => "webhook_gone",
+            Self::WebhookFailing => "webhook_failing",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -93,6 +99,7 @@ impl AlertKind {
                 | Self::DurabilityWeak
                 | Self::EvaluationSetAside
                 | Self::InboxBehind
+                | Self::WebhookGone
         )
     }
 
@@ -162,6 +169,12 @@ impl AlertKind {
             }
             Self::InboxRefused => {
                 "`punctual inbox refused --url` lists the rows with their reasons: mend a row and set refused_at_ms to NULL, or delete it."
+            }
+            Self::WebhookGone => {
+                "The receiver wants no more requests. Set webhook.url to its new address and resume the queue, or move its tasks."
+            }
+            Self::WebhookFailing => {
+                "See whether the receiver answers from this machine. Its tasks wait, and are tried one at a time until it does."
             }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."

@@ -27,7 +27,8 @@ enum Is {
     /// They have shown no token, and may do what needs none.
     Unidentified,
     Known(Admitted),
-    /// The relay of an inbox, as it is called in histories. The user who may write into that table may insert everything.
+    /// A service of this process, as it is called in histories: the relay of an inbox, or the dispatcher of webhooks. The user
+    /// who may write into the inbox's table may insert everything.
     Relay(Arc<str>),
 }
 
@@ -47,6 +48,11 @@ impl Who {
     /// `inbox:NAME`.
     pub(crate) fn relay(inbox: &str) -> Self {
         Self { is: Is::Relay(format!("inbox:{inbox}").into()), address: None }
+    }
+
+    /// The dispatcher of webhooks.
+    pub(crate) fn dispatcher() -> Self {
+        Self { is: Is::Relay("webhook".into()), address: None }
     }
 
     /// `None` if the caller may do everything, or nothing.

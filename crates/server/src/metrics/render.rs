@@ -14,7 +14,7 @@ use super::{
     TASKS_SWEPT, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS,
     TRACES_DROPPED, WHEEL_TASKS, connections, databases,
     exposition::{Exposition, Format, seconds},
-    inboxes, ledger, process, queues,
+    inboxes, ledger, process, queues, webhooks,
 };
 use crate::{
     app::{App, Shared},
@@ -82,6 +82,7 @@ async fn read(app: &App) -> Exposition {
     schedules(&mut out, app, behind);
     bulk(&mut out, app, bulk_behind);
     inboxes::render(&mut out, &app.options.inboxes);
+    webhooks::render(&mut out, app.options.webhooks.as_ref());
     traces(&mut out, app);
     process(&mut out, app);
     out

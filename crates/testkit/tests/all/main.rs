@@ -63,6 +63,7 @@ mod stored_limiter;
 mod test_engine;
 mod tls;
 mod unanswered;
+mod webhooks;
 mod workflows;
 
 /// As in the programs; a sixth of the simulation's time went into the system's.

@@ -56,6 +56,7 @@ pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
                 .map_or("", |mode| match mode {
                     Mode::Pull => "pull",
                     Mode::Push => "push",
+                    Mode::Webhook => "webhook",
                 })
                 .to_owned(),
         ),
@@ -222,6 +223,7 @@ fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
                 ("", "as the engines were started"),
                 ("pull", "executors ask for them"),
                 ("push", "published to the bus"),
+                ("webhook", "sent to a receiver (webhook)"),
             ],
             value,
         ),

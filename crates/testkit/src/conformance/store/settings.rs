@@ -13,8 +13,8 @@ use punctual_domain::{
     name::QueueKey,
     retry::RetryPolicy,
     settings::{
-        Choice, Deletion, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting,
-        Source, WhileStoreIsAway,
+        BodyFormat, Choice, Deletion, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings,
+        Secret, Setting, Source, Webhook, WhileStoreIsAway,
     },
     state::State,
     task::{NewTask, Task},
@@ -81,7 +81,7 @@ fn everything_set() -> Setting {
         pending_timeout_ms: Some(60_000),
         keep: Keep { succeeded_ms: Some(1), dead_ms: Some(2), cancelled_ms: Some(3) },
         lateness_budget_ms: Some(250),
-        mode: Some(Mode::Push),
+        mode: Some(Mode::Webhook),
         weight: Some(7),
         indexed_labels: ["customer".to_owned(), "gr\u{f6}\u{df}e \"x\"".to_owned()].into(),
         source: Some(Source::Store),
@@ -89,6 +89,15 @@ fn everything_set() -> Setting {
         scan_concurrency: Some(9),
         scan_batch: Some(17),
         while_store_is_away: Some(WhileStoreIsAway::HandOver),
+        webhook: Some(Box::new(Webhook {
+            url: "https://example.org/größer?a=1".to_owned(),
+            secret: Some(Secret::new("whsec_a whsec_b")),
+            headers: [("x-\"a\"".to_owned(), Secret::new("b"))].into(),
+            timeout_ms: Some(5_000),
+            concurrency: Some(3),
+            format: Some(BodyFormat::Cloudevents),
+            allow_private: true,
+        })),
     }))
 }
 

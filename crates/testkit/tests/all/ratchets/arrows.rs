@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 23] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 24] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -24,6 +24,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 23] = [
     ("cluster", &["engine", "contract", "domain"], &[]),
     ("inbox", &["contract", "protocol", "domain"], &[]),
     ("traces", &["engine", "contract", "domain"], &["bus"]),
+    ("webhook", &["protocol", "domain"], &[]),
     ("console", &["protocol"], &[]),
     ("test-servers", &[], &[]),
     ("workspace-hack", &[], &[]),
@@ -35,6 +36,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 23] = [
             "cluster",
             "inbox",
             "traces",
+            "webhook",
             "schedules",
             "workflows",
             "engine",
@@ -75,6 +77,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 23] = [
             "cluster",
             "inbox",
             "traces",
+            "webhook",
             "schedules",
             "workflows",
             "sdk",
