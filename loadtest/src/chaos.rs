@@ -3,13 +3,14 @@
 //! an engine about a promise: it is asked only how tasks ended.
 //!
 //! In reading order: `plan` (which faults) → `stack` (`log`, `disk`, `time`) → `inflict` → `tasks`, `field`, `book` →
-//! `load`, `change`, `work` → `run` → `look` → `judge`, `healthy` → `report`.
+//! `load`, `inbox`, `change`, `work` → `run` → `look` → `judge`, `healthy` → `report`.
 
 mod book;
 mod change;
 mod disk;
 mod field;
 mod healthy;
+mod inbox;
 mod inflict;
 mod judge;
 #[cfg(test)]

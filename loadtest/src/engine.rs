@@ -24,7 +24,8 @@ const STARTS_WITHIN_US: i64 = 30_000_000;
 const REFUSED: i32 = 1;
 const LOG_TAIL_BYTES: usize = 4_000;
 /// The variables of the caller's shell that are removed; the run alone decides the engine's settings.
-const FORGOTTEN: [&str; 4] = ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUAL_DATA", "PUNCTUAL_CONFIG"];
+const FORGOTTEN: [&str; 5] =
+    ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUAL_INBOX_URL", "PUNCTUAL_DATA", "PUNCTUAL_CONFIG"];
 
 /// The command line of an engine, the same at every start.
 #[derive(Debug)]

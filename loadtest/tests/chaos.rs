@@ -35,6 +35,14 @@ fn kept(arguments: &str) -> Value {
     let report: Value = serde_json::from_str(&reported).expect("--json prints one object");
     assert_eq!(report["ok"], true, "{reported}");
     assert!(report["counts"]["executions"].as_u64() > Some(100), "{reported}");
+    if report["store"] == "mysql" {
+        let inbox = &report["inbox"];
+        assert!(inbox["committed"].as_u64() > Some(20), "{reported}");
+        assert_eq!(
+            (&inbox["lost"], &inbox["doubled"], &inbox["tasks"]),
+            (&0.into(), &0.into(), &inbox["committed"])
+        );
+    }
     report
 }
 

@@ -3,6 +3,7 @@
 
 mod args;
 mod error;
+mod inbox_tables;
 mod inboxes;
 mod init;
 mod journal;
@@ -15,6 +16,7 @@ mod place;
 mod secrets;
 mod settings;
 mod show;
+mod source;
 mod telemetry;
 
 pub(crate) use args::{SettingArgs, pair};

@@ -10,12 +10,12 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use punctual_contract::InboxTable as _;
 use punctual_protocol::{At, Inbox, InboxState};
-use punctual_store::{InboxStatus, MysqlInbox, ShownRefusal};
+use punctual_store::{InboxStatus, InboxTableName, MysqlInbox, ShownRefusal};
 use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum InboxCommand {
-    /// Create the table punctual_inbox and the view punctual_inbox_limits; if they exist, the rows stay
+    /// Create the table of an inbox and a view of what its columns take; if they exist, the rows stay
     Install(InstallArgs),
     /// Show the inboxes of a running server: rows that wait, their age, refused rows, the last error
     Status(ConnectArgs),
@@ -33,6 +33,9 @@ struct InboxUrl {
     /// File with the URL, so that no password is visible on the command line
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     url_file: Option<PathBuf>,
+    /// Table of the inbox; a database may have several
+    #[arg(long, value_name = "NAME", default_value_t)]
+    table: InboxTableName,
 }
 
 #[derive(Args, Debug)]
@@ -86,7 +89,7 @@ impl InboxUrl {
 
     fn table(&self) -> Result<MysqlInbox> {
         match self.given()? {
-            Some(url) => Ok(MysqlInbox::new(&url)?),
+            Some(url) => Ok(MysqlInbox::new(&url, self.table.clone())?),
             None => bail!(
                 "--url or --url-file is missing: say which database, mysql://user:password@host:port/database"
             ),
@@ -105,30 +108,37 @@ pub(crate) async fn run(command: InboxCommand) -> Result<ExitCode> {
 
 async fn install(InstallArgs { at, json }: InstallArgs) -> Result<ExitCode> {
     let table = at.table()?;
-    let (created, at) = (table.install().await?, table.at());
+    let created = table.install().await?;
     if json {
-        output::json(&serde_json::json!({ "at": at, "created": created }))?;
+        output::json(
+            &serde_json::json!({ "at": table.at(), "table": at.table.as_str(), "created": created }),
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
+    let (shown, name) = (table.shown(), &at.table);
     let what = if created { "created" } else { "there already, and unchanged" };
-    output::line(&format!(
-        "{at}: punctual_inbox {what}; the view punctual_inbox_limits shows what its columns take"
-    ));
+    output::line(&format!("{shown}: {what}; the view {name}_limits shows what its columns take"));
     output::line(
         "Insert rows in your own transactions: only queue is required; docs/inbox.md has an example.",
     );
-    output::line("They become tasks while an engine runs with it: punctual serve --inbox URL");
+    let is_default = *name == InboxTableName::default();
+    let behind = if is_default { String::new() } else { format!("#table={name}") };
+    output::line(&format!(
+        "They become tasks while an engine runs with it: punctual serve --inbox 'URL{behind}'"
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
 async fn uninstall(UninstallArgs { at, force, json }: UninstallArgs) -> Result<ExitCode> {
     let table = at.table()?;
-    let (dropped, at) = (table.uninstall(force).await?, table.at());
+    let dropped = table.uninstall(force).await?;
     if json {
-        output::json(&serde_json::json!({ "at": at, "dropped": dropped }))?;
+        output::json(
+            &serde_json::json!({ "at": table.at(), "table": at.table.as_str(), "dropped": dropped }),
+        )?;
     } else {
-        let what = if dropped { "punctual_inbox is dropped" } else { "there was no punctual_inbox" };
-        output::line(&format!("{at}: {what}"));
+        let what = if dropped { "dropped" } else { "there was no such table" };
+        output::line(&format!("{}: {what}", table.shown()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -141,7 +151,7 @@ async fn refused(RefusedArgs { at, limit, json }: RefusedArgs) -> Result<ExitCod
         Form::Text => {
             let counts = status.counts;
             output::facts(&[
-                ("Table", format!("{}/punctual_inbox", table.at())),
+                ("Table", table.shown()),
                 ("Rows waiting", output::count(counts.waiting)),
                 ("Oldest", counts.oldest_ms.map_or_else(|| "-".to_owned(), spans::span)),
                 ("Rows refused", output::count(counts.refused)),

@@ -41,6 +41,8 @@ mod full_disk;
 mod hot_sets;
 #[path = "all/inbox.rs"]
 mod inbox;
+#[path = "all/inbox_examples.rs"]
+mod inbox_examples;
 #[path = "all/load.rs"]
 mod load;
 #[path = "all/log_away.rs"]
@@ -97,6 +99,8 @@ mod tls;
 mod token;
 #[path = "all/traces.rs"]
 mod traces;
+#[path = "all/typescript_sdk.rs"]
+mod typescript_sdk;
 #[path = "all/watched.rs"]
 mod watched;
 #[path = "all/work.rs"]

@@ -35,6 +35,8 @@ pub struct Relay(Arc<RelayState>);
 
 #[derive(Debug)]
 struct RelayState {
+    /// All rows go there. None: where each row says.
+    namespace: Option<Name>,
     table: Arc<dyn InboxTable>,
     intake: Arc<dyn Intake>,
     walk: Mutex<InboxWalk>,
@@ -88,10 +90,17 @@ struct MovedRows {
 }
 
 impl Relay {
+    /// With a namespace, all tasks go into it, and a row that names another is refused.
     #[must_use]
-    pub fn new(name: &str, table: Arc<dyn InboxTable>, intake: Arc<dyn Intake>) -> Self {
+    pub fn new(
+        name: &str,
+        namespace: Option<Name>,
+        table: Arc<dyn InboxTable>,
+        intake: Arc<dyn Intake>,
+    ) -> Self {
         let report = InboxReport { name: name.to_owned(), at: table.at(), ..InboxReport::default() };
         Self(Arc::new(RelayState {
+            namespace,
             table,
             intake,
             walk: Mutex::default(),
@@ -181,7 +190,8 @@ impl RelayState {
         self.report.lock().state = InboxState::Moving;
         for _ in 0..LOOKS {
             let above = self.walk.lock().above();
-            let heads = self.table.heads(above, ROWS).await?;
+            let mut heads = self.table.heads(above, ROWS).await?;
+            heads.iter_mut().for_each(|head| row::into_namespace(head, self.namespace.as_ref()));
             let is_last = heads.len() < ROWS;
             let most = self.intake.payload_max_bytes();
             let (heads_of_tasks, too_long): (Vec<RowHead>, Vec<RowHead>) =
@@ -248,10 +258,12 @@ impl RelayState {
         verdicts: &mut Verdicts,
     ) -> Vec<(Name, Vec<(OfferedRow, InsertTask)>)> {
         let mut groups: Vec<(Name, Vec<(OfferedRow, InsertTask)>)> = Vec::new();
-        for row in rows {
+        for mut row in rows {
+            row::into_namespace(&mut row.head, self.namespace.as_ref());
             let offered_before_ms = row.offered_before_ms;
             let offered = OfferedRow::of(&row);
-            let named = row::namespace(&row).and_then(|namespace| Ok((namespace, row::task(row)?)));
+            let named = row::namespace(&row, self.namespace.as_ref())
+                .and_then(|namespace| Ok((namespace, row::task(row)?)));
             match named {
                 Err(why) => verdicts.refuse(&offered, why),
                 Ok((namespace, _)) if self.is_doubtful(offered_before_ms, &namespace, &offered.queue) => {

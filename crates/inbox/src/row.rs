@@ -1,11 +1,14 @@
 //! From a row to the task that it asks for. Refuses only what cannot be read; the rules of a task are those of the API, which
 //! the intake applies.
 
-use punctual_contract::inbox::InboxRow;
+use punctual_contract::inbox::{InboxRow, RowHead};
 use punctual_domain::name::Name;
 use punctual_protocol::{Base64, InsertTask, Int64, Json, OnConflict, Retry};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+
+/// What the column has if the INSERT leaves it out.
+const UNNAMED: &str = "default";
 
 /// The key of a row without one: no other row of any table has it, also after the table was emptied or restored.
 pub(crate) fn key(row: &InboxRow) -> String {
@@ -13,9 +16,24 @@ pub(crate) fn key(row: &InboxRow) -> String {
     row.head.key.clone().unwrap_or_else(own)
 }
 
-pub(crate) fn namespace(row: &InboxRow) -> Result<Name, String> {
-    Name::chosen(&row.head.namespace)
-        .map_err(|error| format!("namespace = {:?}: {error}", row.head.namespace))
+/// A row that names no namespace goes into that of its inbox. Its column then has the default of the table.
+pub(crate) fn into_namespace(head: &mut RowHead, of_inbox: Option<&Name>) {
+    if let Some(namespace) = of_inbox.filter(|_| head.namespace == UNNAMED) {
+        namespace.as_str().clone_into(&mut head.namespace);
+    }
+}
+
+/// After `into_namespace`.
+pub(crate) fn namespace(row: &InboxRow, of_inbox: Option<&Name>) -> Result<Name, String> {
+    let named = &row.head.namespace;
+    let wrong = |problem: String| format!("namespace = {named:?}: {problem}");
+    match of_inbox {
+        Some(namespace) if namespace.as_str() != named => Err(wrong(format!(
+            "all tasks of this inbox go into namespace {:?}; leave the column out",
+            namespace.as_str()
+        ))),
+        _ => Name::chosen(named).map_err(|error| wrong(error.to_string())),
+    }
 }
 
 pub(crate) fn task(row: InboxRow) -> Result<InsertTask, String> {
@@ -97,6 +115,27 @@ mod tests {
         let mut named = row();
         named.head.key = Some("order-7".into());
         assert_eq!(task(named).unwrap().key.as_deref(), Some("order-7"));
+    }
+
+    #[test]
+    fn rows_of_an_inbox_with_a_namespace_go_into_it_and_no_row_names_another() {
+        let billing = Name::chosen("billing").unwrap();
+        for (column, of_inbox, expected) in [
+            ("default", None, Ok("default")),
+            ("other", None, Ok("other")),
+            ("default", Some(&billing), Ok("billing")),
+            ("billing", Some(&billing), Ok("billing")),
+            ("other", Some(&billing), Err("leave the column out")),
+        ] {
+            let mut row = row();
+            column.clone_into(&mut row.head.namespace);
+            into_namespace(&mut row.head, of_inbox);
+            match (namespace(&row, of_inbox), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
+                (Err(said), Err(part)) => assert!(said.contains(part), "{said}"),
+                (found, _) => panic!("{column}: {found:?}"),
+            }
+        }
     }
 
     #[test]

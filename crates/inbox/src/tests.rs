@@ -118,7 +118,7 @@ fn table(rows: &[(i64, &str, &str)]) -> Arc<MemoryTable> {
 }
 
 async fn run(table: &Arc<MemoryTable>, intake: &Arc<Recorder>) -> Relay {
-    let relay = Relay::new("shop", table.clone(), intake.clone());
+    let relay = Relay::new("shop", None, table.clone(), intake.clone());
     relay.run_once(Millis(0)).await.unwrap();
     relay
 }

@@ -51,6 +51,7 @@ mod queues;
 mod schedule_runs;
 mod schedules;
 mod set_aside;
+mod waiting;
 mod webhook;
 mod workflow_graph;
 mod workflow_status;
@@ -113,6 +114,7 @@ pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, SortTas
 pub use set_aside::SetAside;
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
+pub use waiting::WaitForEnd;
 pub use webhook::{BodyFormat, Webhook};
 pub use why::Why;
 pub use words::{fault_in_words, nearest};

@@ -41,7 +41,7 @@
 mod backoff;
 mod client;
 mod error;
-#[cfg(feature = "sqlx")]
+#[cfg(any(feature = "sqlx", feature = "diesel"))]
 pub mod inbox;
 mod job;
 mod new_task;

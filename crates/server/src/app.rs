@@ -6,6 +6,7 @@ use crate::{
     listener::{Certificates, ConnectionLimits, Connections, TlsMeters},
     metrics::http::HttpMeters,
     options::ServerOptions,
+    waiting::list::WaitingRequests,
 };
 use punctual_domain::time::Millis;
 use punctual_engine::Engine;
@@ -36,6 +37,8 @@ pub(crate) struct App {
     pub(crate) slots: Semaphore,
     /// Calls that may wait for tasks.
     pub(crate) long_polls: Semaphore,
+    /// Requests that wait for the end of a task.
+    pub(crate) waiting: WaitingRequests,
     /// The bytes of the bodies of requests that are read or processed.
     pub(crate) bodies_bytes: Arc<AtomicUsize>,
     pub(crate) connections: Arc<Connections>,
@@ -59,6 +62,7 @@ impl App {
             started_at: engine.now(),
             slots: Semaphore::new(options.in_flight_max.min(Semaphore::MAX_PERMITS)),
             long_polls: Semaphore::new(connections.limits.long_polls_max.min(Semaphore::MAX_PERMITS)),
+            waiting: WaitingRequests::default(),
             bodies_bytes: Arc::default(),
             connections,
             certificates,

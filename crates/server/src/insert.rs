@@ -2,14 +2,15 @@
 
 use crate::{
     answer,
-    app::Shared,
+    app::{App, Shared},
     ask::{self, Context},
     etag,
-    extract::{Body, Caller},
+    extract::{Body, Caller, Query},
     hash,
     idempotency::Earlier,
-    namespaces,
+    lookup, namespaces,
     refusal::Refusal,
+    waiting,
 };
 use axum::{
     Extension,
@@ -28,6 +29,7 @@ use punctual_domain::{
 use punctual_engine::{Full, Refused, TooFast, TooManyBytes};
 use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
+    WaitForEnd,
 };
 
 /// Versions of one id: more than a caller keeps.
@@ -41,8 +43,9 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
 /// one that has not begun, or is dead or cancelled, is replaced; one that runs or has succeeded is the answer.
 /// `on_conflict` changes this. With an `Idempotency-Key` and no id, a repeated request finds its task even after a crash of
 /// the server. A payload above `payloads.inline_max_bytes` is stored outside the database, and is not in the answer.
+/// With `wait_ms` the answer comes when the task has ended, at the latest after `wait_ms`.
 #[utoipa::path(
-    post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
+    post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks", params(WaitForEnd),
     request_body(content = InsertTask, example = json!({
         "queue": "mail", "kind": "welcome", "delay_ms": 1500, "payload": {"to": "ada@example.org"}
     })),
@@ -56,28 +59,42 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
 pub(crate) async fn insert_task(
     State(app): State<Shared>,
     caller: Caller,
+    Query(parameters): Query<WaitForEnd>,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let context = Context::of(&app, &caller);
+    let limit = waiting::limit_of(parameters)?;
+    let (status, task, outcome) = insert_one(&app, &caller, &body).await?;
+    if limit.is_zero() || task.state.is_finished() {
+        return Ok(answer_one(status, task, outcome));
+    }
+    let place = task.place;
+    waiting::until_ended(&app, &caller.who, place, limit).await?;
+    let task = app.engine.whole(lookup::task_of(&app, &caller, place).await?).await?;
+    Ok(answer_one(status, app.engine.as_fired(task), outcome))
+}
+
+/// Returns the status of the answer, the task and what the insert did.
+async fn insert_one(app: &App, caller: &Caller, body: &[u8]) -> Result<(u16, Task, InsertOutcome), Refusal> {
+    let context = Context::of(app, caller);
     not_too_many(context)?;
-    let task = ask::new_task(InsertTask::from_json(&body)?, context)?;
+    let task = ask::new_task(InsertTask::from_json(body)?, context)?;
     let mut one = Numbered { nth: 0, task };
     let known = give_ids_of_key(context, std::slice::from_mut(&mut one)).await?.pop().flatten();
     let new = one.task;
     if let Some(existing) = known {
-        return Ok(answer_one(200, existing, InsertOutcome::Existing));
+        return Ok((200, existing, InsertOutcome::Existing));
     }
     if let Some(Some(refused)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
-        return Err(not_now(refused, &caller).into());
+        return Err(not_now(refused, caller).into());
     }
     if let Some(refusal) = of_others(context, std::slice::from_ref(&new)).await?.pop().flatten() {
         return Err(refusal);
     }
     let inserted = app.engine.insert(vec![new], caller.who.by()).await?.pop();
     let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
-    seen(&caller, &inserted.task)?;
+    seen(caller, &inserted.task)?;
     let (status, outcome) = verdict(&inserted)?;
-    Ok(answer_one(status, inserted.task, outcome))
+    Ok((status, inserted.task, outcome))
 }
 
 /// Insert up to 10,000 tasks.

@@ -47,6 +47,7 @@ mod schedules;
 mod set_aside;
 mod settings;
 mod tokens;
+mod waiting;
 mod webhooks;
 mod workflows;
 

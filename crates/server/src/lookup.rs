@@ -9,6 +9,7 @@ use crate::{
     extract::{Caller, Query, TaskPath},
     pages::{self, Numbered},
     refusal::Refusal,
+    waiting,
 };
 use axum::{
     extract::State,
@@ -25,7 +26,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_protocol::{
-    At, FoundTasks, SearchTasks, Searched, SearchedAlong, SortTasks, Task as WireTask, Why,
+    At, FoundTasks, SearchTasks, Searched, SearchedAlong, SortTasks, Task as WireTask, WaitForEnd, Why,
     limits::{INSTANT_MAX_MS, PAGE_DEFAULT},
 };
 
@@ -44,10 +45,14 @@ pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Resul
 }
 
 /// Get a task with its history, payload and result.
+///
+/// With `wait_ms` the answer comes when the task has succeeded, is dead, or is cancelled, at the latest after `wait_ms`.
+/// The end is noticed within 0.2 s.
 #[utoipa::path(
     get, path = "/v1/tasks/{ref}", operation_id = "get_task", tag = "tasks",
     params(
         ("ref" = String, Path, description = "The `ref` of the task."),
+        WaitForEnd,
         ("If-None-Match" = Option<String>, Header, description = "ETags that the caller already has."),
     ),
     responses(
@@ -59,9 +64,15 @@ pub(crate) async fn get_task(
     State(app): State<Shared>,
     caller: Caller,
     TaskPath(place): TaskPath,
+    Query(parameters): Query<WaitForEnd>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let task = task_of(&app, &caller, place).await?;
+    let limit = waiting::limit_of(parameters)?;
+    let mut task = task_of(&app, &caller, place).await?;
+    if !limit.is_zero() && !task.state.is_finished() {
+        waiting::until_ended(&app, &caller.who, place, limit).await?;
+        task = task_of(&app, &caller, place).await?;
+    }
     let tag = [(header::ETAG, etag::header(&task))];
     if etag::is_known(&headers, &task) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());

@@ -130,8 +130,9 @@ pub(crate) async fn refuse_malformed(request: Request, next: Next) -> Response {
 /// Refuses what comes beyond `in_flight_max`. A long poll waits, it does not work, and is counted with its like.
 pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let (slots, what) = match route.ends_with("/lease") {
-        true => (&app.long_polls, "as many calls wait for tasks as may (http.long_polls_max)"),
+    let waits = request.uri().query().is_some_and(|query| query.contains("wait_ms="));
+    let (slots, what) = match route.ends_with("/lease") || waits {
+        true => (&app.long_polls, "too many calls wait (http.long_polls_max)"),
         false => (&app.slots, "too many requests are under way"),
     };
     match slots.try_acquire() {
@@ -140,7 +141,8 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
     }
 }
 
-/// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
+/// Refuses query parameters of calls that have none, so that no misspelt parameter is ignored. Lists have them, a deletion
+/// that is to be confirmed, and the calls that can wait for the end of a task.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     const LISTS: [&str; 19] = [
         "/v1/queues",
@@ -167,8 +169,13 @@ pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let searches = (LISTS.contains(&route) && is_read) || route == "/v1/schedules/preview";
     let confirms = route == "/v1/namespaces/{namespace}" && *request.method() == Method::DELETE;
-    let checked =
-        if searches || confirms { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
+    let waits = (route == "/v1/tasks/{ref}" && is_read)
+        || (route == "/v1/tasks" && *request.method() == Method::POST);
+    let checked = if searches || confirms || waits {
+        Ok(())
+    } else {
+        no_query(request.uri().query().unwrap_or_default())
+    };
     match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

@@ -94,15 +94,15 @@ pub enum Error {
     )]
     OtherPayloads { at: String, store: i64, found: Option<i64> },
     #[error(
-        "{at}: there is no table punctual_inbox; make it with `punctual inbox install --url mysql://…`, as a user who may \
-         create tables"
+        "{at}: there is no such table; make it with `punctual inbox install --url mysql://…`, as a user who may create \
+         tables"
     )]
     NoInbox { at: String },
-    #[error("{at}: punctual_inbox is not a table of this program ({found:?}); it was left as it is")]
+    #[error("{at} is not a table of this program ({found:?}); it was left as it is")]
     OtherInbox { at: String, found: String },
     #[error(
-        "{at}: {rows} rows are in punctual_inbox, waiting or refused; wait until they are moved, repair or delete them, or \
-         say --force to lose them"
+        "{at}: {rows} rows are in it, waiting or refused; wait until they are moved, repair or delete them, or say --force \
+         to lose them"
     )]
     InboxNotEmpty { at: String, rows: u64 },
     #[error(transparent)]

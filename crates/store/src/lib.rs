@@ -36,8 +36,9 @@ pub use error::Error;
 pub use journal::{FileJournal, JournalFindings as JournalFound, JournalOptions, Owner as JournalOwner};
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, InboxStatus,
-    MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership, MysqlRights,
-    MysqlSettings, MysqlStore, MysqlTls, Schema, ShardRepair, ShardStats, ShownRefusal, Weakness,
+    InboxTableName, MoveProgress, MoveStep, Moved, MysqlDoctor, MysqlInbox, MysqlOptions, MysqlOwnership,
+    MysqlRights, MysqlSettings, MysqlStore, MysqlTls, Schema, ShardRepair, ShardStats, ShownRefusal,
+    Weakness,
 };
 pub use shard_check::ShardCheck;
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

@@ -78,7 +78,7 @@ pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use calls::{answered, insert, polled_once, push, spread};
 pub use doctor::{BucketsAhead, ClockReading, MysqlDoctor, MysqlRights, MysqlSettings, MysqlTls};
 pub use durability::Weakness;
-pub use inbox::{InboxStatus, MysqlInbox, ShownRefusal};
+pub use inbox::{InboxStatus, InboxTableName, MysqlInbox, ShownRefusal};
 use job::{Caller, Job, JobKind, Keeping, RefusedJob, Retire};
 use line::WriterKind;
 pub use migrate::Schema;

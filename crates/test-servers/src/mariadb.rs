@@ -64,7 +64,10 @@ impl MariaDb {
     /// commit waits for the disk. Table statistics are computed when a table is opened, not stored in tables: those
     /// took a fifth of the time of creating a database.
     pub(crate) fn shared() -> Self {
-        Self::start_with(&[mysqld::log_of("512M"), "--innodb-stats-persistent=0".to_owned()], None)
+        Self::start_with(
+            &["--innodb-log-file-size=512M".to_owned(), "--innodb-stats-persistent=0".to_owned()],
+            None,
+        )
     }
 
     fn start() -> Self {
@@ -264,7 +267,7 @@ fn base(watchdog: &Watchdog) -> Vec<String> {
 fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair>) -> Arc<Process> {
     let mut base = base(watchdog);
     base.extend(SETTINGS.map(str::to_owned));
-    base.push(mysqld::log_of("48M"));
+    base.push(mysqld::spelled("--innodb-log-file-size=48M"));
     base.extend(mysqld::settings(identity.is_some()));
     if let Some(identity) = identity {
         identity.write_to(watchdog.dir());
@@ -275,7 +278,7 @@ fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&TlsKeyPair
             of("--ssl-key", "server.key"),
         ]);
     }
-    base.extend_from_slice(more);
+    base.extend(more.iter().map(|setting| mysqld::spelled(setting)));
     let server = mysqld::server();
     let command = move |port: u16| {
         let mut words = vec![server.clone()];

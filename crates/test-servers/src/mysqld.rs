@@ -50,22 +50,42 @@ pub(crate) fn installing(base: Vec<String>) -> Vec<String> {
 /// start.
 const NO_FILES: &str = "--secure-file-priv=NULL";
 
-/// Settings of only one of the programs. Without `tls`, the server has no TLS.
+/// Settings of only one of the programs. Without `tls`, MariaDB has no TLS. MySQL always has it, by certificates that
+/// it makes for itself: the driver sends a password of its kind (`caching_sha2_password`) over TLS only.
 pub(crate) fn settings(tls: bool) -> Vec<String> {
     let words: &[&str] = match (is_mysql(), tls) {
-        // One port, which is ours; events as on MariaDB. MySQL makes certificates for itself unless it has no version to speak.
-        (true, true) => &[NO_FILES, "--mysqlx=OFF", "--event-scheduler=OFF"],
-        (true, false) => &[NO_FILES, "--mysqlx=OFF", "--event-scheduler=OFF", "--tls-version="],
+        // One port, which is ours; events as on MariaDB.
+        (true, _) => &[NO_FILES, "--mysqlx=OFF", "--event-scheduler=OFF"],
         (false, true) => &["--ssl"],
         (false, false) => &["--skip-ssl"],
     };
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The size of the redo log.
-pub(crate) fn log_of(size: &str) -> String {
-    match is_mysql() {
-        true => format!("--innodb-redo-log-capacity={size}"),
-        false => format!("--innodb-log-file-size={size}"),
+const LOG_SIZE: &str = "--innodb-log-file-size=";
+
+/// A caller's setting, in MariaDB's words, as the program knows it. MySQL 9 does not start with MariaDB's size
+/// of the redo log.
+pub(crate) fn spelled(setting: &str) -> String {
+    spelled_for(is_mysql(), setting)
+}
+
+fn spelled_for(is_mysql: bool, setting: &str) -> String {
+    match setting.strip_prefix(LOG_SIZE) {
+        Some(size) if is_mysql => format!("--innodb-redo-log-capacity={size}"),
+        _ => setting.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mysql_gets_the_mysql_name_of_the_redo_log_size() {
+        let size = "--innodb-log-file-size=128M";
+        assert_eq!(spelled_for(true, size), "--innodb-redo-log-capacity=128M");
+        assert_eq!(spelled_for(false, size), size);
+        assert_eq!(spelled_for(true, "--innodb-buffer-pool-size=1G"), "--innodb-buffer-pool-size=1G");
     }
 }

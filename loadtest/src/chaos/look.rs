@@ -13,8 +13,8 @@ use std::{collections::HashMap, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// They tell what the run does on purpose, and stay for a minute; that an engine was killed for ten, even if another replaced it.
-const EXPECTED_ALERTS: [&str; 5] =
-    ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost"];
+const EXPECTED_ALERTS: [&str; 6] =
+    ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost", "inbox_behind"];
 
 /// Returns `None` if there is no answer, or no success.
 async fn get(connection: &mut Connection, path: &str) -> Option<Value> {
@@ -133,23 +133,10 @@ pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, TaskEnd
     let mut connection = Connection::new(field.target.clone());
     let mut ends = HashMap::new();
     for lane in LANES {
-        let mut cursor = String::new();
-        loop {
-            let path = format!("/v1/tasks?queue={}&limit=1000{cursor}", lane.queue());
-            let page = asked(&mut connection, &path).await?;
-            for item in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-                if let Some(n) = field.index(integer(item, "task_id")) {
-                    let end = TaskEnd {
-                        state: text(item, "state").to_owned(),
-                        attempt: attempt(item),
-                        leases: vec![],
-                    };
-                    ends.insert(n, end);
-                }
-            }
-            match text(&page, "next_cursor") {
-                "" => break,
-                next => cursor = format!("&cursor={next}"),
+        for item in all_of(field, lane.queue()).await? {
+            if let Some(n) = field.index(integer(&item, "task_id")) {
+                let (state, attempt) = (text(&item, "state").to_owned(), attempt(&item));
+                ends.insert(n, TaskEnd { state, attempt, leases: vec![] });
             }
         }
     }
@@ -159,6 +146,20 @@ pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, TaskEnd
         }
     }
     Ok(ends)
+}
+
+/// The tasks of a queue that an engine lists.
+pub(crate) async fn all_of(field: &Field, queue: &str) -> anyhow::Result<Vec<Value>> {
+    let mut connection = Connection::new(field.target.clone());
+    let (mut tasks, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = asked(&mut connection, &format!("/v1/tasks?queue={queue}&limit=1000{cursor}")).await?;
+        tasks.extend(page.get("items").and_then(Value::as_array).into_iter().flatten().cloned());
+        match text(&page, "next_cursor") {
+            "" => return Ok(tasks),
+            next => cursor = format!("&cursor={next}"),
+        }
+    }
 }
 
 /// The tasks that must be read once more: acknowledged and in no list; or dead without a receipt of each attempt.

@@ -3,6 +3,7 @@
 
 use super::{
     healthy::{Healthy, OfWindow},
+    inbox::InboxFound,
     judge::Broken,
     plan::PlannedFault,
 };
@@ -33,6 +34,8 @@ pub(crate) struct ChaosReport {
     /// The lateness of everything that was due from the beginning of a fault of a way, alone, until all had recovered
     /// from it.
     pub(crate) ways: Vec<OfWindow>,
+    /// Tasks that a user's own transactions inserted; null without MySQL.
+    pub(crate) inbox: Option<InboxFound>,
     /// The time from the last fault's recovery until all was quiet.
     pub(crate) quiet_after_s: f64,
     /// Logs of the engines and records of the tasks; null when all was well and they are gone.
@@ -160,6 +163,15 @@ impl ChaosReport {
             self.lateness.max_ms,
             self.quiet_after_s,
         );
+        if let Some(inbox) = &self.inbox {
+            let InboxFound { committed, tasks, lost, out_of_order, doubled, commit_to_accepted } = inbox;
+            let _ = writeln!(
+                text,
+                "inbox: {committed} rows committed, {tasks} tasks, {lost} lost ({out_of_order} out of order), {doubled} doubled; \
+                 from commit to accepted, in peace, p50 {:.0} p99 {:.0} max {:.0} ms",
+                commit_to_accepted.p50_ms, commit_to_accepted.p99_ms, commit_to_accepted.max_ms,
+            );
+        }
         self.write_lateness(&mut text);
         for word in &self.broken {
             let _ = writeln!(text, "  {word}");

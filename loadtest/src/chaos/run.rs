@@ -140,6 +140,9 @@ impl<'a> ChaosRun<'a> {
         let pace = load::InsertPace { rate: options.rate, seed };
         load::start(&field, pace, &mut workers);
         workers.spawn(change::change_all(Arc::clone(&field)));
+        if let Some(user) = stack.user.clone() {
+            workers.spawn(user.write_all(Arc::clone(&field), seed));
+        }
         for lane in LANES {
             (0..options.engines()).for_each(|n| work::start(&field, lane, n, &mut workers));
         }
@@ -414,6 +417,9 @@ impl<'a> ChaosRun<'a> {
             };
             if left == 0 && at_us >= next_us {
                 unrest = look::unrest(&self.field, partitions).await;
+                if let Some(user) = &self.stack.user {
+                    unrest.extend(user.unrest().await);
+                }
                 if unrest.is_empty() {
                     self.quiet_after_s = (now_us() - from_us) as f64 / 1e6;
                     return Ok(());
@@ -446,6 +452,12 @@ impl<'a> ChaosRun<'a> {
         let databases = look::databases(&self.field).await?;
         let mut broken = std::mem::take(&mut self.broken);
         broken.extend(judge::judge(&self.field.book.lock(), &ends, &self.around));
+        let mut inbox = None;
+        if let Some(user) = &self.stack.user {
+            let (found, of_inbox) = user.judged(&self.field, &self.peace).await?;
+            inbox = Some(found);
+            broken.extend(of_inbox);
+        }
         let is_ok = broken.is_empty();
         if !is_ok {
             self.write_records(&broken).await?;
@@ -473,6 +485,7 @@ impl<'a> ChaosRun<'a> {
             lateness: book.lateness.percentiles(),
             healthy: healthy::lateness(&book, &databases, &self.away, &self.peace),
             ways: healthy::of_windows(&book, &databases, &self.windows),
+            inbox,
             quiet_after_s: self.quiet_after_s,
             logs: logs.map(|logs| logs.display().to_string()),
         })

@@ -1,7 +1,7 @@
 //! The installation that is broken: a private MariaDB and Redis, or nothing but a data directory, and engines that each
 //! reach them by ways of their own. Must never leave a process behind, and must not decide what breaks.
 
-use super::{disk::Disk, log::LogPipe, plan::What, time::ChaosWallClock};
+use super::{disk::Disk, inbox::UserDatabase, log::LogPipe, plan::What, time::ChaosWallClock};
 use crate::{
     chaos::ChaosOptions,
     engine::{EngineFiles, SpawnedEngine},
@@ -26,6 +26,8 @@ pub(crate) struct Stack {
     pub(crate) members: Vec<Member>,
     pub(crate) mariadb: Option<MariaDb>,
     pub(crate) redis: Option<Redis>,
+    /// With an inbox; in the same MariaDB.
+    pub(crate) user: Option<UserDatabase>,
     /// Why no disk can be filled, where that was wanted and cannot be.
     pub(crate) no_disk: Option<String>,
     pub(crate) directory: tempfile::TempDir,
@@ -61,7 +63,9 @@ impl Stack {
         let whats: HashSet<What> = whats.iter().copied().collect();
         let directory =
             tempfile::Builder::new().prefix("punctual-chaos-").tempdir().context("a directory")?;
-        let mut stack = Self { members: Vec::new(), mariadb: None, redis: None, no_disk: None, directory };
+        let program = find_program(options.server_bin.as_deref())?;
+        let mut stack =
+            Self { members: Vec::new(), mariadb: None, redis: None, user: None, no_disk: None, directory };
         let mut databases = Vec::new();
         if options.store == Store::Mysql {
             let mariadb = MariaDb::with(&MARIADB).await;
@@ -69,13 +73,14 @@ impl Stack {
                 let url = mariadb.fresh_database().await;
                 databases.push(url.rsplit('/').next().unwrap_or_default().to_owned());
             }
+            stack.user = Some(UserDatabase::install(&mariadb, &program).await?);
             stack.mariadb = Some(mariadb);
         }
         if options.hot() == Hot::Redis {
             stack.redis = Some(Redis::with(&REDIS).await);
         }
         let common = Common {
-            program: find_program(options.server_bin.as_deref())?,
+            program,
             databases,
             has_clock: whats.contains(&What::Clock),
             disk_mib: whats.contains(&What::DiskFull).then(|| disk_mib(options)),
@@ -111,6 +116,10 @@ impl Stack {
             let url = |(name, way): (&String, &Proxy)| format!("mysql://t:t@127.0.0.1:{}/{name}", way.port());
             let urls: Vec<String> = common.databases.iter().zip(&databases).map(url).collect();
             environment.push(("PUNCTUAL_STORE_URL", urls.join(",")));
+        }
+        if let Some((user, way)) = self.user.as_ref().zip(databases.first()) {
+            let url = format!("inbox=mysql://t:t@127.0.0.1:{}/{}", way.port(), user.name);
+            environment.push(("PUNCTUAL_INBOX_URL", url));
         }
         let redis = self.redis.as_ref().map(|redis| Proxy::before(redis.port()));
         if let Some(way) = &redis {

@@ -58,14 +58,19 @@ pub(super) fn inboxes(settings: &Settings, engine: &Engine) -> Result<Vec<Relay>
     };
     let intake = Arc::new(EngineIntake::new(engine.clone(), options));
     let relay = |place: &InboxPlace| {
-        let table = MysqlInbox::new(&place.url).with_context(|| format!("inbox.url: {}", place.name))?;
-        Ok(Relay::new(&place.name, Arc::new(table), Arc::clone(&intake) as Arc<dyn Intake>))
+        let table = MysqlInbox::new(&place.url, place.table.clone());
+        let table = table.with_context(|| format!("inbox.url: {}", place.name))?;
+        let intake = Arc::clone(&intake) as Arc<dyn Intake>;
+        Ok(Relay::new(&place.name, place.namespace.clone(), Arc::new(table), intake))
     };
     settings.inboxes.iter().map(relay).collect()
 }
 
+/// Each is a service of its own, so that metrics and alerts name the one that fails.
 pub(super) fn supervise_inbox(running: &Running, relay: Relay) {
-    running.supervise("inbox", punctual_inbox::PERIOD, move |now| {
+    // Made once for each inbox of the settings, and never given back: that bounds it.
+    let name: &'static str = format!("inbox:{}", relay.report().name).leak();
+    running.supervise(name, punctual_inbox::PERIOD, move |now| {
         let relay = relay.clone();
         async move { relay.run_once(now).await }
     });

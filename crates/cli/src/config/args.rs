@@ -23,7 +23,8 @@ pub(crate) struct SettingArgs {
     /// PUNCTUAL_HOT_URL]
     #[arg(long, value_name = "URL")]
     hot_url: Option<String>,
-    /// User's own database with an inbox, NAME=mysql://user:password@host/database; may be repeated [env: PUNCTUAL_INBOX_URL]
+    /// User's own database with an inbox, NAME=mysql://user:password@host/database, and #table=TABLE&namespace=NAMESPACE behind it;
+    /// may be repeated [env: PUNCTUAL_INBOX_URL]
     #[arg(long, value_name = "URL")]
     inbox: Vec<String>,
     /// Log filter, such as info,punctual_engine=debug [default: info] [env: PUNCTUAL_LOG_FILTER]

@@ -1,6 +1,6 @@
 //! The reason why settings are refused. It names the key, the value, its source, and the valid values.
 
-use super::layers::SettingSource;
+use super::source::SettingSource;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use super::{
     Layers,
     keys::{FILE_SUFFIX, KEYS, SettingKey},
-    layers::SettingSource,
+    source::SettingSource,
 };
 use std::fmt::Write as _;
 

@@ -356,7 +356,7 @@ pub(crate) static KEYS: &[SettingKey] = &[
         name: INBOX_URL,
         variable: "PUNCTUAL_INBOX_URL",
         default: String::new,
-        about: "users' own databases with a table punctual_inbox, whose rows become tasks: NAME=mysql://user:password@host/database, several with commas; the same for all engines",
+        about: "users' own databases with an inbox, whose rows become tasks: NAME=mysql://user:password@host/database#table=TABLE&namespace=NAMESPACE, several with commas, or [[inbox]] tables in the file; the same for all engines",
     },
     // Empty: no archives; what is over is deleted.
     SettingKey {

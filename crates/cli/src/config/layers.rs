@@ -1,9 +1,10 @@
 //! The layers, one over the other. Each value is text until all layers are in, and remembers where it came from.
 
 use super::{
-    Error,
+    Error, inbox_tables,
     keys::{self, KEYS, SettingKey},
     otel, secrets,
+    source::SettingSource,
 };
 use std::{
     collections::BTreeMap,
@@ -11,41 +12,6 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SettingSource {
-    Default,
-    File(PathBuf),
-    Environment(String),
-    Flag(String),
-    /// The value of a secret: its file, and what names that.
-    SecretFile(PathBuf, Box<SettingSource>),
-}
-
-impl SettingSource {
-    /// One word, for programs.
-    pub(crate) const fn word(&self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::File(_) => "file",
-            Self::Environment(_) => "env",
-            Self::Flag(_) => "flag",
-            Self::SecretFile(_, named_by) => named_by.word(),
-        }
-    }
-}
-
-impl fmt::Display for SettingSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "file {}", path.display()),
-            Self::Environment(variable) => write!(f, "environment {variable}"),
-            Self::Flag(flag) => write!(f, "flag {flag}"),
-            Self::SecretFile(path, named_by) => write!(f, "file {}, named by {named_by}", path.display()),
-        }
-    }
-}
 
 /// Shown without its value, which may be a secret.
 #[derive(Clone)]
@@ -101,6 +67,11 @@ impl Layers {
         flatten("", table, &mut flat);
         let names: Vec<String> = flat.iter().map(|pair| pair.0.clone()).collect();
         for (key, value) in flat {
+            if let (INBOXES, toml::Value::Array(tables)) = (key.as_str(), &value) {
+                let text = inbox_tables::of_tables(tables, &from, &mut self.warnings)?;
+                self.set(Self::key(keys::INBOX_URL, &from)?, text, from.clone());
+                continue;
+            }
             if let Some(secret) = keys::secret_of_file(&key) {
                 if names.iter().any(|name| name == secret.name) {
                     return Err(Error::GivenTwice { key: secret.name, file: key, from });
@@ -241,6 +212,9 @@ impl Layers {
         Error::Refused { key, value: secrets::shown(key, &text), from, reason: reason.into() }
     }
 }
+
+/// The tables of a file that are the setting `inbox.url`.
+const INBOXES: &str = "inbox";
 
 /// Variables of clients and of this program that are no setting of a server.
 const NOT_SETTINGS: &[&str] = &[

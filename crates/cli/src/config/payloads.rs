@@ -5,9 +5,9 @@ use super::{
     keys::{
         BATCH_BODY_MAX_BYTES, PAYLOAD_MAX_BYTES, PAYLOADS_INLINE_MAX_BYTES, PAYLOADS_MAX_BYTES, PAYLOADS_URL,
     },
-    layers::SettingSource,
     place::StoreLocation,
     settings::object_url,
+    source::SettingSource,
 };
 
 const GIB: usize = 1 << 30;

@@ -1,6 +1,6 @@
 //! Secrets that stand in files of their own, and how a secret is shown: without what is secret of it. Changes no file.
 
-use super::{Error, layers::SettingSource};
+use super::{Error, source::SettingSource};
 use std::{fs, path::Path};
 
 /// Reads the file as for `store.url`, for commands that use no other setting.

@@ -5,9 +5,9 @@ use super::{
     keys::{
         BATCH_BODY_MAX_BYTES, HOT_URL, JOURNAL_DIRECTORY, KEYS, PAYLOAD_MAX_BYTES, PAYLOADS_URL, STORE_URL,
     },
-    layers::SettingSource,
     secrets::shown as visible,
     settings::store_url,
+    source::SettingSource,
 };
 use crate::{
     output::{self, Form},

@@ -6,8 +6,8 @@ use super::{
         TRACES_HEADERS, TRACES_PERCENT, TRACES_PROTOCOL, TRACES_RESOURCE, TRACES_SERVICE_NAME,
         TRACES_TIMEOUT_MS, TRACES_URL,
     },
-    layers::SettingSource,
     otel::WHOLE_ENDPOINT,
+    source::SettingSource,
 };
 use punctual_traces::{Options, headers, pairs};
 use std::time::Duration;

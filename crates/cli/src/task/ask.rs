@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use punctual_domain::place::TaskRef;
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 /// The prefix of a key, in the place of a reference.
 const KEY: &str = "key:";
@@ -26,6 +26,9 @@ pub(crate) struct GetArgs {
     /// Only this version
     #[arg(long, requires = "task_id")]
     task_version: Option<i64>,
+    /// Wait until the task has ended, at most this long; exit code 1 if it has not
+    #[arg(long, requires = "reference", value_parser = crate::duration::parse, allow_hyphen_values = true)]
+    wait: Option<Duration>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -33,7 +36,14 @@ pub(crate) struct GetArgs {
 pub(crate) async fn get(args: GetArgs) -> Result<ExitCode> {
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;
     let tasks = match (&args.reference, args.task_id) {
-        (Some(given), _) => vec![client.get(&reference(given)).await.with_context(|| meaning(given))?],
+        (Some(given), _) => {
+            let reference = reference(given);
+            let found = match args.wait {
+                Some(limit) => client.wait(&reference, limit).await,
+                None => client.get(&reference).await,
+            };
+            vec![found.with_context(|| meaning(given))?]
+        }
         (None, Some(task_id)) => client.find(task_id, args.task_version).await?,
         (None, None) => Vec::new(),
     };
@@ -43,7 +53,8 @@ pub(crate) async fn get(args: GetArgs) -> Result<ExitCode> {
     for task in &tasks {
         show::task(task, args.connect.form())?;
     }
-    Ok(ExitCode::SUCCESS)
+    let still_runs = args.wait.is_some() && tasks.iter().any(|task| task.ended_as.is_none());
+    Ok(if still_runs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The form of the API. Text that cannot be a reference is a key: nothing else names a task in words.

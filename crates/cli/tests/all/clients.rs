@@ -63,7 +63,7 @@ impl ClientsSite {
     /// A block of the page, letter for letter.
     fn run(&self, block: &str) -> Output {
         let binary = Path::new(env!("CARGO_BIN_EXE_punctual")).parent().unwrap();
-        let mut path = vec![binary.to_owned(), tools().join("venv/bin"), tools().join("node_modules/.bin")];
+        let mut path = vec![binary.to_owned(), tools().join("venv/bin")];
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", block]).current_dir(self.directory.path());

@@ -19,7 +19,7 @@ fn installed(server: &MariaDb) -> (String, String) {
     let url = blocking(server.fresh_database());
     let installed = punctual(&["inbox", "install", "--url", &url]).output().unwrap();
     assert!(installed.status.success(), "{}", stderr(&installed));
-    assert!(stdout(&installed).contains("punctual_inbox created"), "{}", stdout(&installed));
+    assert!(stdout(&installed).contains("punctual_inbox: created"), "{}", stdout(&installed));
     let database = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
     (url, database)
 }
@@ -70,13 +70,30 @@ fn an_embedded_engine_moves_rows_and_shows_those_that_it_refuses() {
     let (inbox, database) = installed(user);
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();
-    let server = engine(&[("PUNCTUAL_DATA", data)], &format!("shop={inbox}"));
+    let of_table = ["inbox", "install", "--table", "jobs", "--url", &inbox];
+    let installed = punctual(&of_table).output().unwrap();
+    assert!(stdout(&installed).contains("/jobs: created"), "{}", stdout(&installed) + &stderr(&installed));
+    let both = format!("shop={inbox},billing={inbox}#table=jobs&namespace=billing");
+    let server = engine(&[("PUNCTUAL_DATA", data)], &both);
+    blocking(user.sql(&database, "INSERT INTO jobs (queue) VALUES ('q')"));
     insert(user, &database, 0);
     blocking(user.sql(
         &database,
         "INSERT INTO punctual_inbox (queue, retry) VALUES ('q', '{\"strategy\":\"never\"}')",
     ));
     wait_for("the rows", || (tasks(&server) == 200).then_some(()));
+    wait_for("the row of the other table", || {
+        let left = blocking(user.sql(&database, "SELECT COUNT(*) FROM jobs"));
+        (left.trim() == "0").then_some(())
+    });
+    let listed =
+        punctual(&["task", "list", "--namespace", "billing", "--json", "--url", &server.url]).output();
+    assert_eq!(documents(&listed.unwrap()).remove(0)["items"].as_array().unwrap().len(), 1);
+    let metrics = server.page("/metrics");
+    for service in ["inbox:shop", "inbox:billing"] {
+        let line = format!("punctual_service_runs_total{{service=\"{service}\"}}");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
     let refused = || punctual(&["inbox", "refused", "--url", &inbox, "--json"]).output().unwrap();
     let refused = wait_for("the refusal", || {
         let shown = documents(&refused()).remove(0);

@@ -31,6 +31,7 @@ const BLOCKS: [(&str, usize, &str); 23] = [
     ("schedules", 1, "here"),
     ("search", 2, "here"),
     ("sharding", 1, "here"),
+    ("troubleshooting", 1, "here"),
     ("testing", 3, "nothing: it is how these tests are run"),
     ("tls", 3, "here"),
     ("tutorial", 9, "newcomer::…"),
@@ -225,6 +226,19 @@ fn pages_of_an_operator() {
         machine.run_with(command, &there);
     }
     assert_eq!(machine.tasks("--queue mail").len(), 20, "none was lost on the way");
+}
+
+#[test]
+fn the_page_of_a_missing_task() {
+    let machine = Machine::new();
+    machine.run("punctual serve");
+    machine.run("punctual task insert --queue mail --delay 1h");
+    for command in block("troubleshooting", 0).lines() {
+        let answer = machine.run(command.split('#').next().unwrap());
+        if command.contains("shard check") {
+            assert!(answer.contains("shard"), "{answer}");
+        }
+    }
 }
 
 /// With what the page names, and nothing of ours, on what a release has written.

@@ -9,10 +9,16 @@ use punctual_protocol::{
 };
 use reqwest::Method;
 use serde::Serialize;
+use std::time::Duration;
+use tokio::time::Instant;
 
 use super::{Client, Repeat};
 use crate::error::{BatchError, Error};
 
+/// One call of `wait` lasts at most so long, so that no proxy takes the connection for a dead one.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+/// Between two calls of `wait`.
+const PAUSE: Duration = Duration::from_millis(100);
 /// A part of a batch is sent at this size, well below the server's limit.
 const PART_BYTES: usize = 8 << 20;
 
@@ -86,6 +92,25 @@ impl Client {
     /// One task, with its history. By its `ref`, or by `key:` and its key.
     pub async fn get(&self, reference: &str) -> Result<Task, Error> {
         self.fetch(path(reference, "")).await
+    }
+
+    /// Waits until a task has succeeded, is dead or is cancelled, and returns it. After `limit` it returns the task as
+    /// it is then: its `ended_as` is `None`.
+    pub async fn wait(&self, reference: &str, limit: Duration) -> Result<Task, Error> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = left.min(WAIT_MAX);
+            let path = format!("{}?wait_ms={}", path(reference, ""), wait.as_millis());
+            let mut call = self.new_call(Method::GET, path, Bytes::new());
+            call.timeout += wait;
+            let task: Task = self.call(call, Repeat::Safe).await?;
+            if task.ended_as.is_some() || left <= wait {
+                return Ok(task);
+            }
+            // A server that stops answers at once.
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The tasks of a caller's id: all versions, or the one that is named.

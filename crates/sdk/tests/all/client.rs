@@ -104,6 +104,21 @@ async fn a_server_error_may_have_happened_and_only_safe_calls_are_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_task_is_waited_for_in_calls_of_twenty_seconds() {
+    let fake = Fake::new();
+    let client = fake.client();
+    assert_eq!(client.wait("t1", Duration::from_secs(20)).await.unwrap().ended_as, None);
+    assert_eq!(paths(&fake), ["GET /v1/tasks/t1?wait_ms=20000"]);
+    client.wait("t1", Duration::from_millis(20_150)).await.unwrap();
+    let waits = [
+        "GET /v1/tasks/t1?wait_ms=20000",
+        "GET /v1/tasks/t1?wait_ms=20000",
+        "GET /v1/tasks/t1?wait_ms=19950",
+    ];
+    assert_eq!(paths(&fake)[1..], waits);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_batch_is_sent_in_parts_and_answered_in_order() {
     let fake = Fake::new();
     let mut tasks = vec![InsertTask::new("q"); 20_001];

@@ -1,6 +1,6 @@
-//! Search, versions, queues.
+//! Search, versions, queues, and waiting for the end of a task.
 
-use crate::world::{HOUR_MS, START_MS, World, get};
+use crate::world::{HOUR_MS, START_MS, World, ask, get, post, send_to};
 use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<i64> {
@@ -117,4 +117,65 @@ async fn the_health_of_each_part_is_told() {
         (&ready["status"], names),
         (&json!("ready"), vec!["engine", "services", "store", "writers", "hot"])
     );
+}
+
+/// Answers `GET /v1/tasks/{ref}?wait_ms=`, and meanwhile does something.
+async fn waiting_for(world: &World, task_ref: &str, meanwhile: impl Future<Output = ()>) -> Value {
+    let waiting = world.send(get(format!("/v1/tasks/{task_ref}?wait_ms=60000")));
+    tokio::join!(waiting, meanwhile).0.expect(200)
+}
+
+#[tokio::test]
+async fn a_read_waits_until_the_task_has_ended() {
+    let world = World::new();
+    let task_ref = world.bring_to("running", 1).await;
+    assert_eq!(
+        world.send(get(format!("/v1/tasks/{task_ref}?wait_ms=1"))).await.expect(200)["state"],
+        "running"
+    );
+    let cancelled = world.bring_to("scheduled", 2).await;
+    let answer = waiting_for(&world, &cancelled, async {
+        world.send(ask("POST", format!("/v1/tasks/{cancelled}/cancel"))).await.expect(200);
+    });
+    assert_eq!(answer.await["state"], "cancelled");
+    let elsewhere = world.bring_to("scheduled", 4).await;
+    let waiting = send_to(world.another_router(), get(format!("/v1/tasks/{elsewhere}?wait_ms=60000")));
+    let cancelling = world.send(ask("POST", format!("/v1/tasks/{elsewhere}/cancel")));
+    let (waited, _) = tokio::join!(waiting, cancelling);
+    assert_eq!(waited.expect(200)["state"], "cancelled", "another engine has ended the task");
+    let dead = world.bring_to("dead", 3).await;
+    assert_eq!(world.send(get(format!("/v1/tasks/{dead}?wait_ms=60000"))).await.expect(200)["state"], "dead");
+    for (query, pointer) in [("wait_ms=60001", "/wait_ms"), ("wait_ms=x", "/wait_ms"), ("wait=1", "/wait")] {
+        let refused = world.send(get(format!("/v1/tasks/{dead}?{query}"))).await;
+        assert_eq!(
+            (refused.status, &refused.body["errors"][0]["pointer"]),
+            (400, &json!(pointer)),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_insert_waits_until_the_task_has_ended() {
+    let world = World::new();
+    let body = json!({"queue": "mail", "task_id": 7, "payload": {"a": 1}});
+    let inserting = world.send(post("/v1/tasks?wait_ms=60000", &body));
+    let working = async {
+        loop {
+            world.advance(1).await;
+            if let Some(leased) = world.lease("mail").await.pop() {
+                return world.report(&leased, json!({"outcome": "succeeded", "result": {"b": 2}})).await;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (inserted, reported) = tokio::join!(inserting, working);
+    assert_eq!(reported["status"], "accepted");
+    let inserted = inserted.expect(201);
+    assert_eq!(
+        (&inserted["state"], &inserted["outcome"], &inserted["result"]["result"]),
+        (&json!("succeeded"), &json!("created"), &json!({"b": 2}))
+    );
+    let again = world.send(post("/v1/tasks?wait_ms=60000", &body)).await.expect(200);
+    assert_eq!((&again["state"], &again["outcome"]), (&json!("succeeded"), &json!("existing")));
 }

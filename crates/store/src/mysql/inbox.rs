@@ -16,7 +16,11 @@ use punctual_contract::{
     inbox::{InboxCounts, InboxRow, RefusedRow, RowHead},
 };
 use sqlx::{AssertSqlSafe, MySqlConnection, Row as _, mysql::MySqlRow};
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    str::FromStr,
+    time::Duration,
+};
 use tokio::time::timeout;
 
 /// Longer than a statement waits for a row that a user's transaction has locked.
@@ -28,10 +32,15 @@ const FORMAT: &str = "punctual inbox 1 ";
 /// The maximum number of letters of a stored reason.
 const WHY_MAX: usize = 1_024;
 
+/// The name of an inbox's table: safe in every statement, and short enough for the names of its rules.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InboxTableName(String);
+
 /// One user's table.
 #[derive(Debug)]
 pub struct MysqlInbox {
     address: DatabaseAddress,
+    table: InboxTableName,
     /// The connection. Each call removes it, and returns it after it came to its end.
     connection: Mutex<Option<HeldConnection>>,
 }
@@ -39,8 +48,8 @@ pub struct MysqlInbox {
 #[derive(Debug)]
 struct HeldConnection {
     known: Known,
-    /// The name of the table that no other has.
-    table: String,
+    /// The name in the table's comment, which no other table has.
+    unique: String,
     is_holder: bool,
 }
 
@@ -62,13 +71,68 @@ pub struct ShownRefusal {
     pub why: String,
 }
 
+impl InboxTableName {
+    /// Of a table that was given no name.
+    pub const DEFAULT: &str = "punctual_inbox";
+    /// With `_handler_versions` behind it, it is a name that MySQL takes.
+    const CHARS_MAX: usize = 47;
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for InboxTableName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+impl fmt::Display for InboxTableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for InboxTableName {
+    type Err = String;
+
+    /// Small letters alone: servers differ in whether they tell small letters from capital ones.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_good = text.len() <= Self::CHARS_MAX
+            && text.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        let most = Self::CHARS_MAX;
+        is_good.then(|| Self(text.to_owned())).ok_or_else(|| {
+            format!("{text:?} is no name of a table: 1 to {most} characters of a-z 0-9 _, and no digit first")
+        })
+    }
+}
+
 impl MysqlInbox {
     /// Connects when it is first used.
     ///
     /// # Errors
     /// When the address cannot be used.
-    pub fn new(url: &str) -> Result<Self, Error> {
-        Ok(Self { address: DatabaseAddress::new(url)?, connection: Mutex::default() })
+    pub fn new(url: &str, table: InboxTableName) -> Result<Self, Error> {
+        Ok(Self { address: DatabaseAddress::new(url)?, table, connection: Mutex::default() })
+    }
+
+    /// `host:port/database/table`, without a password.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("{}/{}", self.address, self.table)
+    }
+
+    /// A statement, with the name of the table in it.
+    fn sql(&self, statement: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(statement.replace("{table}", self.table.as_str()))
+    }
+
+    /// A statement about rows, by their numbers.
+    fn sql_of(&self, statement: &str, ids: &str) -> AssertSqlSafe<String> {
+        self.sql(&filled(statement, "{ids}", ids))
     }
 
     /// Creates the table and the view. False if they existed.
@@ -78,16 +142,16 @@ impl MysqlInbox {
     pub async fn install(&self) -> Result<bool, Error> {
         let mut known = self.address.known().await.map_err(|source| self.address.failed(source))?;
         let conn = &mut known.conn;
-        let before = bounded(CALL, comment(conn)).await.map_err(|source| self.address.failed(source))?;
+        let before = bounded(CALL, self.comment(conn)).await.map_err(|source| self.address.failed(source))?;
         if let Some(found) = before.as_ref().filter(|found| !found.starts_with(FORMAT)) {
-            return Err(Error::OtherInbox { at: self.address.to_string(), found: found.clone() });
+            return Err(Error::OtherInbox { at: self.shown(), found: found.clone() });
         }
         let creating = async {
             let unique: String =
                 sqlx::raw_sql(sql!(inbox, make_name)).fetch_one(&mut *conn).await?.try_get(0)?;
             let create = filled(sql!(inbox, create_table), "{unique}", &unique);
-            sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *conn).await?;
-            sqlx::raw_sql(sql!(inbox, create_limits)).execute(conn).await
+            sqlx::raw_sql(self.sql(&create)).execute(&mut *conn).await?;
+            sqlx::raw_sql(self.sql(sql!(inbox, create_limits))).execute(conn).await
         };
         bounded(CHANGE, creating).await.map_err(|source| self.address.failed(source))?;
         known.close().await;
@@ -101,19 +165,20 @@ impl MysqlInbox {
     pub async fn uninstall(&self, even_with_rows: bool) -> Result<bool, Error> {
         let mut known = self.address.known().await.map_err(|source| self.address.failed(source))?;
         let conn = &mut known.conn;
-        match bounded(CALL, comment(conn)).await.map_err(|source| self.address.failed(source))? {
+        match bounded(CALL, self.comment(conn)).await.map_err(|source| self.address.failed(source))? {
             None => return Ok(false),
             Some(found) if !found.starts_with(FORMAT) => {
-                return Err(Error::OtherInbox { at: self.address.to_string(), found });
+                return Err(Error::OtherInbox { at: self.shown(), found });
             }
             Some(_) => {}
         }
-        let counts = bounded(CALL, counts(conn)).await.map_err(|source| self.address.failed(source))?;
+        let counts =
+            bounded(CALL, self.counts_on(conn)).await.map_err(|source| self.address.failed(source))?;
         let rows = counts.waiting + counts.refused;
         if rows > 0 && !even_with_rows {
-            return Err(Error::InboxNotEmpty { at: self.address.to_string(), rows });
+            return Err(Error::InboxNotEmpty { at: self.shown(), rows });
         }
-        let dropping = sqlx::raw_sql(sql!(inbox, drop)).execute(&mut *conn);
+        let dropping = sqlx::raw_sql(self.sql(sql!(inbox, drop))).execute(&mut *conn);
         bounded(CHANGE, dropping).await.map_err(|source| self.address.failed(source))?;
         known.close().await;
         Ok(true)
@@ -126,8 +191,8 @@ impl MysqlInbox {
     pub async fn status(&self, limit: u32) -> Result<InboxStatus, Error> {
         let mut known = self.connected().await?.known;
         let reading = async {
-            let counts = counts(&mut known.conn).await?;
-            let listed = sqlx::query(sql!(inbox, list_refused)).bind(i64::from(limit));
+            let counts = self.counts_on(&mut known.conn).await?;
+            let listed = sqlx::query(self.sql(sql!(inbox, list_refused))).bind(i64::from(limit));
             let rows = listed.fetch_all(&mut known.conn).await?;
             let refused = rows.iter().map(shown_refusal).collect::<sqlx::Result<_>>()?;
             Ok(InboxStatus { counts, refused })
@@ -141,17 +206,29 @@ impl MysqlInbox {
         let connecting = async {
             let mut known = self.address.known().await?;
             sqlx::raw_sql(sql!(inbox, set_idle_timeout)).execute(&mut known.conn).await?;
-            let comment = comment(&mut known.conn).await?;
+            let comment = self.comment(&mut known.conn).await?;
             Ok((known, comment))
         };
         let (known, comment) =
             bounded(CALL, connecting).await.map_err(|source| self.address.failed(source))?;
-        let at = || self.address.to_string();
-        let comment = comment.ok_or_else(|| Error::NoInbox { at: at() })?;
+        let comment = comment.ok_or_else(|| Error::NoInbox { at: self.shown() })?;
         match comment.strip_prefix(FORMAT) {
-            Some(table) => Ok(HeldConnection { known, table: table.to_owned(), is_holder: false }),
-            None => Err(Error::OtherInbox { at: at(), found: comment }),
+            Some(unique) => Ok(HeldConnection { known, unique: unique.to_owned(), is_holder: false }),
+            None => Err(Error::OtherInbox { at: self.shown(), found: comment }),
         }
+    }
+
+    async fn comment(&self, conn: &mut MySqlConnection) -> sqlx::Result<Option<String>> {
+        let row = sqlx::raw_sql(self.sql(sql!(inbox, read_comment))).fetch_optional(conn).await?;
+        row.map(|row| row.try_get(0)).transpose()
+    }
+
+    async fn counts_on(&self, conn: &mut MySqlConnection) -> sqlx::Result<InboxCounts> {
+        let most = i64::try_from(InboxCounts::MOST).unwrap_or(i64::MAX);
+        let count = sqlx::query(self.sql(sql!(inbox, count))).bind(most).bind(most);
+        let row = count.fetch_one(conn).await?;
+        let number = |nth| row.try_get::<i64, _>(nth).map(|count| u64::try_from(count).unwrap_or(0));
+        Ok(InboxCounts { waiting: number(0)?, oldest_ms: row.try_get(1)?, refused: number(2)? })
     }
 
     /// Runs one call on the connection. A failed or dropped call closes the connection, which releases the lock.
@@ -193,14 +270,15 @@ impl MysqlInbox {
 #[async_trait]
 impl InboxTable for MysqlInbox {
     fn at(&self) -> String {
-        self.address.to_string()
+        let is_default = self.table.as_str() == InboxTableName::DEFAULT;
+        if is_default { self.address.to_string() } else { self.shown() }
     }
 
     async fn hold(&self) -> Result<bool, CallError> {
         self.call("hold an inbox", async |held| {
             // Asked twice, the server counts two locks.
             if !held.is_holder {
-                let answer = sqlx::query_scalar::<_, Option<i64>>(sql!(inbox, hold));
+                let answer = sqlx::query_scalar::<_, Option<i64>>(self.sql(sql!(inbox, hold)));
                 held.is_holder = answer.fetch_one(&mut held.known.conn).await? == Some(1);
             }
             Ok(held.is_holder)
@@ -211,7 +289,7 @@ impl InboxTable for MysqlInbox {
     async fn heads(&self, above: i64, limit: usize) -> Result<Vec<RowHead>, CallError> {
         self.as_holder("read an inbox", async |held| {
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let list = sqlx::query(sql!(inbox, list_heads)).bind(above).bind(limit);
+            let list = sqlx::query(self.sql(sql!(inbox, list_heads))).bind(above).bind(limit);
             let rows = list.fetch_all(&mut held.known.conn).await?;
             rows.iter().map(|row| head(row, row.try_get::<i64, _>(4)?)).collect()
         })
@@ -222,10 +300,11 @@ impl InboxTable for MysqlInbox {
         let Some(ids) = listed(ids) else { return Ok(Vec::new()) };
         self.as_holder("offer rows of an inbox", async |held| {
             // First read, so that the notes of earlier tries are seen.
-            let rows = of(&mut held.known.conn, sql!(inbox, read_rows), &ids).await?;
+            let read = sqlx::raw_sql(self.sql_of(sql!(inbox, read_rows), &ids));
+            let rows = read.fetch_all(&mut held.known.conn).await?;
             let rows =
-                rows.iter().map(|row| inbox_row(row, &held.table)).collect::<sqlx::Result<Vec<_>>>()?;
-            change(&mut held.known.conn, sql!(inbox, mark_offered), &ids).await?;
+                rows.iter().map(|row| inbox_row(row, &held.unique)).collect::<sqlx::Result<Vec<_>>>()?;
+            change(&mut held.known.conn, self.sql_of(sql!(inbox, mark_offered), &ids)).await?;
             Ok(rows)
         })
         .await
@@ -234,7 +313,7 @@ impl InboxTable for MysqlInbox {
     async fn withdraw_offer(&self, ids: &[i64]) -> Result<(), CallError> {
         let Some(ids) = listed(ids) else { return Ok(()) };
         self.as_holder("withdraw rows of an inbox", async |held| {
-            change(&mut held.known.conn, sql!(inbox, withdraw_offer), &ids).await
+            change(&mut held.known.conn, self.sql_of(sql!(inbox, withdraw_offer), &ids)).await
         })
         .await
     }
@@ -242,7 +321,7 @@ impl InboxTable for MysqlInbox {
     async fn remove(&self, ids: &[i64]) -> Result<(), CallError> {
         let Some(ids) = listed(ids) else { return Ok(()) };
         self.as_holder("remove rows of an inbox", async |held| {
-            change(&mut held.known.conn, sql!(inbox, remove), &ids).await
+            change(&mut held.known.conn, self.sql_of(sql!(inbox, remove), &ids)).await
         })
         .await
     }
@@ -251,7 +330,7 @@ impl InboxTable for MysqlInbox {
         self.as_holder("refuse rows of an inbox", async |held| {
             for row in refused {
                 let why: String = row.why.chars().take(WHY_MAX).collect();
-                let refuse = sqlx::query(sql!(inbox, refuse))
+                let refuse = sqlx::query(self.sql(sql!(inbox, refuse)))
                     .bind(why)
                     .bind(i64::from(row.maybe_inserted))
                     .bind(row.id);
@@ -263,7 +342,7 @@ impl InboxTable for MysqlInbox {
     }
 
     async fn counts(&self) -> Result<InboxCounts, CallError> {
-        self.call("count the rows of an inbox", async |held| counts(&mut held.known.conn).await).await
+        self.call("count the rows of an inbox", async |held| self.counts_on(&mut held.known.conn).await).await
     }
 
     async fn let_go(&self) {
@@ -288,24 +367,8 @@ fn listed(ids: &[i64]) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-async fn of(conn: &mut MySqlConnection, statement: &'static str, ids: &str) -> sqlx::Result<Vec<MySqlRow>> {
-    sqlx::raw_sql(AssertSqlSafe(filled(statement, "{ids}", ids))).fetch_all(conn).await
-}
-
-async fn change(conn: &mut MySqlConnection, statement: &'static str, ids: &str) -> sqlx::Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(filled(statement, "{ids}", ids))).execute(conn).await.map(drop)
-}
-
-async fn comment(conn: &mut MySqlConnection) -> sqlx::Result<Option<String>> {
-    let row = sqlx::raw_sql(sql!(inbox, read_comment)).fetch_optional(conn).await?;
-    row.map(|row| row.try_get(0)).transpose()
-}
-
-async fn counts(conn: &mut MySqlConnection) -> sqlx::Result<InboxCounts> {
-    let most = i64::try_from(InboxCounts::MOST).unwrap_or(i64::MAX);
-    let row = sqlx::query(sql!(inbox, count)).bind(most).bind(most).fetch_one(conn).await?;
-    let number = |nth| row.try_get::<i64, _>(nth).map(|count| u64::try_from(count).unwrap_or(0));
-    Ok(InboxCounts { waiting: number(0)?, oldest_ms: row.try_get(1)?, refused: number(2)? })
+async fn change(conn: &mut MySqlConnection, statement: AssertSqlSafe<String>) -> sqlx::Result<()> {
+    sqlx::raw_sql(statement).execute(conn).await.map(drop)
 }
 
 fn head(row: &MySqlRow, bytes: i64) -> sqlx::Result<RowHead> {
@@ -318,10 +381,10 @@ fn head(row: &MySqlRow, bytes: i64) -> sqlx::Result<RowHead> {
     })
 }
 
-fn inbox_row(row: &MySqlRow, table: &str) -> sqlx::Result<InboxRow> {
+fn inbox_row(row: &MySqlRow, unique: &str) -> sqlx::Result<InboxRow> {
     Ok(InboxRow {
         head: head(row, 0)?,
-        table: table.to_owned(),
+        table: unique.to_owned(),
         created_at_ms: row.try_get(4)?,
         age_ms: row.try_get(5)?,
         offered_before_ms: row.try_get(6)?,
@@ -353,4 +416,19 @@ fn shown_refusal(row: &MySqlRow) -> sqlx::Result<ShownRefusal> {
         refused_at_ms: row.try_get(3)?,
         why: row.try_get::<Option<String>, _>(4)?.unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_table_is_safe_in_every_statement() {
+        for good in ["punctual_inbox", "jobs", "_2", "order", &"a".repeat(47)] {
+            assert_eq!(good.parse::<InboxTableName>().unwrap().as_str(), good);
+        }
+        for wrong in ["", "2a", "a b", "a`b", "a-b", "Jobs", "a.b", "ü", &"a".repeat(48)] {
+            assert!(wrong.parse::<InboxTableName>().unwrap_err().contains("no name of a table"), "{wrong}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 -- name: create_table
 -- Creates the table. Its comment has its format, and a name that no other inbox has.
--- holes: {unique} that name.
-CREATE TABLE IF NOT EXISTS punctual_inbox (
+-- holes: {unique} that name, {table} name of the table.
+CREATE TABLE IF NOT EXISTS `{table}` (
     id BIGINT NOT NULL AUTO_INCREMENT,
     `key` VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'identity of the task; NULL: one of its own',
     task_version BIGINT NOT NULL DEFAULT 0 COMMENT 'of one key, a higher version supersedes a lower one',
@@ -32,25 +32,25 @@ CREATE TABLE IF NOT EXISTS punctual_inbox (
     refused_why VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'of the relay',
     PRIMARY KEY (id),
     KEY waiting (refused_at_ms, id),
-    CONSTRAINT punctual_inbox_key CHECK (OCTET_LENGTH(`key`) BETWEEN 1 AND 128),
-    CONSTRAINT punctual_inbox_namespace CHECK (namespace <> '' AND namespace NOT REGEXP '[^A-Za-z0-9._:-]'),
-    CONSTRAINT punctual_inbox_queue CHECK (queue <> '' AND queue NOT REGEXP '[^A-Za-z0-9._:-]'),
-    CONSTRAINT punctual_inbox_kind CHECK (kind <> '' AND kind NOT REGEXP '[^A-Za-z0-9._:-]'),
-    CONSTRAINT punctual_inbox_name CHECK (name <> ''),
-    CONSTRAINT punctual_inbox_one_time CHECK (execute_at_ms IS NULL OR delay_ms IS NULL),
-    CONSTRAINT punctual_inbox_execute_at_ms CHECK (execute_at_ms BETWEEN 978307200000 AND 253402300799999),
-    CONSTRAINT punctual_inbox_delay_ms CHECK (delay_ms BETWEEN 0 AND 3155760000000),
-    CONSTRAINT punctual_inbox_priority CHECK (priority BETWEEN 1 AND 5),
-    CONSTRAINT punctual_inbox_one_payload CHECK (payload IS NULL OR payload_bytes IS NULL),
-    CONSTRAINT punctual_inbox_payload CHECK (JSON_VALID(payload)),
-    CONSTRAINT punctual_inbox_labels CHECK (JSON_VALID(labels) AND JSON_TYPE(labels) = 'OBJECT'),
-    CONSTRAINT punctual_inbox_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000),
-    CONSTRAINT punctual_inbox_retry CHECK (JSON_VALID(retry) AND JSON_TYPE(retry) = 'OBJECT'),
-    CONSTRAINT punctual_inbox_options CHECK (JSON_VALID(options) AND JSON_TYPE(options) = 'OBJECT'),
-    CONSTRAINT punctual_inbox_timeout_ms CHECK (timeout_ms BETWEEN 1 AND 315576000000),
-    CONSTRAINT punctual_inbox_deadline_ms CHECK (deadline_ms BETWEEN 1 AND 315576000000),
-    CONSTRAINT punctual_inbox_concurrency_key CHECK (concurrency_key <> ''),
-    CONSTRAINT punctual_inbox_handler_versions CHECK (handler_versions <> '')
+    CONSTRAINT `{table}_key` CHECK (OCTET_LENGTH(`key`) BETWEEN 1 AND 128),
+    CONSTRAINT `{table}_namespace` CHECK (namespace <> '' AND namespace NOT REGEXP '[^A-Za-z0-9._:-]'),
+    CONSTRAINT `{table}_queue` CHECK (queue <> '' AND queue NOT REGEXP '[^A-Za-z0-9._:-]'),
+    CONSTRAINT `{table}_kind` CHECK (kind <> '' AND kind NOT REGEXP '[^A-Za-z0-9._:-]'),
+    CONSTRAINT `{table}_name` CHECK (name <> ''),
+    CONSTRAINT `{table}_one_time` CHECK (execute_at_ms IS NULL OR delay_ms IS NULL),
+    CONSTRAINT `{table}_execute_at_ms` CHECK (execute_at_ms BETWEEN 978307200000 AND 253402300799999),
+    CONSTRAINT `{table}_delay_ms` CHECK (delay_ms BETWEEN 0 AND 3155760000000),
+    CONSTRAINT `{table}_priority` CHECK (priority BETWEEN 1 AND 5),
+    CONSTRAINT `{table}_one_payload` CHECK (payload IS NULL OR payload_bytes IS NULL),
+    CONSTRAINT `{table}_payload` CHECK (JSON_VALID(payload)),
+    CONSTRAINT `{table}_labels` CHECK (JSON_VALID(labels) AND JSON_TYPE(labels) = 'OBJECT'),
+    CONSTRAINT `{table}_max_attempts` CHECK (max_attempts BETWEEN 1 AND 1000),
+    CONSTRAINT `{table}_retry` CHECK (JSON_VALID(retry) AND JSON_TYPE(retry) = 'OBJECT'),
+    CONSTRAINT `{table}_options` CHECK (JSON_VALID(options) AND JSON_TYPE(options) = 'OBJECT'),
+    CONSTRAINT `{table}_timeout_ms` CHECK (timeout_ms BETWEEN 1 AND 315576000000),
+    CONSTRAINT `{table}_deadline_ms` CHECK (deadline_ms BETWEEN 1 AND 315576000000),
+    CONSTRAINT `{table}_concurrency_key` CHECK (concurrency_key <> ''),
+    CONSTRAINT `{table}_handler_versions` CHECK (handler_versions <> '')
 ) ENGINE = InnoDB COMMENT = 'punctual inbox 1 {unique}'
 
 -- name: make_name
@@ -59,7 +59,8 @@ SELECT CAST(UUID() AS CHAR)
 
 -- name: create_limits
 -- Creates the view of what the columns take, for people and programs.
-CREATE OR REPLACE VIEW punctual_inbox_limits (column_name, least, most, rule) AS
+-- holes: {table} name of the table.
+CREATE OR REPLACE VIEW `{table}_limits` (column_name, least, most, rule) AS
 SELECT 'key', 1, 128, 'bytes, compared exactly'
 UNION ALL SELECT 'namespace, queue, kind', 1, 128, 'characters, of A-Z a-z 0-9 . _ : -'
 UNION ALL SELECT 'name', 1, 256, 'characters'
@@ -75,13 +76,15 @@ UNION ALL SELECT 'handler_versions', 1, 128, 'characters'
 
 -- name: drop
 -- Drops both, with what is in them.
-DROP VIEW IF EXISTS punctual_inbox_limits;
-DROP TABLE IF EXISTS punctual_inbox
+-- holes: {table} name of the table.
+DROP VIEW IF EXISTS `{table}_limits`;
+DROP TABLE IF EXISTS `{table}`
 
 -- name: read_comment
 -- Reads the comment of the table; no row: there is none.
+-- holes: {table} name of the table.
 SELECT CAST(table_comment AS CHAR) FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_name = 'punctual_inbox'
+WHERE table_schema = DATABASE() AND table_name = '{table}'
 
 -- name: set_idle_timeout
 -- The server closes the connection of a relay that asks nothing for 15 s, and with it goes the lock. No transaction of this
@@ -90,62 +93,67 @@ SET SESSION wait_timeout = 15, innodb_lock_wait_timeout = 2
 
 -- name: hold
 -- Takes the lock of the relay that moves rows; it is released when the connection ends.
+-- holes: {table} name of the table.
 -- answers: 1, or 0 if another connection has it.
-SELECT CAST(GET_LOCK(CONCAT('punctual_inbox/', LEFT(SHA2(DATABASE(), 256), 40)), 0) AS SIGNED)
+SELECT CAST(GET_LOCK(CONCAT('punctual_inbox/', LEFT(SHA2(CONCAT(DATABASE(), IF('{table}' = 'punctual_inbox', '', '/{table}')), 256), 40)), 0) AS SIGNED)
 
 -- name: list_heads
 -- Lists rows that wait, by number, without their payloads.
 -- parameters: 1 above this number, 2 limit.
+-- holes: {table} name of the table.
 SELECT id, namespace, queue, `key`,
     CAST(COALESCE(OCTET_LENGTH(payload), 0) + COALESCE(OCTET_LENGTH(payload_bytes), 0) AS SIGNED)
-FROM punctual_inbox FORCE INDEX (waiting)
+FROM `{table}` FORCE INDEX (waiting)
 WHERE refused_at_ms IS NULL AND id > ? ORDER BY id LIMIT ?
 
 -- name: read_rows
 -- Reads rows that wait, by number.
--- holes: {ids} their numbers.
+-- holes: {ids} their numbers, {table} name of the table.
 SELECT id, namespace, queue, `key`, created_at_ms,
     CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED) - created_at_ms,
     CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED) - offered_at_ms,
     task_version, kind, name, execute_at_ms, delay_ms, priority, payload, payload_bytes, labels, max_attempts, retry,
     timeout_ms, deadline_ms, concurrency_key, handler_versions, traceparent, options
-FROM punctual_inbox WHERE id IN ({ids}) AND refused_at_ms IS NULL ORDER BY id
+FROM `{table}` WHERE id IN ({ids}) AND refused_at_ms IS NULL ORDER BY id
 
 -- name: mark_offered
 -- Notes that rows are offered, unless that is noted.
--- holes: {ids} their numbers.
-UPDATE punctual_inbox SET offered_at_ms = CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED)
+-- holes: {ids} their numbers, {table} name of the table.
+UPDATE `{table}` SET offered_at_ms = CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED)
 WHERE id IN ({ids}) AND offered_at_ms IS NULL
 
 -- name: withdraw_offer
 -- Takes that back.
--- holes: {ids} their numbers.
-UPDATE punctual_inbox SET offered_at_ms = NULL WHERE id IN ({ids})
+-- holes: {ids} their numbers, {table} name of the table.
+UPDATE `{table}` SET offered_at_ms = NULL WHERE id IN ({ids})
 
 -- name: remove
 -- Removes rows that are tasks.
--- holes: {ids} their numbers.
-DELETE FROM punctual_inbox WHERE id IN ({ids})
+-- holes: {ids} their numbers, {table} name of the table.
+DELETE FROM `{table}` WHERE id IN ({ids})
 
 -- name: refuse
 -- Sets one row aside.
 -- parameters: 1 why, 2 whether it may be a task all the same (0 or 1), 3 its number.
-UPDATE punctual_inbox SET refused_at_ms = CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED),
+-- holes: {table} name of the table.
+UPDATE `{table}` SET refused_at_ms = CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED),
     refused_why = ?, offered_at_ms = IF(? = 1, offered_at_ms, NULL)
 WHERE id = ?
 
 -- name: count
 -- Counts rows that wait, and reads the age of the first, and counts those that were refused.
 -- parameters: 1 and 2 most rows that are counted.
-SELECT (SELECT COUNT(*) FROM (SELECT id FROM punctual_inbox FORCE INDEX (waiting) WHERE refused_at_ms IS NULL
+-- holes: {table} name of the table.
+SELECT (SELECT COUNT(*) FROM (SELECT id FROM `{table}` FORCE INDEX (waiting) WHERE refused_at_ms IS NULL
         LIMIT ?) AS waiting_rows),
     (SELECT CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED) - created_at_ms
-        FROM punctual_inbox FORCE INDEX (waiting) WHERE refused_at_ms IS NULL ORDER BY id LIMIT 1),
-    (SELECT COUNT(*) FROM (SELECT id FROM punctual_inbox FORCE INDEX (waiting) WHERE refused_at_ms IS NOT NULL
+        FROM `{table}` FORCE INDEX (waiting) WHERE refused_at_ms IS NULL ORDER BY id LIMIT 1),
+    (SELECT COUNT(*) FROM (SELECT id FROM `{table}` FORCE INDEX (waiting) WHERE refused_at_ms IS NOT NULL
         LIMIT ?) AS refused_rows)
 
 -- name: list_refused
 -- Lists the rows that were refused last.
 -- parameters: 1 limit.
-SELECT id, queue, `key`, refused_at_ms, refused_why FROM punctual_inbox FORCE INDEX (waiting)
+-- holes: {table} name of the table.
+SELECT id, queue, `key`, refused_at_ms, refused_why FROM `{table}` FORCE INDEX (waiting)
 WHERE refused_at_ms IS NOT NULL ORDER BY refused_at_ms DESC, id DESC LIMIT ?

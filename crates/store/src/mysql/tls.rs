@@ -121,7 +121,7 @@ const WAYS_OUT: [(&[&str], &str); 8] = [
     (
         &["RSA auth backend disabled"],
         "; the server wants this password over TLS only (caching_sha2_password): let it speak TLS and set ssl-mode=REQUIRED or \
-         VERIFY_IDENTITY, or create the user with mysql_native_password",
+         VERIFY_IDENTITY, or, before MySQL 8.4, create the user with mysql_native_password",
     ),
 ];
 

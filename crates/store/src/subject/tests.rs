@@ -224,3 +224,54 @@ fn every_statement_says_what_it_is_for_and_names_its_parameters_and_holes() {
         assert_eq!(holes(&listed), holes(&statement.text), "{title}");
     }
 }
+
+/// What MariaDB 10.6 knows and MySQL 8.0 does not.
+const MARIADB_ONLY: [&str; 9] = [
+    " RETURNING ",
+    "CONVERT PARTITION",
+    "COLUMN IF NOT EXISTS",
+    "COLUMN IF EXISTS",
+    "INDEX IF NOT EXISTS",
+    "CREATE OR REPLACE TABLE",
+    "NEXT VALUE FOR",
+    "SET STATEMENT ",
+    "FROM SEQ_",
+];
+/// What MySQL knows, all of it or from a later release than 8.0 on, and MariaDB 10.6 does not.
+const MYSQL_ONLY: [&str; 7] =
+    ["FOR SHARE", "FOR UPDATE OF ", " LATERAL ", "MEMBER OF", "VALUES ROW", "->", ") AS NEW"];
+/// MySQL knows them from 8.0.31 on.
+const LATE: [&str; 2] = [" INTERSECT ", " EXCEPT "];
+
+/// The forms in a text that not every server knows. A comment of a version is read by one kind of server only.
+fn forms_of_one_server(text: &str) -> Vec<&'static str> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+    let mut words = lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_uppercase() + " ";
+    while let Some((before, rest)) = words.split_once("/*") {
+        words = format!("{before}{}", rest.split_once("*/").map_or("", |parts| parts.1));
+    }
+    let forms = MARIADB_ONLY.into_iter().chain(MYSQL_ONLY).chain(LATE);
+    forms.filter(|form| words.contains(form)).collect()
+}
+
+#[test]
+fn every_statement_is_of_words_that_mysql_8_and_mariadb_both_know() {
+    let mut found = BTreeMap::new();
+    for statement in statements().into_iter().filter(|statement| statement.file.starts_with("mysql/")) {
+        found.insert(statement.title(), forms_of_one_server(&statement.text));
+    }
+    for path in fs::read_dir(src().join("../../../migrations/mysql")).unwrap() {
+        let path = path.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        found.insert(name, forms_of_one_server(&fs::read_to_string(&path).unwrap()));
+    }
+    assert!(found.len() > 300, "{}", found.len());
+    found.retain(|_, forms| !forms.is_empty());
+    // A server that does not know it drops the bucket in one step (`detach` in buckets/session.rs).
+    let known = [("mysql/buckets: detach".to_owned(), vec!["CONVERT PARTITION"])];
+    assert_eq!(found, BTreeMap::from(known));
+    // The controls.
+    assert_eq!(forms_of_one_server("DELETE FROM a\nRETURNING id"), [" RETURNING "]);
+    assert_eq!(forms_of_one_server("SELECT 1 FROM a FOR UPDATE OF a"), ["FOR UPDATE OF "]);
+    assert!(forms_of_one_server("SELECT 1 FROM a FOR UPDATE /*!80001 OF a */").is_empty());
+}

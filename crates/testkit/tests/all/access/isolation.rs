@@ -140,7 +140,7 @@ impl Operation {
             "error" => target.label.clone(),
             "task_version" | "state" | "event" | "engine" | "due_after" | "due_before" | "since"
             | "until" | "action" | "limit" | "cursor" | "n" | "format" | "phase" | "sort" | "paused"
-            | "severity" => {
+            | "severity" | "wait_ms" => {
                 return None;
             }
             other => panic!("{}: this test does not know what {other:?} can name", self.id),

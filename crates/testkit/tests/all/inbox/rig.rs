@@ -7,12 +7,12 @@ use punctual_contract::{
     Error, InboxTable, Store,
     inbox::{InboxCounts, InboxRow, RefusedRow, RowHead},
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{name::Name, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::NoHot;
 use punctual_inbox::{Intake, Relay};
 use punctual_server::{EngineIntake, ServerOptions};
-use punctual_store::{MysqlInbox, MysqlOptions, MysqlStore, SqliteStore};
+use punctual_store::{InboxTableName, MysqlInbox, MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     clock::ManualClock,
     faults::FaultyStore,
@@ -111,10 +111,10 @@ impl InboxRig {
         let engine = Engine::new(backends, Options::default());
         let server = servers::mariadb().await;
         let url = server.fresh_database().await;
-        assert!(MysqlInbox::new(&url).unwrap().install().await.unwrap());
+        assert!(MysqlInbox::new(&url, InboxTableName::default()).unwrap().install().await.unwrap());
         let database = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
         let way = Proxy::before(server.port());
-        let relay = Relay::new("shop", table(&way, &database), intake(&engine));
+        let relay = Relay::new("shop", None, table(&way, &database), intake(&engine));
         let options = ServerOptions { inboxes: vec![relay.clone()], ..ServerOptions::default() };
         let router = punctual_server::router(engine.clone(), options);
         Self { store, engine, clock, way, relay, router, server, database }
@@ -136,13 +136,20 @@ impl InboxRig {
 
     /// Of another engine.
     pub(crate) fn other_relay(&self) -> Relay {
-        Relay::new("shop", table(&self.way, &self.database), intake(&self.engine))
+        Relay::new("shop", None, table(&self.way, &self.database), intake(&self.engine))
+    }
+
+    /// Of another table in the same database, for one namespace.
+    pub(crate) fn relay_of(&self, name: &str, namespace: &str, table: &str) -> Relay {
+        let inbox = MysqlInbox::new(&self.url(), table.parse().unwrap()).unwrap();
+        let namespace = Some(Name::chosen(namespace).unwrap());
+        Relay::new(name, namespace, Arc::new(inbox), intake(&self.engine))
     }
 
     /// Whose rows stay, because it dies before it removes them.
     pub(crate) fn dying_relay(&self) -> Relay {
-        let inner = MysqlInbox::new(&url(&self.way, &self.database)).unwrap();
-        Relay::new("shop", Arc::new(DyingTable { inner }), intake(&self.engine))
+        let inner = MysqlInbox::new(&self.url(), InboxTableName::default()).unwrap();
+        Relay::new("shop", None, Arc::new(DyingTable { inner }), intake(&self.engine))
     }
 
     /// One run, after the longest rest.
@@ -200,7 +207,7 @@ fn url(way: &Proxy, database: &str) -> String {
 }
 
 fn table(way: &Proxy, database: &str) -> Arc<dyn InboxTable> {
-    Arc::new(MysqlInbox::new(&url(way, database)).unwrap())
+    Arc::new(MysqlInbox::new(&url(way, database), InboxTableName::default()).unwrap())
 }
 
 macro_rules! on_each_store {

@@ -1,8 +1,13 @@
 //! The table itself: made once, removed when it is empty, and closed to nonsense.
 
 use super::rig::in_sqlite;
-use punctual_sdk::{NewTask, inbox::insert_in, protocol::OnConflict, retry};
-use punctual_store::MysqlInbox;
+use punctual_sdk::{
+    NewTask,
+    inbox::{InboxTable, insert_in, insert_into_table},
+    protocol::OnConflict,
+    retry,
+};
+use punctual_store::{InboxTableName, MysqlInbox};
 use punctual_testkit::servers;
 use serde_json::json;
 use sqlx::{Connection as _, MySqlConnection};
@@ -45,10 +50,10 @@ async fn it_is_made_once_and_dropped_when_it_is_empty() {
     let server = servers::mariadb().await;
     let url = server.fresh_database().await;
     let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
-    let inbox = MysqlInbox::new(&url).unwrap();
+    let inbox = MysqlInbox::new(&url, InboxTableName::default()).unwrap();
     let said = inbox.status(10).await.unwrap_err().to_string();
     assert!(
-        said.contains("there is no table punctual_inbox") && said.contains("punctual inbox install"),
+        said.contains("/punctual_inbox: there is no such table") && said.contains("punctual inbox install"),
         "{said}"
     );
     assert!(inbox.install().await.unwrap());
@@ -56,12 +61,37 @@ async fn it_is_made_once_and_dropped_when_it_is_empty() {
     assert!(!inbox.install().await.unwrap(), "it was there");
     assert_eq!(inbox.status(10).await.unwrap().counts.waiting, 1, "with its rows");
     let said = inbox.uninstall(false).await.unwrap_err().to_string();
-    assert!(said.contains("1 rows are in punctual_inbox") && said.contains("--force"), "{said}");
+    assert!(said.contains("1 rows are in it") && said.contains("--force"), "{said}");
     assert!(inbox.uninstall(true).await.unwrap());
     assert!(!inbox.uninstall(false).await.unwrap());
     server.sql(database, "CREATE TABLE punctual_inbox (id INT)").await;
     let said = inbox.install().await.unwrap_err().to_string();
     assert!(said.contains("is not a table of this program"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_of_one_database_are_separate_inboxes_with_a_namespace_each() {
+    let rig = in_sqlite().await;
+    let jobs: InboxTableName = "jobs".parse().unwrap();
+    assert!(MysqlInbox::new(&rig.url(), jobs.clone()).unwrap().install().await.unwrap());
+    rig.sql(
+        "INSERT INTO punctual_inbox (queue) VALUES ('q');
+         INSERT INTO jobs (queue, namespace) VALUES ('q', 'default'), ('q', 'billing'), ('q', 'other');",
+    )
+    .await;
+    // Both hold their tables at the same time.
+    let of_jobs = rig.relay_of("jobs", "billing", "jobs");
+    assert_eq!((rig.run(&rig.relay).await, rig.run(&of_jobs).await), (1, 2));
+    assert_eq!(rig.tasks("q").await.len(), 1, "those of the other table are in another namespace");
+    let refused = rig.sql("SELECT refused_why FROM jobs WHERE refused_at_ms IS NOT NULL").await;
+    assert!(refused.contains("all tasks of this inbox go into namespace \"billing\""), "{refused}");
+    assert!(of_jobs.report().at.ends_with("/jobs"), "{}", of_jobs.report().at);
+    let mut connection = MySqlConnection::connect(&rig.url()).await.unwrap();
+    let table = InboxTable::named("jobs").unwrap();
+    insert_into_table(&mut connection, &table, None, &NewTask::to("q").key("k")).await.unwrap();
+    assert_eq!(rig.run(&of_jobs).await, 1);
+    assert!(MysqlInbox::new(&rig.url(), jobs).unwrap().uninstall(true).await.unwrap());
+    rig.sql("SELECT id FROM punctual_inbox").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
