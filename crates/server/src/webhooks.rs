@@ -11,7 +11,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use punctual_contract::{
-    store::{Beat, Extended},
+    Error as BackendError,
+    store::{Assignment, Beat, Extended},
     workflows::WorkflowId,
 };
 use punctual_domain::{
@@ -104,13 +105,13 @@ impl EngineTasks {
         let tasks: Vec<TaskRef> = reports.iter().map(|submission| submission.report.place).collect();
         let recorded = self.engine.record_submitted(reports, BY).await.map_err(|error| error.to_string())?;
         let mut ended = Vec::new();
-        let outcome = |(task, recorded): (TaskRef, Result<Reported, _>)| match recorded {
+        let outcome = |(task, recorded): (TaskRef, Result<Reported, BackendError>)| match recorded {
             Ok(reported) => {
                 let of = of_workflows.get(&task).filter(|_| reported == Reported::Accepted);
                 ended.extend(of.map(|of| (*of, task)));
                 RecordState::Done
             }
-            Err::<_, punctual_contract::Error>(error) => RecordState::Unknown(error.to_string()),
+            Err(error) => RecordState::Unknown(error.to_string()),
         };
         let outcomes = tasks.into_iter().zip(recorded).map(outcome).collect();
         if let Some(expected) = expected {
@@ -141,7 +142,7 @@ impl TaskSource for EngineTasks {
             version: None,
         };
         let leased = self.engine.lease(request).await.map_err(|error| error.to_string())?;
-        let task = |assignment: punctual_contract::store::Assignment| {
+        let task = |assignment: Assignment| {
             let lease_ms = token_lease_ms(assignment.timeout_ms.unwrap_or(terms.lease_after_202_ms));
             answer::leased(traced(self.options.traces.as_ref(), assignment), lease_ms, false)
         };

@@ -83,8 +83,8 @@ impl Breakers {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_host_is_left_alone_longer_each_time_and_an_answer_ends_it() {
+    #[test]
+    fn a_silent_host_is_left_alone_longer_each_time_and_an_answer_ends_it() {
         let (breakers, mut now) = (Breakers::default(), Instant::now());
         for _ in 1..FAILURES {
             breakers.failed("a", "refused", now);

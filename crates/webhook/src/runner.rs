@@ -103,8 +103,10 @@ impl Dispatcher {
 
     #[must_use]
     pub fn numbers(&self) -> DeliveryNumbers {
-        let (in_flight, hosts_held_back) = (self.in_flight(), self.shared.breakers.held_back());
-        DeliveryNumbers { in_flight, hosts_held_back, ..self.shared.numbers.read() }
+        let mut numbers = self.shared.numbers.read();
+        numbers.in_flight = self.in_flight();
+        numbers.hosts_held_back = self.shared.breakers.held_back();
+        numbers
     }
 
     fn in_flight(&self) -> usize {

@@ -52,7 +52,7 @@ fn faults(who: &Who, webhook: &mut Webhook, stored: Option<&Webhook>) -> Vec<Fie
             refuse(&header_pointer(name), why);
         }
     }
-    if webhook.allow_private && stored != Some(webhook) && !who.reaches_everything() {
+    if webhook.allow_private && stored != Some(&*webhook) && !who.reaches_everything() {
         let detail = "is only for tokens that reach all namespaces and queues: requests would come from inside the network";
         refuse("/allow_private", detail.to_owned());
     }

@@ -205,7 +205,7 @@ impl QueueDeliveries {
             DeliveryVerdict::Gone { why } => self.pause(webhook, why).await,
             _ => {}
         }
-        if let Some(outcome) = outcome((&task.r#ref, &task.token), &response, &verdict) {
+        if let Some(outcome) = outcome((&*task.r#ref, &*task.token), &response, &verdict) {
             place.is_reported = outcomes.send(outcome).is_ok();
         }
     }
