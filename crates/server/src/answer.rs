@@ -18,6 +18,7 @@ use punctual_protocol::{
     At, Base64, Body, HistoryEntry, InsertOutcome, Json, LeasedTask, LogLine, Phase, Retry, State, Task,
     TaskLease, TaskResult, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL, Why,
 };
+use punctual_traces::Traces;
 use serde::Serialize;
 
 /// JSON with a status.
@@ -207,6 +208,15 @@ fn body(content: Content) -> Body {
         Ok(text) => Json::from_text(text.clone()).map_or_else(|_| Body::Bytes(text.into_bytes()), Body::Json),
         Err(error) => Body::Bytes(error.into_bytes()),
     }
+}
+
+/// Sets the parent of the executor's spans to the span of its attempt, if traces are exported.
+pub(crate) fn traced(traces: Option<&Traces>, mut assignment: Assignment) -> Assignment {
+    if let Some(traces) = traces {
+        let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
+        assignment.traceparent = assignment.traceparent.take().map(handed);
+    }
+    assignment
 }
 
 /// The task as its executor gets it. `is_held` states that the executor declared the maximum number of tasks that it

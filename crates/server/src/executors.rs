@@ -32,7 +32,6 @@ use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
-use punctual_traces::Traces;
 use punctual_workflows::Expected;
 use std::{
     collections::{HashMap, HashSet},
@@ -122,7 +121,7 @@ async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, ask: LeaseRequest) -
     let task = |lease: Assignment| {
         // The places of a queue that is scanned are given up with the outcome.
         let is_held = is_held && !app.engine.is_scanned(&lease.queue);
-        answer::leased(traced(app.options.traces.as_ref(), lease), lease_ms, is_held)
+        answer::leased(answer::traced(app.options.traces.as_ref(), lease), lease_ms, is_held)
     };
     let tasks = leased.into_iter().map(task).collect();
     let wish = executor.and_then(|executor| roster::wish(app.engine.executor_seen(executor)));
@@ -158,15 +157,6 @@ async fn lease_at(
             app.engine.lease_from_several(requests, max, only).await
         }
     }
-}
-
-/// Sets the parent of the executor's spans to the span of its attempt, if traces are exported.
-pub(crate) fn traced(traces: Option<&Traces>, mut assignment: Assignment) -> Assignment {
-    if let Some(traces) = traces {
-        let handed = |traceparent| traces.handed(traceparent, assignment.place.id, assignment.attempt);
-        assignment.traceparent = assignment.traceparent.take().map(handed);
-    }
-    assignment
 }
 
 /// An executor that is to get no tasks waits as long as it would for a task, so that it does not ask in a circle. One

@@ -1,6 +1,8 @@
 //! The queues of a namespace: what is set, what is in them (counts of the running account: cheap, whatever the number
 //! of tasks), who changed what; pause and resume. What a setting means is the engine's.
 
+mod mode;
+
 use crate::{
     access::{Changed, Who},
     answer,
@@ -16,16 +18,17 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use mode::{must_be_possible, of_queue};
 use punctual_cluster::EngineCounts;
 use punctual_contract::{hot::ParkReason, limiter::Held, settings::StoredSetting};
 use punctual_domain::{
     limits::Scope as Scoped,
     name::QueueKey,
-    settings::{Pause, QueueSettings, Scope, Setting},
+    settings::{Pause, QueueSettings, Scope},
 };
 use punctual_engine::{Account, Put, Stood};
 use punctual_protocol::{
-    At, Code, Indexing, ListQueues, Mode, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
+    At, Code, Indexing, ListQueues, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
     QueueCounts, QueueStats, ScanReport, SearchChanges, SettingChange, SlotHolder, Slots,
     limits::PAGE_DEFAULT, parse, parse_settings,
 };
@@ -195,7 +198,7 @@ pub(crate) async fn put_queue(
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
     let asked = PutQueue::from_json(&body)?;
-    must_be_pushable(&app, &asked)?;
+    must_be_possible(&app, &asked)?;
     let pause = pause_of(&app, &who, &asked);
     let asked = settings::of_wire(&asked)?;
     let stored = match &asked.webhook {
@@ -242,7 +245,7 @@ pub(crate) async fn patch_queue(
             return Err(settings::has_changed(revision));
         }
         let asked = PutQueue::from_json(&settings::patched(current.as_ref(), &patch)?)?;
-        must_be_pushable(&app, &asked)?;
+        must_be_possible(&app, &asked)?;
         let stored = current.as_ref().and_then(of_queue);
         let receiver = webhooks::checked(&who, settings::of_wire(&asked)?, stored)?;
         let wanted = (receiver, pause_of(&app, &who, &asked));
@@ -254,13 +257,6 @@ pub(crate) async fn patch_queue(
         }
     }
     Err(punctual_engine::Error::Contended.into())
-}
-
-fn of_queue(stored: &StoredSetting) -> Option<&QueueSettings> {
-    match &stored.setting {
-        Setting::Queue(settings) => Some(settings),
-        Setting::Scope(_) => None,
-    }
 }
 
 /// The requested change of the pause, if any.
@@ -298,20 +294,6 @@ pub(crate) async fn reset_queue(
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
     put(&app, &who, queue, (QueueSettings::default(), None), (&headers, None)).await
-}
-
-/// Published to where no reader reads them, tasks would lose their attempts and die.
-fn must_be_pushable(app: &App, asked: &PutQueue) -> Result<(), Refusal> {
-    if asked.mode == Some(Mode::Webhook) && app.options.webhooks.is_none() {
-        return Err(Refusal::field("/mode", "cannot be `webhook` here: this server delivers no webhooks"));
-    }
-    if asked.mode != Some(Mode::Push) || app.engine.can_push() {
-        return Ok(());
-    }
-    let detail = "cannot be `push` here: this server has no Redis, and its bus is its own memory, where no executor can \
-                  subscribe. Leave it at `pull`, and let executors ask for tasks (POST /v1/queues/{queue}/lease, `punctual \
-                  work`); or run it on a mysql store and Redis (store.url, hot.url), and let them subscribe there";
-    Err(Refusal::field("/mode", detail))
 }
 
 async fn put(

@@ -6,8 +6,7 @@ mod receiver;
 pub(crate) use receiver::{checked, has_masks};
 
 use crate::{
-    access::Who, answer, ask, ask::Context, executors::traced, extract::Caller, options::ServerOptions,
-    reports::workflow_of,
+    access::Who, answer, ask, ask::Context, extract::Caller, options::ServerOptions, reports::workflow_of,
 };
 use async_trait::async_trait;
 use punctual_contract::{
@@ -144,7 +143,7 @@ impl TaskSource for EngineTasks {
         let leased = self.engine.lease(request).await.map_err(|error| error.to_string())?;
         let task = |assignment: Assignment| {
             let lease_ms = token_lease_ms(assignment.timeout_ms.unwrap_or(terms.lease_after_202_ms));
-            answer::leased(traced(self.options.traces.as_ref(), assignment), lease_ms, false)
+            answer::leased(answer::traced(self.options.traces.as_ref(), assignment), lease_ms, false)
         };
         Ok(leased.into_iter().map(task).collect())
     }

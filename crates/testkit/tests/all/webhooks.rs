@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 on_each_ground!(
     tasks_are_delivered_once_and_their_results_are_stored,
-    what_the_receiver_keeps_ends_by_its_own_outcome,
+    what_the_receiver_keeps_ends_by_the_outcome_of_the_receiver,
     a_gone_receiver_pauses_the_queue_until_it_has_a_new_address,
     no_answer_history_or_audit_entry_has_a_secret,
     a_cancelled_delivery_is_given_up,
@@ -55,7 +55,7 @@ async fn tasks_are_delivered_once_and_their_results_are_stored(site: WebhookSite
     assert_eq!(metrics.iter().map(delivered).sum::<u64>(), 40);
 }
 
-async fn what_the_receiver_keeps_ends_by_its_own_outcome(site: WebhookSite) {
+async fn what_the_receiver_keeps_ends_by_the_outcome_of_the_receiver(site: WebhookSite) {
     site.receive(|_| (202, Value::Null)).await;
     site.set_webhook("q", "/hook", &json!({})).await;
     let r#ref = site.insert(0, &json!({ "queue": "q" })).await;

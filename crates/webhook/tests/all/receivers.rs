@@ -72,7 +72,7 @@ async fn a_task_that_the_receiver_keeps_has_no_outcome_and_a_longer_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gone_receiver_pauses_its_queue_and_costs_no_attempt() {
+async fn a_gone_receiver_pauses_the_queue_and_costs_no_attempt() {
     let receiver = Receiver::answering(|_| Reply::status(410, "", "moved")).await;
     let (tasks, dispatcher) = start();
     tasks.set("q", to(receiver.url("/")));
@@ -165,7 +165,7 @@ async fn no_redirect_and_no_name_leads_to_this_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_host_holds_back_its_own_queue_alone() {
+async fn a_dead_host_holds_back_one_queue_alone() {
     let good = Receiver::answering(|_| Reply::status(200, "", "")).await;
     // The port of a listener that is closed.
     let dead = Receiver::answering(|_| Reply::Silence).await.url("/");
