@@ -2,14 +2,15 @@
 //! from what callers were answered and executors wrote down. One line a fault, with its recovery. Must never believe
 //! an engine about a promise: it is asked only how tasks ended.
 //!
-//! In reading order: `plan` (which faults) → `stack` (`log`, `disk`, `time`) → `inflict` → `tasks`, `field`, `book` →
-//! `load`, `inbox`, `change`, `work` → `run` → `look` → `judge`, `healthy` → `report`.
+//! In reading order: `plan` (which faults) → `stack` (`log`, `disk`, `time`) → `inflict` → `tasks`, `field`, `book`,
+//! `recorder` → `load`, `inbox`, `change`, `work` → `run` → `look` → `judge`, `history`, `healthy` → `report`.
 
 mod book;
 mod change;
 mod disk;
 mod field;
 mod healthy;
+mod history;
 mod inbox;
 mod inflict;
 mod judge;
@@ -20,6 +21,7 @@ mod log;
 mod look;
 mod options;
 mod plan;
+mod recorder;
 mod report;
 mod run;
 mod stack;

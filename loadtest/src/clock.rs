@@ -10,6 +10,13 @@ pub(crate) fn now_us() -> i64 {
     i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX)
 }
 
+/// Microseconds since this was first asked; never goes back, whatever is done to the wall clock.
+#[expect(clippy::disallowed_methods, reason = "a measuring tool is where the clock is read")]
+pub(crate) fn monotonic_us() -> i64 {
+    static FIRST: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    i64::try_from(FIRST.elapsed().as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Milliseconds since the epoch.
 pub(crate) fn now_ms() -> i64 {
     now_us() / 1_000

@@ -130,6 +130,8 @@ pub(crate) struct LeasedTask<'a> {
     pub(crate) attempt: u32,
     pub(crate) execute_at_ms: i64,
     pub(crate) fired_at_ms: i64,
+    #[serde(default)]
+    pub(crate) lease_until_ms: i64,
     #[serde(borrow)]
     pub(crate) payload: Option<&'a RawValue>,
 }

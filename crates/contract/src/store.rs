@@ -65,6 +65,10 @@ pub trait Store:
     /// due at the later of `execute_at` and `now`: no row ever appears far in the past. A replacement keeps
     /// its `place`, gets a new fence, and its attempts are reset. Each task has its own answer: databases
     /// fail independently, and commits of the others are reported. The error concerns all of them.
+    ///
+    /// A task with `insert_by` is not stored later than that: its database compares its own clock in the transaction that
+    /// inserts, and what would come later is an error that says that it did not happen. From that comparison to the commit
+    /// passes no more than the database lets a silent transaction live.
     async fn insert_each(
         &self,
         tasks: Vec<NewTask>,

@@ -92,6 +92,9 @@ pub struct NewTask {
     pub name: Option<String>,
     /// Applies to the insert alone: no store keeps it.
     pub on_conflict: OnConflict,
+    /// Of the insert alone, too. Later, by the clock of its database, it is not stored: however long its caller, or the engine, was
+    /// frozen on the way. None: it may be stored whenever it arrives.
+    pub insert_by: Option<Millis>,
 }
 
 /// A task's demands on its executor, beyond the queue.
@@ -143,6 +146,7 @@ impl NewTask {
             demands: Demands::default(),
             name: None,
             on_conflict: OnConflict::default(),
+            insert_by: None,
         }
     }
 }

@@ -15,8 +15,15 @@ pub trait Intake: Debug + Send + Sync {
     /// A longer payload is refused without being read.
     fn payload_max_bytes(&self) -> u64;
 
-    /// As a call of the API inserts them. As many answers as tasks, in order. No two of one call have the same key.
-    async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<RowVerdict>;
+    /// As a call of the API inserts them, but none after `by`, by the clock of the store (`NewTask::insert_by`). As many answers as
+    /// tasks, in order. No two of one call have the same key.
+    async fn insert(
+        &self,
+        inbox: &str,
+        namespace: &Name,
+        tasks: Vec<InsertTask>,
+        by: Millis,
+    ) -> Vec<RowVerdict>;
 
     /// Whether a task of this key and version exists; an error in words if that is not known.
     async fn is_known(&self, namespace: &Name, key: &str, version: i64) -> Result<bool, String>;

@@ -22,8 +22,11 @@ pub const PERIOD: Duration = Duration::from_millis(50);
 const ROWS: usize = 500;
 /// Looks of one run.
 const LOOKS: usize = 20;
-/// Rows that were read longer ago are read again, not inserted: their relay was frozen.
+/// Rows that were read longer ago are read again, not inserted: their relay was frozen. The store holds to it, too.
 const STALE_MS: i64 = 30_000;
+/// So long after it was read no insert of a row is committed any more: `STALE_MS` by the store's clock, then a transaction, of which
+/// the store undoes what is silent for 3 s; the rest is for clocks that differ.
+const FIRST_OFFER_MS: i64 = 300_000;
 /// The first rest; each is twice as long as the one before.
 const REST_MS: i64 = 100;
 const REST_MAX_MS: i64 = 1_000;
@@ -239,7 +242,8 @@ impl RelayState {
                 continue;
             }
             let name = self.report.lock().name.clone();
-            let answers = self.intake.insert(&name, &namespace, tasks).await;
+            let by = asked_at.plus(STALE_MS);
+            let answers = self.intake.insert(&name, &namespace, tasks, by).await;
             let took_ms = self.intake.now().since(asked_at);
             verdicts.closed = all_closed(&answers);
             let lost = || RowVerdict::Unknown("the engine did not answer".to_owned());
@@ -286,7 +290,9 @@ impl RelayState {
 
     /// An insert by its key does not decide any more whether it was inserted before.
     fn is_doubtful(&self, offered_before_ms: Option<i64>, namespace: &Name, queue: &str) -> bool {
-        offered_before_ms.is_some_and(|before_ms| before_ms >= self.intake.known_for_ms(namespace, queue) / 2)
+        let known_ms = self.intake.known_for_ms(namespace, queue);
+        let decides_for_ms = (known_ms / 2).min(known_ms - FIRST_OFFER_MS);
+        offered_before_ms.is_some_and(|before_ms| before_ms >= decides_for_ms)
     }
 
     async fn carry_out(&self, verdicts: Verdicts) -> Result<(), Error> {

@@ -74,6 +74,9 @@ struct Recorder {
     /// By queue; inserted unless it is here.
     answers: Mutex<BTreeMap<String, RowVerdict>>,
     now: Mutex<i64>,
+    /// Of the last call.
+    by: Mutex<Option<Millis>>,
+    known_for_ms: Mutex<i64>,
     /// How much later it is at each question.
     step_ms: Mutex<i64>,
 }
@@ -87,14 +90,15 @@ impl Intake for Recorder {
     }
 
     fn known_for_ms(&self, _: &Name, _: &str) -> i64 {
-        1_000
+        *self.known_for_ms.lock()
     }
 
     fn payload_max_bytes(&self) -> u64 {
         100
     }
 
-    async fn insert(&self, _: &str, _: &Name, tasks: Vec<InsertTask>) -> Vec<RowVerdict> {
+    async fn insert(&self, _: &str, _: &Name, tasks: Vec<InsertTask>, by: Millis) -> Vec<RowVerdict> {
+        *self.by.lock() = Some(by);
         self.calls.lock().push(tasks.iter().filter_map(|task| task.key.clone()).collect());
         let answers = self.answers.lock();
         let answer = |task: &InsertTask| answers.get(&task.queue).cloned().unwrap_or(RowVerdict::Inserted);
@@ -162,6 +166,29 @@ async fn a_relay_that_was_frozen_between_read_and_insert_inserts_nothing() {
     *intake.step_ms.lock() = 0;
     run(&table, &intake).await;
     assert_eq!(*intake.calls.lock(), [["a"]]);
+}
+
+#[tokio::test]
+async fn the_store_gets_the_time_until_which_it_may_insert_what_was_read() {
+    let (table, intake) = (table(&[(1, "q", "a")]), Arc::new(Recorder::default()));
+    *intake.now.lock() = 5_000;
+    // Between the read and the call.
+    *intake.step_ms.lock() = 20_000;
+    run(&table, &intake).await;
+    assert_eq!(*intake.by.lock(), Some(Millis(25_000 + 30_000)), "counted from the read, not from the call");
+}
+
+/// A first offer may be on its way for `FIRST_OFFER_MS`: where tasks are forgotten sooner, no second offer is inserted blindly.
+#[tokio::test]
+async fn a_second_offer_is_inserted_only_while_the_task_of_the_first_must_be_known() {
+    for (known_for_ms, inserted) in [(1_000, 0), (300_000, 0), (86_400_000, 1)] {
+        let (table, intake) = (table(&[(1, "q", "a")]), Arc::new(Recorder::default()));
+        *intake.known_for_ms.lock() = known_for_ms;
+        table.rows.lock().get_mut(&1).unwrap().1 = true;
+        run(&table, &intake).await;
+        assert_eq!(intake.calls.lock().len(), inserted, "{known_for_ms}");
+        assert_eq!(table.refused.lock().len(), 1 - inserted);
+    }
 }
 
 #[tokio::test]

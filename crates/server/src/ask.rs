@@ -67,6 +67,7 @@ pub(crate) fn new_task(mut task: InsertTask, context: Context<'_>) -> Result<New
         demands: Demands { concurrency_key: task.concurrency_key, handler_versions: task.handler_versions },
         name: task.name,
         on_conflict: on_conflict(task.on_conflict),
+        insert_by: None,
     })
 }
 

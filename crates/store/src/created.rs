@@ -24,7 +24,7 @@ pub(crate) fn created(place: TaskRef, task_id: i64, ask: NewTask, (by, now): (&s
     };
     let task = Task {
         place,
-        ask: NewTask { task_id: Some(task_id), on_conflict: OnConflict::default(), ..ask },
+        ask: NewTask { task_id: Some(task_id), on_conflict: OnConflict::default(), insert_by: None, ..ask },
         state: State::Scheduled,
         fence: 1,
         attempt: 0,

@@ -38,6 +38,8 @@ pub enum Error {
     Late,
     #[error("the lease was not made: a third of it would have elapsed, or its caller was gone")]
     LeaseOver,
+    #[error("the time within which a task may be inserted was over when it reached its database")]
+    InsertOver,
     #[error("{at}: {source}{way_out}", way_out = crate::mysql::way_out(.source))]
     Database { at: String, source: sqlx::Error },
     #[error("{at}: {problem}")]

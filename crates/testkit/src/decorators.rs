@@ -1,10 +1,11 @@
-//! Back ends that wrap others: the name of each method of the contract, once, and the three ways in which a
+//! Back ends that wrap others: the name of each method of the contract, once, and the four ways in which a
 //! decorator forwards a call. Decides nothing: a decorator's own behaviour is defined by itself.
 
 /// `methods_of!(Trait HOW TYPE { … })` implements the trait for a decorator. HOW is one of:
 ///
 /// - `passes(inner)`: forwards to the same method of `self.inner()`;
 /// - `lives`: forwards to that of `self.inner`, as a call of `self.life`;
+/// - `opens(inner)`: as `passes`, but such a decorator implements the methods under `own` itself, in the braces;
 /// - `fails(run Group)`: the same, by `self.faults.run` under the group and the words of the list. Such a
 ///   decorator implements the methods under `own` itself, in the braces.
 ///
@@ -17,7 +18,6 @@ macro_rules! methods_of {
         Settings "read changes of settings": setting_changes(scope: &settings::Scope, before: Option<i64>, limit: usize) -> Vec<SettingChange>;
     } own {} } };
     (Store $($with:tt)*) => { $crate::decorators::decorate! { $($with)* Store {
-        Insert "insert tasks": insert_each(tasks: Vec<NewTask>, by: &str, now: Millis) -> Vec<Result<Inserted, Error>>;
         Apply "request a stop": request_stop(place: TaskRef, now: Millis) -> Applied;
         Look "look for what is overdue": overdue(look: OverdueLook) -> OverduePage;
         Leases "find ended leases": leases_ended_in(part: usize, now: Millis, limit: usize) -> Vec<Task>;
@@ -35,6 +35,7 @@ macro_rules! methods_of {
         Executors "wish of an executor": desired_state_of_executor(namespace: &Name, name: &Name, desired: executor::DesiredState) -> Option<executor::DesiredState>;
         Executors "call the roll": sweep_silent(now: Millis, silent_since: Millis, left_before: Millis) -> Roll;
     } own {
+        insert_each(tasks: Vec<NewTask>, by: &str, now: Millis) -> Vec<Result<Inserted, Error>>;
         apply(steps: Vec<Step>, now: Millis) -> Vec<Stepped>;
         dispatch(grants: Vec<Grant>, now: Millis) -> Vec<Dispatched>;
         extend(beats: Vec<Beat>, now: Millis) -> Vec<Extended>;
@@ -131,8 +132,6 @@ macro_rules! methods_of {
         load(entries: Vec<HotEntry>) -> usize;
     } } };
     (Limiter $($with:tt)*) => { $crate::decorators::decorate! { $($with)* Limiter {
-        Grant "grant slots": grant(requests: Vec<SlotRequest>, now: Millis) -> Vec<Verdict>;
-        Look "look for room": room(limits: &[Limit], rates: &[Flowing], now: Millis) -> Room;
         GiveUp "give slots up": release(members: &[Member]) -> Vec<Option<Held>>;
         GiveUp "take grants back": retract(granted: &[(Member, Millis)]) -> Vec<Option<Held>>;
         Repair "prolong slots": prolong(members: &[(Member, Millis)]) -> ();
@@ -145,7 +144,10 @@ macro_rules! methods_of {
         Look "look whether slots were lost": is_whole() -> bool;
         Repair "begin to restore slots": begin_anew(who: Rebuilding) -> ();
         Repair "note that all slots are restored": make_whole(who: Rebuilding) -> bool;
-    } own {} } };
+    } own {
+        grant(requests: Vec<SlotRequest>, now: Millis) -> Vec<Verdict>;
+        room(limits: &[Limit], rates: &[Flowing], now: Millis) -> Room;
+    } } };
     (Ownership $($with:tt)*) => { $crate::decorators::decorate! { $($with)* Ownership {} own {
         beat(engine: &str, ttl: Duration, says: &Says) -> Vec<Live>;
         acquire(engine: &str, partitions: &[Partition], ttl: Duration) -> Vec<Option<Tenure>>;
@@ -182,6 +184,17 @@ macro_rules! decorate {
             })*
             $(async fn $own(&self, $($own_arg: $own_of),*) -> Result<$own_answer, punctual_contract::Error> {
                 self.$to().$own($($own_arg),*).await
+            })*
+            $($written)*
+        }
+    };
+    (opens($to:ident) $type:ty { $($written:tt)* } $trait:ident {
+        $($group:ident $doing:literal: $name:ident($($arg:ident: $of:ty),*) -> $answer:ty;)*
+    } own { $($own:tt)* }) => {
+        #[async_trait::async_trait]
+        impl punctual_contract::$trait for $type {
+            $(async fn $name(&self, $($arg: $of),*) -> Result<$answer, punctual_contract::Error> {
+                self.$to().$name($($arg),*).await
             })*
             $($written)*
         }

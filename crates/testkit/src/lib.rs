@@ -9,5 +9,6 @@ pub mod servers;
 pub mod shared;
 pub mod simulation;
 pub mod test_engine;
+pub mod twins;
 
 pub use punctual_test_servers::{certificates, patience};

@@ -4,6 +4,7 @@
 use super::{
     book::{CallerAnswer, ChangeCall},
     field::{Field, No, attempt, code, no, text, value},
+    recorder::Stamp,
     tasks::TaskChange,
 };
 use crate::{
@@ -21,18 +22,19 @@ pub(crate) async fn change_all(field: Arc<Field>) -> anyhow::Result<()> {
     let mut calls = JoinSet::new();
     loop {
         let due = field.book.lock().changes_due(now_us());
-        for (n, wish, reference) in due {
-            calls.spawn(change(Arc::clone(&field), n, wish, reference));
+        for (n, intent, reference) in due {
+            calls.spawn(change(Arc::clone(&field), n, intent, reference));
         }
         while calls.try_join_next().is_some() {}
         tokio::time::sleep(TICK).await;
     }
 }
 
-async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String) {
+async fn change(field: Arc<Field>, n: usize, intent: TaskChange, reference: String) {
     let mut connection = Connection::new(field.target.beginning_at(fastrand::usize(..field.engines)));
-    let sent_us = now_us();
-    let (to_ms, answer) = match wish {
+    let sent = Stamp::now();
+    let sent_us = sent.clock_us;
+    let (to_ms, answer) = match intent {
         TaskChange::Cancel => {
             let path = format!("/v1/tasks/{reference}/cancel");
             (None, connection.post(&path, b"{}", ANSWER_LIMIT).await)
@@ -49,7 +51,7 @@ async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String
         Err(error) => CallerAnswer::Unknown(error.to_string()),
         Ok(answer) if answer.is_success() => {
             let body = value(&answer);
-            match wish {
+            match intent {
                 TaskChange::Cancel if text(&body, "outcome") != "cancelled" => {
                     CallerAnswer::Unknown(body.to_string())
                 }
@@ -64,5 +66,7 @@ async fn change(field: Arc<Field>, n: usize, wish: TaskChange, reference: String
             No::Unknown(code) => CallerAnswer::Unknown(code),
         },
     };
-    field.book.lock().changed(n, ChangeCall { to_ms, sent_us, answered_us: now_us(), answer });
+    let answered = Stamp::now();
+    field.recorder.lock().changed(n, (intent, to_ms), (sent, answered), &answer);
+    field.book.lock().changed(n, ChangeCall { to_ms, sent_us, answered_us: answered.clock_us, answer });
 }

@@ -1,7 +1,7 @@
 //! The state that all parts of a run share, and the words of the interface that they need. Not the server's own
 //! types: a change there that would break clients must break here.
 
-use super::book::Book;
+use super::{book::Book, recorder::Recorder};
 use crate::http::{HttpAnswer, Target};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -14,6 +14,7 @@ pub(crate) struct Field {
     /// Task `n` has the id `base + n`.
     pub(crate) base: i64,
     pub(crate) book: Mutex<Book>,
+    pub(crate) recorder: Mutex<Recorder>,
     /// The instant after which no insert begins, true microseconds; it moves while faults are still to come.
     ends_us: AtomicI64,
     /// Set if missing acknowledgements will never arrive.
@@ -23,7 +24,8 @@ pub(crate) struct Field {
 impl Field {
     pub(crate) fn new(target: Target, engines: usize, base: i64) -> Self {
         let (ends_us, gives_up) = (AtomicI64::new(0), AtomicBool::new(false));
-        Self { target, engines, base, book: Mutex::default(), ends_us, gives_up }
+        let (book, recorder) = Default::default();
+        Self { target, engines, base, book, recorder, ends_us, gives_up }
     }
 
     pub(crate) fn end_at(&self, ends_us: i64) {

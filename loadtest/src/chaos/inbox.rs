@@ -74,7 +74,8 @@ impl UserDatabase {
 
     async fn sql(&self, statements: &str) -> anyhow::Result<String> {
         let port = self.port.to_string();
-        let arguments = ["--no-defaults", "-h127.0.0.1", "-P", &port, "-ut", "-pt", "-N", "-B", &self.name];
+        let arguments =
+            ["--no-defaults", "--skip-ssl", "-h127.0.0.1", "-P", &port, "-ut", "-pt", "-N", "-B", &self.name];
         let mut client = Command::new("mariadb");
         client.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut client = client.kill_on_drop(true).spawn().context("the client of MariaDB")?;

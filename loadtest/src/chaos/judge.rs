@@ -42,7 +42,7 @@ impl Circumstances {
         self.clock_faults_us.iter().any(|(begun, ended)| *begun <= to_us && from_us <= *ended)
     }
 
-    fn slack_us(&self, from_us: i64, to_us: i64) -> i64 {
+    pub(crate) fn slack_us(&self, from_us: i64, to_us: i64) -> i64 {
         if self.had_wrong_clock(from_us, to_us) { self.clock_bound_ms * 1_000 } else { 0 }
     }
 }

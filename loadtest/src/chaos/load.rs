@@ -2,7 +2,9 @@
 //! its rate whatever hangs: a call that waits holds up nothing but itself.
 
 use super::{
+    book::Book,
     field::{Field, No, attempt, code, integer, no, text, value},
+    recorder::Stamp,
     tasks::Maker,
 };
 use crate::{
@@ -96,8 +98,8 @@ async fn call_all(
 /// One call for everything open; what it settles is open no more.
 async fn call(field: &Field, connection: &mut Connection, open: &mut Vec<usize>) -> anyhow::Result<()> {
     let (path, body) = request(field, open);
-    let sent_us = now_us();
-    open.iter().for_each(|n| field.book.lock().sent(*n, sent_us));
+    let sent = Stamp::now();
+    open.iter().for_each(|n| field.book.lock().sent(*n, sent.clock_us));
     let answer = match connection.post(path, body.as_bytes(), ANSWER_LIMIT).await {
         Ok(answer) => answer,
         Err(Error::NotSent { .. }) => return Ok(()),
@@ -105,10 +107,11 @@ async fn call(field: &Field, connection: &mut Connection, open: &mut Vec<usize>)
         Err(Error::AnswerLost(_) | Error::Silent(_)) => {
             let mut book = field.book.lock();
             open.iter().for_each(|n| book.sent_into_the_dark(*n));
+            open.iter().for_each(|n| record(field, &book, *n, sent, None));
             return Ok(());
         }
     };
-    let (at_us, status, body) = (now_us(), answer.status, value(&answer));
+    let (answered, status, body) = (Stamp::now(), answer.status, value(&answer));
     let items = match body.get("results").and_then(Value::as_array) {
         Some(results) if status == 200 => results.iter().map(item).collect(),
         _ => vec![(status, body); open.len()],
@@ -123,7 +126,8 @@ async fn call(field: &Field, connection: &mut Connection, open: &mut Vec<usize>)
                 "an answer about another task: {body}"
             );
             let is_new = text(&body, "outcome") == "created";
-            book.acknowledged(n, at_us, text(&body, "ref"), is_new);
+            book.acknowledged(n, answered.clock_us, text(&body, "ref"), is_new);
+            record(field, &book, n, sent, Some((answered, text(&body, "outcome"))));
             if attempt(&body) > 0 && is_new {
                 book.strange.push((Some(n), format!("created, with attempts: {body}")));
             }
@@ -131,7 +135,10 @@ async fn call(field: &Field, connection: &mut Connection, open: &mut Vec<usize>)
         }
         match no(status, code(&body)) {
             No::Passing(_) => {}
-            No::Unknown(_) => book.sent_into_the_dark(n),
+            No::Unknown(_) => {
+                book.sent_into_the_dark(n);
+                record(field, &book, n, sent, None);
+            }
             No::Final(_) => anyhow::bail!("an insert was refused: {status} {body}"),
         }
         left.push(n);
@@ -139,6 +146,12 @@ async fn call(field: &Field, connection: &mut Connection, open: &mut Vec<usize>)
     drop(book);
     *open = left;
     Ok(())
+}
+
+fn record(field: &Field, book: &Book, n: usize, sent: Stamp, answer: Option<(Stamp, &str)>) {
+    if let Some(track) = book.tracks.get(n) {
+        field.recorder.lock().inserted(n, &track.spec, sent, answer);
+    }
 }
 
 fn request(field: &Field, open: &[usize]) -> (&'static str, String) {

@@ -209,6 +209,7 @@ async fn asked(connection: &mut Connection, path: &str) -> anyhow::Result<Value>
 
 /// `hands_over`: while its database is unavailable.
 pub(crate) async fn set_queue(field: &Field, lane: Lane, hands_over: bool) -> anyhow::Result<()> {
+    field.recorder.lock().leases_are_open = hands_over;
     let mut settings = serde_json::Map::new();
     if lane == Lane::Limited {
         settings.insert("concurrency".to_owned(), CONCURRENCY.into());

@@ -3,6 +3,7 @@
 
 use super::{
     healthy::{Healthy, OfWindow},
+    history::HistoryReport,
     inbox::InboxFound,
     judge::Broken,
     plan::PlannedFault,
@@ -26,6 +27,8 @@ pub(crate) struct ChaosReport {
     pub(crate) promises: BTreeMap<&'static str, usize>,
     pub(crate) faults: Vec<FaultLine>,
     pub(crate) counts: ChaosCounts,
+    /// What the checker says of the tasks' histories.
+    pub(crate) history: HistoryReport,
     /// First receipt at an executor − due time, of unchanged tasks; what faults held up is in it.
     pub(crate) lateness: Percentiles,
     /// The lateness of healthy databases while the way to another was broken and nothing else was; the first entry is
@@ -163,6 +166,7 @@ impl ChaosReport {
             self.lateness.max_ms,
             self.quiet_after_s,
         );
+        let _ = writeln!(text, "{}", self.history.text);
         if let Some(inbox) = &self.inbox {
             let InboxFound { committed, tasks, lost, out_of_order, doubled, commit_to_accepted } = inbox;
             let _ = writeln!(

@@ -6,6 +6,7 @@ use super::{
     change,
     field::Field,
     healthy::{self, Away, Window},
+    history,
     inflict::{self, Effect},
     judge::{self, Broken, Circumstances, TaskEnd},
     load, look,
@@ -452,6 +453,7 @@ impl<'a> ChaosRun<'a> {
         let databases = look::databases(&self.field).await?;
         let mut broken = std::mem::take(&mut self.broken);
         broken.extend(judge::judge(&self.field.book.lock(), &ends, &self.around));
+        let (recording, history) = history::judged(&self.field, &ends, &self.around, &mut broken);
         let mut inbox = None;
         if let Some(user) = &self.stack.user {
             let (found, of_inbox) = user.judged(&self.field, &self.peace).await?;
@@ -462,6 +464,7 @@ impl<'a> ChaosRun<'a> {
         if !is_ok {
             self.write_records(&broken).await?;
         }
+        history::write_if(!is_ok || self.options.keep, &recording, self.stack.path())?;
         if self.options.keep {
             self.write_late(&databases).await?;
         }
@@ -481,6 +484,7 @@ impl<'a> ChaosRun<'a> {
             broken: reported,
             promises,
             counts: counts(&book, &ends, &self.lines),
+            history,
             faults: self.lines,
             lateness: book.lateness.percentiles(),
             healthy: healthy::lateness(&book, &databases, &self.away, &self.peace),

@@ -5,10 +5,10 @@
 use super::{
     book::{LostCall, Receipt},
     field::{Field, No, code, no, value},
+    recorder::Stamp,
     tasks::Lane,
 };
 use crate::{
-    clock::now_us,
     http::{Connection, Error},
     job::Pause,
     wire::{self, LeaseAnswer, OutcomeStatus, OutcomesAnswer},
@@ -30,6 +30,7 @@ struct DoneTask {
     n: usize,
     nth: usize,
     is_success: bool,
+    token: i64,
     item: String,
 }
 
@@ -81,13 +82,13 @@ async fn pull(
 impl ChaosExecutor {
     /// True if the call was answered.
     async fn ask(&mut self, connection: &mut Connection, path: &str, request: &[u8]) -> anyhow::Result<bool> {
-        let asked_us = now_us();
+        let asked = Stamp::now();
         let limit = Duration::from_millis(WAIT_MS) + ANSWER_LIMIT;
         let is_lost = match connection.post(path, request, limit).await {
             Ok(answer) if answer.is_success() => {
-                let at_us = now_us();
+                let received = Stamp::now();
                 let leased = serde_json::from_slice(answer.body).context("answer to a lease")?;
-                self.take(&leased, asked_us, at_us);
+                self.take(&leased, asked, received);
                 return Ok(true);
             }
             Ok(answer) => match no(answer.status, code(&value(&answer))) {
@@ -101,13 +102,15 @@ impl ChaosExecutor {
         };
         if is_lost {
             let (queue, executor) = (self.lane.queue(), self.name.clone());
-            let lost = LostCall { queue, executor, sent_us: asked_us, ended_us: now_us() };
+            let ended = Stamp::now();
+            let lost = LostCall { queue, executor, sent_us: asked.clock_us, ended_us: ended.clock_us };
             self.field.book.lock().lost_calls.push(lost);
+            self.field.recorder.lock().lost_call(self.lane, asked, ended);
         }
         Ok(false)
     }
 
-    fn take(&mut self, leased: &LeaseAnswer<'_>, asked_us: i64, at_us: i64) {
+    fn take(&mut self, leased: &LeaseAnswer<'_>, asked: Stamp, received: Stamp) {
         for task in &leased.tasks {
             let mut book = self.field.book.lock();
             let n = self.field.index(task.task_id).filter(|n| *n < book.tracks.len());
@@ -120,6 +123,7 @@ impl ChaosExecutor {
                 book.strange.push((Some(n), format!("came with the payload {payload:?}")));
             }
             let (attempt, executor) = (task.attempt, self.name.clone());
+            let (asked_us, at_us) = (asked.clock_us, received.clock_us);
             let receipt = Receipt { attempt, asked_us, at_us, executor, report: None };
             let Some(nth) = book.received(n, receipt) else { continue };
             let spec = book.tracks.get(n).map(|track| track.spec.clone());
@@ -127,9 +131,15 @@ impl ChaosExecutor {
             let Some(spec) = spec else { continue };
             let is_success = task.attempt > spec.fails;
             let (reference, token) = (task.r#ref.get(), task.token.get());
+            let given = (self.lane, attempt);
+            let mut recorder = self.field.recorder.lock();
+            let token_number =
+                recorder.handed_over(n, given, (reference, token, task.lease_until_ms), (asked, received));
+            drop(recorder);
             let word = if is_success { "succeeded" } else { "failed" };
             let item = format!(r#"{{"ref":{reference},"token":{token},"outcome":"{word}"}}"#);
-            let (done, outcome) = (self.done.clone(), DoneTask { n, nth, is_success, item });
+            let (done, outcome) =
+                (self.done.clone(), DoneTask { n, nth, is_success, token: token_number, item });
             self.handlers.spawn(async move {
                 tokio::time::sleep(Duration::from_millis(spec.work_ms)).await;
                 // No receiver is left at the end of a run.
@@ -165,41 +175,57 @@ async fn report(
     body: &[u8],
     batch: &[DoneTask],
 ) -> anyhow::Result<()> {
-    let sent_us = now_us();
+    let mut sent = Stamp::now();
+    let record = |sent, answer: Option<(Stamp, &OutcomesAnswer)>| {
+        let mut recorder = field.recorder.lock();
+        for (nth, done) in batch.iter().enumerate() {
+            let status = answer.and_then(|(stamp, answer)| Some((stamp, answer.results.get(nth)?.status)));
+            recorder.reported(done.n, (done.token, done.is_success), sent, status);
+        }
+    };
     {
         let mut book = field.book.lock();
-        batch.iter().for_each(|done| book.reporting(done.n, done.nth, done.is_success, sent_us));
+        batch.iter().for_each(|done| book.reporting(done.n, done.nth, done.is_success, sent.clock_us));
     }
     let (mut pause, mut is_repeat) = (Pause::default(), false);
     loop {
         match connection.post("/v1/outcomes", body, ANSWER_LIMIT).await {
             Ok(answer) if answer.is_success() => {
-                let at_us = now_us();
+                let answered = Stamp::now();
                 let answer: OutcomesAnswer =
                     serde_json::from_slice(answer.body).context("answer to outcomes")?;
                 anyhow::ensure!(answer.results.len() == batch.len(), "results for other outcomes");
+                record(sent, Some((answered, &answer)));
                 if answer.results.iter().any(|receipt| receipt.status.is_reported_again()) {
                     // Of one database of several, or for later: all are reported again, and the others' are stale then.
                     is_repeat = true;
                     pause.wait().await;
+                    sent = Stamp::now();
                     continue;
                 }
                 let mut book = field.book.lock();
                 for (done, receipt) in batch.iter().zip(&answer.results) {
                     anyhow::ensure!(receipt.status != OutcomeStatus::Invalid, "not valid: {}", done.item);
-                    book.reported(done.n, done.nth, at_us, (receipt.status, is_repeat));
+                    book.reported(done.n, done.nth, answered.clock_us, (receipt.status, is_repeat));
                 }
                 return Ok(());
             }
             Ok(answer) => match no(answer.status, code(&value(&answer))) {
                 No::Passing(_) => {}
-                No::Unknown(_) => is_repeat = true,
+                No::Unknown(_) => {
+                    is_repeat = true;
+                    record(sent, None);
+                }
                 No::Final(_) => anyhow::bail!("outcomes: {}", answer.describe()),
             },
             Err(Error::NotSent { .. }) => {}
             Err(error @ Error::Malformed(_)) => return Err(error.into()),
-            Err(Error::AnswerLost(_) | Error::Silent(_)) => is_repeat = true,
+            Err(Error::AnswerLost(_) | Error::Silent(_)) => {
+                is_repeat = true;
+                record(sent, None);
+            }
         }
         pause.wait().await;
+        sent = Stamp::now();
     }
 }

@@ -59,7 +59,8 @@ fn place(text: &str) -> Result<InboxPlace, String> {
     for pair in more.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("table", name)) => {
-                table = name.parse().map_err(|error| format!("has a wrong table: {error}"))?
+                let parsed = name.parse::<InboxTableName>();
+                table = parsed.map_err(|error| format!("has a wrong table: {error}"))?;
             }
             Some(("namespace", name)) => {
                 let chosen = Name::chosen(name).map_err(|error| format!("has a wrong namespace: {error}"))?;
@@ -82,6 +83,7 @@ fn place(text: &str) -> Result<InboxPlace, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn set(text: &str) -> Result<Vec<InboxPlace>, String> {
         let mut layers = Layers::defaults();

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs};
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// How many blocks a page has, and what runs them.
-const BLOCKS: [(&str, usize, &str); 23] = [
+const BLOCKS: [(&str, usize, &str); 24] = [
     ("archive", 2, "here"),
     ("backup", 7, "backup::…"),
     ("bulk", 2, "here"),

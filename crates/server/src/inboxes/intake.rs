@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use punctual_domain::{
     key::Key,
     name::{Name, QueueKey},
+    task::NewTask,
     time::Millis,
 };
 use punctual_engine::Engine;
@@ -37,6 +38,7 @@ impl EngineIntake {
         &self,
         caller: &Caller,
         tasks: Vec<InsertTask>,
+        by: Millis,
     ) -> Result<Vec<RowVerdict>, Refusal> {
         let context =
             Context { caller, now: self.engine.now(), options: &self.options, engine: &self.engine };
@@ -46,7 +48,7 @@ impl EngineIntake {
             let checked = task.check().map_err(Refusal::from);
             match checked.and_then(|()| ask::new_task(task, context)) {
                 Ok(task) => {
-                    open.push(Numbered { nth, task });
+                    open.push(Numbered { nth, task: NewTask { insert_by: Some(by), ..task } });
                     verdicts.push(None);
                 }
                 Err(refusal) => verdicts.push(Some(refused(&refusal.into_problem()))),
@@ -76,7 +78,13 @@ impl Intake for EngineIntake {
         u64::try_from(self.options.payload_max_bytes).unwrap_or(u64::MAX)
     }
 
-    async fn insert(&self, inbox: &str, namespace: &Name, tasks: Vec<InsertTask>) -> Vec<RowVerdict> {
+    async fn insert(
+        &self,
+        inbox: &str,
+        namespace: &Name,
+        tasks: Vec<InsertTask>,
+        by: Millis,
+    ) -> Vec<RowVerdict> {
         let count = tasks.len();
         let caller = Caller {
             who: Who::relay(inbox),
@@ -84,7 +92,7 @@ impl Intake for EngineIntake {
             idempotency_key: None,
             traceparent: None,
         };
-        match self.insert_checked(&caller, tasks).await {
+        match self.insert_checked(&caller, tasks, by).await {
             Ok(verdicts) => verdicts,
             Err(refusal) => vec![for_all(refusal.into_problem()); count],
         }

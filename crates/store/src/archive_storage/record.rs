@@ -245,6 +245,7 @@ fn task(line: TaskLine<'_>) -> Result<Task, String> {
             key: line.key.map(Cow::into_owned),
             name: line.name.map(Cow::into_owned),
             on_conflict: OnConflict::default(),
+            insert_by: None,
         },
     })
 }

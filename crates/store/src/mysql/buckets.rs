@@ -62,7 +62,7 @@ use tokio::time::Instant;
 use unwatched::Walk;
 
 pub(crate) use calendar::ahead;
-pub(crate) use cleanup::{UnsettledRows, unsettled, unsettled_rows};
+pub(crate) use cleanup::{DroppedRows, dropped_rows, unsettled};
 pub use options::{BucketOptions, BucketReport};
 pub use survey::BucketSurvey;
 

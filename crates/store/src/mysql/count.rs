@@ -101,10 +101,10 @@ struct Fingerprint {
 async fn count(conn: &mut MySqlConnection) -> Result<LedgerCount, Error> {
     let (mut books, mut counting) = (Sum::default(), Counting::default());
     books.add(&sqlx::query(sql!(ledger, read_books)).fetch_all(&mut *conn).await?)?;
-    let mut unsettled = unsettled(conn, &mut counting).await?;
+    let mut dropped = dropped(conn, &mut counting).await?;
     for partition in hosted::here(conn).await? {
         let number = row::partition_no(partition);
-        let mut rows = unsettled.remove(&partition).unwrap_or_default();
+        let mut rows = dropped.remove(&partition).unwrap_or_default();
         let mut unplaced = 0;
         for found in sqlx::query(sql!(ledger, count_rows)).bind(number).fetch_all(&mut *conn).await? {
             let tasks = found.try_get(3)?;
@@ -127,12 +127,12 @@ async fn count(conn: &mut MySqlConnection) -> Result<LedgerCount, Error> {
 }
 
 /// The rows of a bucket that is being dropped, by partition: account and registry still have them.
-async fn unsettled(
+async fn dropped(
     conn: &mut MySqlConnection,
     counting: &mut Counting,
 ) -> Result<BTreeMap<Partition, Fingerprint>, Error> {
     let mut all: BTreeMap<Partition, Fingerprint> = BTreeMap::new();
-    for buckets::UnsettledRows { partition, tally, sum } in buckets::unsettled_rows(conn).await? {
+    for buckets::DroppedRows { partition, tally, sum } in buckets::dropped_rows(conn).await? {
         let Tally { queue, state, tasks } = tally;
         counting.rows(partition, queue, state, tasks);
         let rows = all.entry(partition).or_default();

@@ -144,7 +144,7 @@ WHERE (partition_no > ?
     AND partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2))
 GROUP BY namespace, queue, state
 
--- name: count_unsettled_rows
+-- name: count_dropped_rows
 -- As `count_unsettled`, for a count of the ledger: partition, namespace, queue, state, how many, and the sum of their
 -- fingerprints (as `count_rows` of ledger.sql).
 -- parameters: 1 to 6 after this row (partition, partition, due_at, partition, due_at, id; exclusive).

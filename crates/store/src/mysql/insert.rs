@@ -8,7 +8,8 @@ mod existing;
 mod given;
 mod replace;
 
-use super::{ledger::Ledger, pauses::Pauses};
+use super::{ledger::Ledger, pauses::Pauses, statements::sql};
+use crate::Error;
 use ask::{Ask, Context, InsertedRow, Row};
 use existing::Standing;
 use punctual_domain::{
@@ -26,6 +27,7 @@ pub(crate) async fn insert(
     (context, pauses): (&Context, &Pauses),
     asks: &[&Ask],
 ) -> sqlx::Result<Vec<InsertedRow>> {
+    are_in_time(conn, asks).await?;
     let numbered = asks.iter().enumerate();
     let mut rows: Vec<Row<'_>> =
         numbered.map(|(nth, ask)| Row { nth, ask, id: ask.id, task_id: ask.task_id }).collect();
@@ -36,6 +38,14 @@ pub(crate) async fn insert(
     }
     insert_results.sort_unstable_by_key(|insert_result| insert_result.0);
     Ok(insert_results.into_iter().map(|insert_result| insert_result.1).collect())
+}
+
+/// Of jobs that came together the writer finds the one that is late, and runs the others without it. An engine that is frozen after
+/// this, and before its commit, has lost its connection by then (`set_writer_timeout`), and with it the transaction.
+async fn are_in_time(conn: &mut MySqlConnection, asks: &[&Ask]) -> sqlx::Result<()> {
+    let Some(earliest) = asks.iter().filter_map(|ask| ask.task().insert_by).min() else { return Ok(()) };
+    let now_ms: i64 = sqlx::query_scalar(sql!(insert, read_clock)).fetch_one(conn).await?;
+    if now_ms > earliest.0 { Err(sqlx::Error::Encode(Box::new(Error::InsertOver))) } else { Ok(()) }
 }
 
 /// Rows of one id stand in different rounds, in their order: versions in one batch see each other.

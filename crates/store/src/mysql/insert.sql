@@ -1,5 +1,9 @@
 -- Inserting and replacing tasks.
 
+-- name: read_clock
+-- Reads the server's clock (ms).
+SELECT CAST(ROUND(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(3)) * 1000) AS SIGNED)
+
 -- name: list_between
 -- Lists the existing task ids in a range of one namespace, each once for each version. The order keeps the server
 -- from reading the whole registry while it believes that there are no rows: after a start, until it has counted them.

@@ -121,6 +121,7 @@ fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
         key,
         name: title,
         on_conflict: OnConflict::default(),
+        insert_by: None,
     })
 }
 

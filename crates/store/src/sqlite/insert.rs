@@ -7,7 +7,7 @@ use super::{
     row,
     statements::sql,
 };
-use crate::{created::created, extras};
+use crate::{Error, created::created, extras};
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     history::{self, Note},
@@ -48,8 +48,17 @@ pub(crate) fn insert(
     context: &InsertContext<'_>,
     tasks: Vec<NewTask>,
 ) -> rusqlite::Result<Vec<Inserted>> {
+    are_in_time(conn, &tasks)?;
     let mut insert = Insert::prepare(conn, context)?;
     tasks.into_iter().map(|task| insert.one(ledger, task)).collect()
+}
+
+/// What follows it, up to the commit, is on the same thread and waits for nothing but the disk; no other process has this store.
+fn are_in_time(conn: &Connection, tasks: &[NewTask]) -> rusqlite::Result<()> {
+    let Some(earliest) = tasks.iter().filter_map(|task| task.insert_by).min() else { return Ok(()) };
+    let now_ms: i64 = conn.prepare_cached(sql!(insert, read_clock))?.query_row([], |row| row.get(0))?;
+    let is_late = now_ms > earliest.0;
+    if is_late { Err(rusqlite::Error::ToSqlConversionFailure(Box::new(Error::InsertOver))) } else { Ok(()) }
 }
 
 struct Insert<'a> {

@@ -1,5 +1,9 @@
 -- Inserting tasks.
 
+-- name: read_clock
+-- Reads the machine's clock (ms).
+SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)
+
 -- name: insert_body
 -- Stores a long payload beside its task.
 -- parameters: ?1 task id, ?2 payload.

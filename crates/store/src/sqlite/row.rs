@@ -111,6 +111,7 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
         key,
         name: title,
         on_conflict: OnConflict::default(),
+        insert_by: None,
     })
 }
 

@@ -36,6 +36,7 @@ macro_rules! for_each_store_case {
             insert::ids_that_follow_each_other_are_each_decided_by_what_stands,
             insert::plain_tasks_and_others_come_in_one_batch,
             insert::an_empty_batch_is_nothing,
+            insert::what_arrives_too_late_is_not_stored,
             insert::tasks_without_an_id_get_one_that_is_free,
             insert::the_same_id_in_another_namespace_is_another_task,
             insert::a_thousand_at_once_of_one_id_create_it_once,

@@ -28,4 +28,12 @@ impl FaultyLimiter {
     }
 }
 
-methods_of! { Limiter fails(run LimiterGroup) FaultyLimiter {} }
+methods_of! { Limiter fails(run LimiterGroup) FaultyLimiter {
+    async fn grant(&self, requests: Vec<SlotRequest>, now: Millis) -> Result<Vec<Verdict>, Error> {
+        self.faults.run(LimiterGroup::Grant, "grant slots", self.inner.grant(requests, now)).await
+    }
+
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
+        self.faults.run(LimiterGroup::Look, "look for room", self.inner.room(limits, rates, now)).await
+    }
+} }

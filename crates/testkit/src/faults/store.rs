@@ -154,6 +154,15 @@ impl FaultyStore {
 methods_of! { SettingStore fails(run StoreGroup) FaultyStore {} }
 
 methods_of! { Store fails(run StoreGroup) FaultyStore {
+    async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+        now: Millis,
+    ) -> Result<Vec<Result<Inserted, Error>>, Error> {
+        self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert_each(tasks, by, now)).await
+    }
+
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
         self.pass_part("move tasks", steps.iter().map(|step| step.place.partition))?;
         self.pass_stuck(steps.iter().map(|step| step.place.partition).collect()).await;

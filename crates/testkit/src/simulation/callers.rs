@@ -3,6 +3,7 @@
 use super::{
     known::Known,
     ops::Op,
+    recorder::{CallBegin, Inserting},
     world::{RETRY_GUESS, World, queue},
 };
 use punctual_contract::store::{Change, Inserted};
@@ -15,6 +16,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Cancelled, Changed, Error};
+use punctual_linear::InsertAnswer;
 
 impl World {
     pub(super) async fn insert(&mut self, op: &Op) -> Result<(), String> {
@@ -30,19 +32,40 @@ impl World {
         task.priority = Priority::new(*priority).unwrap_or_default();
         task.demands = self.demands();
         let due_at = task.execute_at.max(now);
+        let inserting = Inserting {
+            id: *id,
+            due_at,
+            has_deadline: deadline_ms.is_some(),
+            max_attempts: *max_attempts,
+            retry_ms: *retry_ms,
+        };
         let Some(engine) = self.engine() else { return Ok(()) };
+        let call = self.begin();
         match engine.insert(vec![task], "caller").await {
             Ok(answers) => {
                 let answer = answers.first().ok_or("no answer to an insert")?;
+                self.record_insert(answer, call, inserting);
                 self.learn_insert(answer, due_at)
             }
             Err(_) => {
+                self.recorder.insert_unanswered(call, inserting);
                 self.uncertain_inserts += 1;
                 let same = |known: &&mut Known| known.place.partition.0 < u16::MAX && id.is_some();
                 self.tasks.iter_mut().filter(same).for_each(|task| task.uncertain = true);
                 Ok(())
             }
         }
+    }
+
+    fn record_insert(&mut self, made: &Inserted, call: CallBegin, inserting: Inserting) {
+        let answer = match made.decision {
+            Decision::Create => InsertAnswer::Created,
+            Decision::Replace => InsertAnswer::Replaced,
+            Decision::ReturnExisting => InsertAnswer::Existing,
+            Decision::Superseded | Decision::Exists => return,
+        };
+        let until = self.until();
+        self.recorder.inserted(made.task.place.id, call, until, (inserting, answer));
     }
 
     fn learn_insert(&mut self, made: &Inserted, due_at: Millis) -> Result<(), String> {
@@ -84,7 +107,10 @@ impl World {
         let Some(place) = self.pick(pick) else { return Ok(()) };
         let Some(engine) = self.engine() else { return Ok(()) };
         let had_fired = self.has_fired(&engine, place).await;
+        let call = self.begin();
         let answer = engine.cancel(place, stop_if_fired, "caller").await;
+        let until = self.until();
+        self.recorder.cancelled((place.id, stop_if_fired), call, until, Some(&answer));
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Cancelled::Cancelled(_)) => {
@@ -112,7 +138,11 @@ impl World {
         let change = Change::Reschedule { execute_at, priority: None, payload, queue: None };
         let Some(engine) = self.engine() else { return Ok(()) };
         let had_fired = self.has_fired(&engine, place).await;
+        let call = self.begin();
         let answer = engine.reschedule(place, change, "caller", |_| true).await;
+        let until = self.until();
+        let due_at = execute_at.map(|at| at.max(now));
+        self.recorder.rescheduled((place.id, due_at), call, until, &answer);
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Some(Changed::Changed(task))) => {
@@ -135,7 +165,10 @@ impl World {
         let Some(place) = self.pick(pick) else { return Ok(()) };
         let now = self.now();
         let Some(engine) = self.engine() else { return Ok(()) };
+        let call = self.begin();
         let answer = engine.redrive(place, Vec::new(), "caller").await;
+        let until = self.until();
+        self.recorder.redriven(place.id, call, until, &answer);
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Changed::Changed(_)) => *known = Known::new(place, Some(now)),

@@ -11,8 +11,10 @@ use punctual_domain::{
     task::Task,
     time::Millis,
 };
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+/// More than there ever is.
+const ALL: usize = 10_000;
 /// Runs after which an unfinished task counts as lost.
 const TURNS_TO_FINISH: usize = 2_000;
 
@@ -137,6 +139,23 @@ impl World {
             }
         }
         Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
+    }
+
+    /// Each task's history, as its callers and executors saw it, is one of a single task in one place.
+    pub(super) async fn check_histories(&mut self) -> Result<(), String> {
+        let until = self.until();
+        let page = self.truth.list(&Query { limit: ALL, ..Query::default() }).await;
+        let page = page.map_err(|error| error.to_string())?;
+        let states: HashMap<i64, State> = page.tasks.iter().map(|task| (task.place.id, task.state)).collect();
+        for id in self.recorder.tasks() {
+            self.recorder.read(id, until, states.get(&id).copied());
+        }
+        let report = self.recorder.verdict();
+        match report.violations.first() {
+            Some(violation) => Err(format!("history: {violation}")),
+            None if report.holds() => Ok(()),
+            None => Err(format!("history: {report}")),
+        }
     }
 
     /// Checks that no slot is held for finished tasks.

@@ -5,10 +5,14 @@ use super::{
     known::Known,
     mortal::{Life, LifeEnd, Mortal},
     ops::EngineWork,
+    recorder::Inserting,
     setup::Due,
     world::{World, queue},
 };
-use crate::faults::Dials;
+use crate::{
+    faults::Dials,
+    twins::{TwinLimiter, TwinOwnership},
+};
 use futures_util::future::{join, join_all};
 use punctual_contract::{
     Bus, Hot, Limiter, Ownership, Store,
@@ -84,14 +88,20 @@ impl World {
         let life = Life::new();
         let store: Arc<dyn Store> = Arc::new(Mortal { inner: self.store(), life: Arc::clone(&life) });
         let hot: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(&life) });
-        let inner: Arc<dyn Ownership> = self.ownership.clone();
+        let mut inner: Arc<dyn Ownership> = self.ownership.clone();
+        if let Some(twin) = self.twin {
+            inner = Arc::new(TwinOwnership::new(inner, twin));
+        }
         let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let shared = self.is_shared().then(|| SharedBackends {
             ownership,
             signals: self.signals.join(),
             stored_limiter: None,
         });
-        let inner: Arc<dyn Limiter> = self.limiter.clone();
+        let mut inner: Arc<dyn Limiter> = self.limiter.clone();
+        if let Some(twin) = self.twin {
+            inner = Arc::new(TwinLimiter::new(inner, twin));
+        }
         let limiter: Arc<dyn Limiter> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });
         let backends = Backends { store, hot, limiter, bus, clock: self.clock.clone(), blobs: None, shared };
@@ -229,12 +239,18 @@ impl World {
                 CallAnswer::Turned
             }),
             EngineWork::Lease { max } => {
+                self.recorder.unanswered_work(self.now());
                 Box::pin(async move { CallAnswer::Leased(engine.lease(request(max)).await) })
             }
             EngineWork::Insert { delay_ms } => {
                 self.uncertain_inserts += 1;
                 let kind = Name::new("k").expect("a plain name");
                 let task = NewTask::new(queue(), kind, self.now().plus(delay_ms));
+                let (max_attempts, has_deadline, retry_ms) = (task.max_attempts, false, 0);
+                let due_at = task.execute_at;
+                let inserting = Inserting { id: None, due_at, has_deadline, max_attempts, retry_ms };
+                let call = self.begin();
+                self.recorder.insert_unanswered(call, inserting);
                 Box::pin(async move { CallAnswer::Inserted(engine.insert(vec![task], "caller").await) })
             }
             EngineWork::Cancel { pick } => {
@@ -242,6 +258,8 @@ impl World {
                 if let Some(known) = self.known(place.id) {
                     known.uncertain = true;
                 }
+                let (call, now) = (self.begin(), self.now());
+                self.recorder.cancelled((place.id, false), call, now, None);
                 Box::pin(
                     async move { CallAnswer::Cancelled(place, engine.cancel(place, false, "caller").await) },
                 )
@@ -291,6 +309,8 @@ impl World {
     async fn leased_late(&mut self, leased: Vec<Assignment>) -> Result<(), String> {
         self.note_earlier_attempts(&leased).await;
         for lease in leased {
+            let until = self.until();
+            self.recorder.handed_over(&lease, None, until);
             let task = self.truth_of(lease.place).await;
             if task.is_some_and(|task| task.fence == lease.fence && task.state.is_in_flight()) {
                 self.check_lease(&lease)?;
@@ -331,13 +351,14 @@ impl World {
         self.receive(ALL).await?;
         loop {
             // Preleased tasks are delivered by themselves, and ready ones when requested again.
+            let call = self.begin();
             let leased = self.call(engine.lease(request(ALL))).await.map_err(|error| error.to_string())?;
             if leased.is_empty() {
                 break;
             }
             self.note_earlier_attempts(&leased).await;
             for lease in leased {
-                self.got(lease)?;
+                self.got(lease, call)?;
             }
         }
         let query = Query { limit: ALL, ..Query::default() };

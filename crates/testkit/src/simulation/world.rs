@@ -8,6 +8,7 @@ use super::{
     limits::Losing,
     ops::{How, Op},
     order::ReadyOrder,
+    recorder::{CallBegin, Recorder},
     setup::{Faults, Hands, Setup},
     stores,
 };
@@ -15,6 +16,7 @@ use crate::{
     clock::ManualClock,
     faults::{Dials, FaultyBus, FaultyHot, FaultyStore},
     shared::{MemoryOwnership, SignalHub},
+    twins::{Twin, TwinStore},
 };
 use punctual_bus::MemoryBus;
 use punctual_contract::{
@@ -30,6 +32,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Engine, Error, LeaseRequest, Options, OutcomeReport, Reported};
+use punctual_linear::AttemptEnd;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 #[derive(Debug)]
@@ -40,6 +43,9 @@ pub struct World {
     pub(super) latest: Millis,
     /// The store without faults, for the checks.
     pub(super) truth: Arc<dyn Store>,
+    /// The same, or a broken twin of it, which engines get.
+    served: Arc<dyn Store>,
+    pub(super) twin: Option<Twin>,
     pub(super) true_hot: TrueHot,
     pub(super) limiter: Arc<Losing>,
     /// The instants at which executors received a task, since the limiter last began anew.
@@ -67,6 +73,8 @@ pub struct World {
     /// engines or to the clock since.
     pub(super) turns: (Option<Millis>, Option<Millis>),
     pub(super) order: ReadyOrder,
+    pub(super) recorder: Recorder,
+    gone_back_ms: i64,
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
@@ -77,10 +85,14 @@ pub(super) fn queue() -> QueueKey {
 }
 
 impl World {
-    pub(super) fn new(setup: Setup) -> Self {
+    pub(super) fn new(setup: Setup, twin: Option<Twin>) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         let truth: Arc<dyn Store> = stores::fresh(PARTITIONS);
-        let (faulty_store, true_hot, faulty_hot) = back_ends(&truth, (setup.due, setup.faults), 0);
+        let served = match twin {
+            Some(twin) => Arc::new(TwinStore::new(Arc::clone(&truth), twin)),
+            None => Arc::clone(&truth),
+        };
+        let (faulty_store, true_hot, faulty_hot) = back_ends(&served, (setup.due, setup.faults), 0);
         let true_bus = Arc::new(MemoryBus::default());
         let faulty_bus = Arc::new(FaultyBus::new(true_bus.clone(), setup.faults.seed()));
         let ownership = Arc::new(MemoryOwnership::new(clock.clone()));
@@ -90,6 +102,8 @@ impl World {
             clock,
             latest: START,
             truth,
+            served,
+            twin,
             true_hot,
             limiter: Arc::default(),
             starts: Vec::new(),
@@ -113,7 +127,12 @@ impl World {
             uncertain_inserts: 0,
             turns: (None, None),
             order: ReadyOrder::default(),
+            recorder: Recorder::default(),
+            gone_back_ms: 0,
         };
+        if setup.hands == Hands::Push || setup.faults != Faults::None {
+            world.recorder.loses_work();
+        }
         world.dial_bus();
         (0..setup.engines).for_each(|_| world.start_engine());
         world
@@ -162,6 +181,18 @@ impl World {
         self.clock.now()
     }
 
+    /// A call begins.
+    pub(super) fn begin(&mut self) -> CallBegin {
+        let now = self.now();
+        self.recorder.begin(now)
+    }
+
+    /// The furthest that the clock has been until now, or would have been: a lease keeps the time that is left of it when the
+    /// clock is set back.
+    pub(super) fn until(&self) -> Millis {
+        self.latest.max(self.now()).plus(self.gone_back_ms)
+    }
+
     /// Time passes, by the clock and by the timers of the runtime, which stand still otherwise.
     pub(super) async fn wait(&self, by: Duration) {
         self.clock.advance(by);
@@ -183,6 +214,7 @@ impl World {
             }
             Op::SetBack { ms } => {
                 self.turns = (None, None);
+                self.gone_back_ms += *ms;
                 self.clock.go_back(milliseconds(*ms));
                 Ok(())
             }
@@ -252,7 +284,7 @@ impl World {
         self.nodes.drain(..).for_each(EngineProcess::die);
         let seed = u64::try_from(self.started).unwrap_or(0);
         (self.faulty_store, self.true_hot, self.faulty_hot) =
-            back_ends(&self.truth, (self.setup.due, self.faults), seed);
+            back_ends(&self.served, (self.setup.due, self.faults), seed);
         self.limiter = Arc::default();
         self.starts.clear();
         (0..self.setup.engines).for_each(|_| self.start_engine());
@@ -304,7 +336,11 @@ impl World {
         let request = LeaseRequest { queue, max, wait_ms: 0, lease_ms, executor, version: None };
         let Some(engine) = self.engine() else { return Ok(()) };
         let waiting = self.waiting(&engine, max).await;
-        let Ok(leased) = self.call(engine.lease(request)).await else { return Ok(()) };
+        let call = self.begin();
+        let Ok(leased) = self.call(engine.lease(request)).await else {
+            self.recorder.unanswered_work(self.now());
+            return Ok(());
+        };
         if let Some(waiting) = waiting {
             self.check_order(waiting, &leased)?;
         }
@@ -312,11 +348,13 @@ impl World {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }
         self.note_earlier_attempts(&leased).await;
-        leased.into_iter().try_for_each(|lease| self.got(lease))
+        leased.into_iter().try_for_each(|lease| self.got(lease, call))
     }
 
     /// Records a task that an executor received.
-    pub(super) fn got(&mut self, lease: Assignment) -> Result<(), String> {
+    pub(super) fn got(&mut self, lease: Assignment, call: CallBegin) -> Result<(), String> {
+        let until = self.until();
+        self.recorder.handed_over(&lease, Some(call), until);
         self.check_lease(&lease)?;
         self.given_up.extend(self.held.extract_if(.., |held| held.place.id == lease.place.id));
         self.held.push(lease);
@@ -359,8 +397,18 @@ impl World {
         let result = TaskResult { status_msg: "said".into(), ..TaskResult::default() };
         let report = OutcomeReport { place: held.place, fence: held.fence, report, result };
         let engine = self.engine().ok_or(Error::Stopping)?;
-        let answers = engine.record_outcomes(vec![report], "executor").await?;
-        Ok(answers.first().copied().unwrap_or(Reported::Stale))
+        let call = self.begin();
+        let answers = engine.record_outcomes(vec![report], "executor").await;
+        let answer = answers.map(|answers| answers.first().copied().unwrap_or(Reported::Stale));
+        let end = match how {
+            How::Succeed => AttemptEnd::Succeeded,
+            How::Fail => AttemptEnd::Failed { retry_after_us: 0 },
+            How::Snooze => AttemptEnd::Snoozed { after_us: SNOOZE_MS * 1_000 },
+            How::Reject => AttemptEnd::Rejected,
+        };
+        let until = self.until();
+        self.recorder.reported((held, end), call, until, &answer);
+        answer
     }
 
     /// An outcome of a given-up attempt may be accepted only while no later attempt and no end has replaced that attempt.
@@ -409,7 +457,11 @@ impl World {
             self.held.push(held);
             return Ok(());
         };
-        match engine.extend(vec![beat]).await.map(|list| list.first().copied()) {
+        let call = self.begin();
+        let answer = engine.extend(vec![beat]).await.map(|list| list.first().copied());
+        let until = self.until();
+        self.recorder.extended(&held, call, until, answer.as_ref().ok().copied().flatten());
+        match answer {
             Ok(Some(Extended::Lost)) => self.given_up.push(held),
             _ => self.held.push(held),
         }

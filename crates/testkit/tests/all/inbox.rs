@@ -4,6 +4,7 @@
 mod rig;
 mod table;
 
+use punctual_domain::time::Millis;
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
     patience::until,
@@ -239,7 +240,25 @@ async fn a_row_whose_task_may_have_been_forgotten_is_refused(rig: InboxRig) {
     assert!(left.starts_with("gone\ta relay was stopped") && left.trim().ends_with('0'), "{left}");
 }
 
+/// The relay was frozen between its own look at the clock and the commit: what it sends, it would have sent a minute ago. Its
+/// engine's clock is set so, and the database's goes on.
+async fn what_a_frozen_engine_sends_when_it_wakes_is_not_inserted(rig: InboxRig) {
+    rig.sql("INSERT INTO punctual_inbox (`key`, queue) VALUES ('a', 'q')").await;
+    let now = rig.sql("SELECT CAST(ROUND(UNIX_TIMESTAMP(SYSDATE(3)) * 1000) AS SIGNED)").await;
+    let now = Millis(now.trim().parse().unwrap());
+    rig.clock.set(now.plus(-120_000));
+    assert_eq!(rig.run(&rig.relay).await, 0);
+    assert_eq!((rig.tasks("q").await.len(), rig.waiting().await), (0, 1));
+    assert_eq!(rig.count("offered_at_ms IS NOT NULL").await, 0, "it was not inserted, for certain");
+    let said = rig.relay.report().last_error.unwrap().1;
+    assert!(said.contains("store"), "{said}");
+    rig.clock.set(now);
+    rig.all_moved().await;
+    assert_eq!(rig.tasks("q").await.len(), 1);
+}
+
 on_each_store!(
+    what_a_frozen_engine_sends_when_it_wakes_is_not_inserted,
     committed_rows_are_tasks_once_and_rolled_back_rows_are_none,
     a_relay_that_dies_before_the_removal_doubles_no_row,
     of_two_relays_one_moves_and_the_other_takes_over,

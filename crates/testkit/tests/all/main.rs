@@ -62,6 +62,7 @@ mod statements;
 mod stored_limiter;
 mod test_engine;
 mod tls;
+mod twins;
 mod unanswered;
 mod webhooks;
 mod workflows;

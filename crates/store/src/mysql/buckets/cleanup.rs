@@ -133,7 +133,7 @@ pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(T
 }
 
 /// What is left of a dropped bucket, of one partition, queue and state.
-pub(crate) struct UnsettledRows {
+pub(crate) struct DroppedRows {
     pub(crate) partition: Partition,
     pub(crate) tally: Tally,
     /// Of their fingerprints.
@@ -141,13 +141,13 @@ pub(crate) struct UnsettledRows {
 }
 
 /// As `unsettled`, for a count of the ledger.
-pub(crate) async fn unsettled_rows(conn: &mut MySqlConnection) -> sqlx::Result<Vec<UnsettledRows>> {
+pub(crate) async fn dropped_rows(conn: &mut MySqlConnection) -> sqlx::Result<Vec<DroppedRows>> {
     let done_to = done_to(conn).await?;
-    let rows = done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_unsettled_rows)));
+    let rows = done_to.bind_after(sqlx::query(sql!(dropped_buckets, count_dropped_rows)));
     let found = |row: &MySqlRow| {
         let tally =
             Tally { queue: row::queue_key(row, 1, 2)?, state: row::state(row, 3)?, tasks: row.try_get(4)? };
-        Ok(UnsettledRows { partition: row::partition(row, 0)?, tally, sum: row.try_get(5)? })
+        Ok(DroppedRows { partition: row::partition(row, 0)?, tally, sum: row.try_get(5)? })
     };
     rows.fetch_all(conn).await?.iter().map(found).collect()
 }

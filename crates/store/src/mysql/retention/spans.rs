@@ -27,7 +27,7 @@ const SPAN_ROWS: usize = 1_000;
 /// Spans of one statement.
 const PAGE: i64 = 20;
 /// The age at which due tasks are put into spans: later inserts before it are rare.
-const SETTLED_MS: i64 = 60_000;
+const FIRST_OFFER_MS: i64 = 60_000;
 /// The interval of the checks of the last span of a partition, and the age from which fewer rows than a span's leave
 /// it.
 const LAST_MS: i64 = 60_000;
@@ -153,7 +153,7 @@ impl Span {
         from: (i64, i64),
     ) -> sqlx::Result<Vec<SpanRow>> {
         let partition = row::partition_no(self.partition);
-        let until = if self.end == LAST { now.plus(-SETTLED_MS).0 } else { self.end.0 };
+        let until = if self.end == LAST { now.plus(-FIRST_OFFER_MS).0 } else { self.end.0 };
         let rows = sqlx::query(sql!(retention, list_span_rows)).bind(partition).bind(from.0).bind(until);
         let rows = rows.bind(partition).bind(from.0).bind(from.1);
         let rows = rows.bind(i64::try_from(SPAN_ROWS).unwrap_or(i64::MAX)).fetch_all(conn).await?;
@@ -257,7 +257,7 @@ impl Pass {
 
     fn look_at(&self, end: (i64, i64), now: Millis) -> Millis {
         let again_ms = if self.has_unfinished {
-            now.since(Millis(end.0)).clamp(SETTLED_MS, UNFINISHED_MAX_MS)
+            now.since(Millis(end.0)).clamp(FIRST_OFFER_MS, UNFINISHED_MAX_MS)
         } else {
             FINISHED_MS
         };

@@ -189,3 +189,15 @@ fn a_scan_goes_on_inside_an_instant_that_has_many_tasks() {
         assert!(seen.is_sorted());
     }
 }
+
+#[test]
+fn what_arrives_too_late_is_not_stored() {
+    let store = memory();
+    let late = NewTask { insert_by: Some(Millis(1)), ..numbered(1, 0) };
+    let refused = now(store.insert_each(vec![late], "test", NOW)).unwrap_err();
+    assert_eq!(refused.happened, punctual_contract::Happened::No);
+    assert!(refused.to_string().contains("may be inserted was over"), "{refused}");
+    assert_eq!(now(store.versions(&Name::default_namespace(), 1, None, 1)).unwrap(), []);
+    let in_time = NewTask { insert_by: Some(Millis(i64::MAX)), ..numbered(1, 0) };
+    assert_eq!(now(one(&store, in_time)).ask.insert_by, None);
+}

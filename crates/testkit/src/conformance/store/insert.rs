@@ -275,3 +275,17 @@ pub async fn the_insert_is_the_first_line_of_the_history(store: Arc<dyn Store>) 
     assert_eq!(super::sample::apply(&*store, step, LATER).await, Applied::Moved);
     assert_eq!(read(&*store, place).await.history[0], task.history[0], "later lines are appended");
 }
+
+/// Whatever the caller's clock says: the database's own decides.
+pub async fn what_arrives_too_late_is_not_stored(store: Arc<dyn Store>) {
+    let late = NewTask { insert_by: Some(Millis(1)), ..ask(1) };
+    let in_time = NewTask { insert_by: Some(Millis(i64::MAX)), ..ask(2) };
+    let refused = match store.insert_each(vec![late], CALLER, NOW).await {
+        Ok(answers) => answers.into_iter().find_map(Result::err).expect("it was too late"),
+        Err(error) => error,
+    };
+    assert_eq!(refused.happened, punctual_contract::Happened::No, "{refused}");
+    assert_eq!(insert(&*store, in_time).await.task.ask.insert_by, None, "no store keeps it");
+    let others = store.versions(&queue("mail").namespace, 1, None, 1).await.unwrap();
+    assert!(others.is_empty(), "{others:?}");
+}

@@ -97,6 +97,7 @@ fn ask() -> impl Strategy<Value = NewTask> {
             key: demands.1,
             name: demands.2,
             on_conflict: OnConflict::default(),
+            insert_by: None,
         },
     )
 }

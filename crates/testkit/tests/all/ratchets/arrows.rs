@@ -7,9 +7,10 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 24] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 25] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
+    ("linear", &[], &[]),
     ("contract", &["domain"], &[]),
     ("protocol", &["domain"], &[]),
     ("store", &["contract", "domain"], &[]),
@@ -65,6 +66,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 24] = [
             "domain",
             "wheel",
             "protocol",
+            "linear",
             "test-servers",
         ],
         &[],

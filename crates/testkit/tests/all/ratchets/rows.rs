@@ -6,17 +6,24 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     process::Command,
+    sync::Mutex,
 };
 
 const PAGE: &str = "docs/consistency-tests.md";
 /// Which rows each file of tests covers. The test writes this file.
 const INDEX: &str = "crates/testkit/tests/all/ratchets/rows.txt";
+const LAST_RUN: &str = "## Last run of the promises\n";
+/// Its rows are no steps: they name tests of many modules, and stand for no row of a crash.
+const PROMISE: &str = "promise-";
+/// What `cargo test` printed, for the last run.
+const RESULTS: &str = "PUNCTUAL_TEST_RESULTS";
 const GONE: &str = "## Rows that went\n";
 const TESTS_OF_TESTKIT: &str = "crates/testkit/tests/all/";
 const SUITES: &str = "crates/testkit/src/conformance/";
 
 /// Each row that was ever on the page. One that is new is added here; one that goes stays here, and says on the page why it went.
-const ROWS: [(&str, &str); 28] = [
+const ROWS: [(&str, &str); 29] = [
+    ("promise", "1 2 3 4 5 6 7 8 9 10 11"),
     ("path", "1 2 2a 3 4 4a 4b 5 5a 5b 6 6a 7 7a 7b 8 9 10"),
     ("ahead", "1 2 3 4 5 6 7 8 9 10 11 12 13"),
     ("limit", "1 2 3 4 5 6 7 8 9"),
@@ -123,7 +130,7 @@ fn below<'a>(heading: &str, page: &'a str) -> &'a str {
 
 /// What the page says, without what is written by the test and without the lists of what went.
 fn table(page: &str) -> &str {
-    page.split(GONE).next().unwrap()
+    page.split(LAST_RUN).next().unwrap().split(GONE).next().unwrap()
 }
 
 /// `fits("a_…_c", "a_b_c")`
@@ -262,7 +269,9 @@ fn each_test_of_a_crash_has_a_row() {
     for module in CRASH_MODULES {
         assert!(tests.iter().any(|test| is_in(module, test)), "{module} has no test");
     }
-    let is_named = |test: &&Test| rows.iter().flat_map(|row| &row.tests).any(|name| names(name, test));
+    let is_step = |row: &&RatchetRow<'_>| !row.id.starts_with(PROMISE);
+    let is_named =
+        |test: &&Test| rows.iter().filter(is_step).flat_map(|row| &row.tests).any(|name| names(name, test));
     let crashes = tests
         .iter()
         .filter(|test| test.package == "testkit" && CRASH_MODULES.iter().any(|module| is_in(module, test)));
@@ -298,7 +307,7 @@ fn no_row_goes_without_a_reason() {
 /// Which rows the tests of each file show.
 fn written(rows: &[RatchetRow<'_>], tests: &[Test]) -> String {
     let mut of_files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| !row.id.starts_with(PROMISE)) {
         let named = |test: &&Test| row.tests.iter().any(|name| names(name, test));
         let files: BTreeSet<&str> = tests.iter().filter(named).map(|test| test.file.as_str()).collect();
         files.into_iter().for_each(|file| of_files.entry(file).or_default().push(row.id));
@@ -323,12 +332,71 @@ fn by_section(ids: &[&str]) -> String {
 /// `UPDATE_EXPECT=1 cargo test -p punctual-testkit --test all -- ratchets::rows` writes the list anew; otherwise a stale one fails.
 #[test]
 fn the_list_of_files_is_current() {
+    let _written = PAGE_LOCK.lock();
     let page = page();
     let wanted = written(&rows(table(&page)), &tests());
     if env::var_os("UPDATE_EXPECT").is_some() {
         fs::write(root().join(INDEX), &wanted).unwrap();
     }
     assert_eq!(fs::read_to_string(root().join(INDEX)).unwrap(), wanted, "run with UPDATE_EXPECT=1");
+}
+
+/// Two tests may write the page.
+static PAGE_LOCK: Mutex<()> = Mutex::new(());
+const NO_RUN: &str = " unrecorded";
+
+/// Of each promise: how many of its tests passed and failed in a run, from the lines that `cargo test` prints.
+fn last_run(rows: &[RatchetRow<'_>], results: &str) -> String {
+    let result = |line: &str| {
+        let (name, result) = line.trim().strip_prefix("test ")?.split_once(" ... ")?;
+        let path = name.split("::").map(str::to_owned).collect::<Vec<_>>();
+        ["ok", "FAILED"].contains(&result).then(|| (path, result == "ok"))
+    };
+    let results: Vec<(Vec<String>, bool)> = results.lines().filter_map(result).collect();
+    let count = |row: &RatchetRow<'_>, wanted: bool| {
+        let is_of_row = |path: &Vec<String>| {
+            row.tests.iter().any(|reference| {
+                let package = reference.split_once(": ").map_or("testkit", |(package, _)| package);
+                let (package, file) = (package.to_owned(), String::new());
+                names(reference, &Test { package, path: path.clone(), file })
+            })
+        };
+        results.iter().filter(|(path, is_ok)| *is_ok == wanted && is_of_row(path)).count()
+    };
+    let promises = rows.iter().filter(|row| row.id.starts_with(PROMISE));
+    promises
+        .map(|row| format!("{} {} passed, {} failed\n", row.id, count(row, true), count(row, false)))
+        .collect()
+}
+
+/// `UPDATE_EXPECT=1 PUNCTUAL_TEST_RESULTS=FILE cargo test -p punctual-testkit --test all -- ratchets::rows`, with a file of what
+/// `cargo test` printed, writes the last run anew.
+#[test]
+fn the_last_run_has_each_promise_and_no_failure() {
+    let _written = PAGE_LOCK.lock();
+    let page = page();
+    let rows = rows(table(&page));
+    if let Some(file) = env::var_os(RESULTS).filter(|_| env::var_os("UPDATE_EXPECT").is_some()) {
+        let results = fs::read_to_string(file).unwrap();
+        let (before, rest) = page.split_once(LAST_RUN).unwrap();
+        let (head, block) = rest.split_once("```text\n").unwrap();
+        let (_, after) = block.split_once("```").unwrap();
+        let lines = last_run(&rows, &results);
+        fs::write(root().join(PAGE), format!("{before}{LAST_RUN}{head}```text\n{lines}```{after}")).unwrap();
+    }
+    let page = self::page();
+    let lines: Vec<&str> = below(LAST_RUN, &page).lines().filter(|line| line.starts_with(PROMISE)).collect();
+    let ids = rows.iter().map(|row| row.id).filter(|id| id.starts_with(PROMISE));
+    assert_eq!(
+        lines.iter().filter_map(|line| line.split(' ').next()).collect::<Vec<_>>(),
+        ids.collect::<Vec<_>>()
+    );
+    let is_good = |line: &str| line.ends_with(" passed, 0 failed") && !line.contains(" 0 passed");
+    let bad = |line: &&&str| !is_good(line) && !line.ends_with(NO_RUN);
+    assert_eq!(lines.iter().filter(bad).collect::<Vec<_>>(), [&""; 0]);
+    let made_up = self::rows("- promise-1 kept – `a::…`\n- path-1 b – `b::…`");
+    let results = "test a::b ... ok\ntest a::c ... FAILED\ntest b::a ... ok\n";
+    assert_eq!(last_run(&made_up, results), "promise-1 1 passed, 1 failed\n");
 }
 
 #[test]
