@@ -247,7 +247,7 @@ async fn heartbeats_go_out_three_times_in_a_lease_and_carry_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_that_the_server_refuses_is_dropped_and_the_lease_goes_on() {
+async fn progress_that_the_server_refuses_is_dropped_and_the_lease_continues() {
     let fake = Fake::new();
     let running =
         Running::start(fake.worker().lease(Duration::from_secs(3)).handle_any(|task: Task| async move {
