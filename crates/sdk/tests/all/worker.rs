@@ -1,6 +1,7 @@
 //! The worker against a server in process, under a paused clock: minutes pass in no time, and waits are exact.
 
 mod guarding;
+mod refused_progress;
 mod several;
 
 use std::sync::Arc;
@@ -243,25 +244,6 @@ async fn heartbeats_go_out_three_times_in_a_lease_and_carry_progress() {
         (first.executor.as_str(), first.capacity, first.leases[0].token.as_str()),
         ("w-1", Some(7), "token of a")
     );
-    running.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn progress_that_the_server_refuses_is_dropped_and_the_lease_continues() {
-    let fake = Fake::new();
-    let running =
-        Running::start(fake.worker().lease(Duration::from_secs(3)).handle_any(|task: Task| async move {
-            let deep = (0..200).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
-            task.progress(&deep)?;
-            tokio::time::sleep(Duration::from_secs(10)).await;
-            Ok(())
-        }));
-    fake.put("a", "k");
-    fake.until(|kept| kept.beats.iter().filter(|(_, beat)| !beat.leases.is_empty()).count() > 3).await;
-    assert!(
-        fake.kept().beats.iter().all(|(_, beat)| beat.leases.iter().all(|lease| lease.progress.is_none()))
-    );
-    assert_eq!(fake.outcome("a").await.outcome, OutcomeKind::Succeeded);
     running.end().await;
 }
 
