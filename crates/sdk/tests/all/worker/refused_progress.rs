@@ -1,6 +1,6 @@
 //! Progress that the server refuses.
 
-use super::Running;
+use super::{Running, a_minute};
 use crate::fake::Fake;
 use punctual_sdk::{Task, protocol::OutcomeKind};
 use std::time::Duration;
@@ -12,7 +12,7 @@ async fn progress_that_the_server_refuses_is_dropped_and_the_lease_continues() {
         Running::start(fake.worker().lease(Duration::from_secs(3)).handle_any(|task: Task| async move {
             let deep = (0..200).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
             task.progress(&deep)?;
-            tokio::time::sleep(Duration::from_secs(10)).await;
+            a_minute().await;
             Ok(())
         }));
     fake.put("a", "k");
