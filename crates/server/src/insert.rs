@@ -22,6 +22,7 @@ use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::{Decision, OnConflict},
     key::Key,
+    place::TaskRef,
     settings::Scope,
     task::{NewTask, Task},
     time::Span,
@@ -31,6 +32,7 @@ use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
     WaitForEnd,
 };
+use std::time::Duration;
 
 /// Versions of one id: more than a caller keeps.
 const VERSIONS_LOOKED_AT: usize = 1_000;
@@ -67,10 +69,16 @@ pub(crate) async fn insert_task(
     if limit.is_zero() || task.state.is_finished() {
         return Ok(answer_one(status, task, outcome));
     }
-    let place = task.place;
-    waiting::until_ended(&app, &caller.who, place, limit).await?;
-    let task = app.engine.whole(lookup::task_of(&app, &caller, place).await?).await?;
-    Ok(answer_one(status, app.engine.as_fired(task), outcome))
+    // The task is durable. Whatever fails from here on, an error would make the caller insert it again.
+    let ended = ended(&app, &caller, task.place, limit).await;
+    Ok(answer_one(status, ended.unwrap_or(task), outcome))
+}
+
+/// The task as it is at its end or after `limit`.
+async fn ended(app: &Shared, caller: &Caller, place: TaskRef, limit: Duration) -> Result<Task, Refusal> {
+    waiting::until_ended(app, &caller.who, place, limit).await?;
+    let task = app.engine.whole(lookup::task_of(app, caller, place).await?).await?;
+    Ok(app.engine.as_fired(task))
 }
 
 /// Returns the status of the answer, the task and what the insert did.

@@ -1,6 +1,7 @@
 //! Search, versions, queues, and waiting for the end of a task.
 
 use crate::world::{HOUR_MS, START_MS, World, ask, get, post, send_to};
+use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<i64> {
@@ -153,6 +154,17 @@ async fn a_read_waits_until_the_task_has_ended() {
             "{query}"
         );
     }
+}
+
+#[tokio::test]
+async fn an_insert_is_answered_although_the_store_fails_while_it_waits() {
+    let world = World::new();
+    world.store.faults.set(StoreGroup::Read, Dials::REFUSES);
+    let inserted = world.send(post("/v1/tasks?wait_ms=250", &json!({"queue": "mail", "delay_ms": HOUR_MS})));
+    let inserted = inserted.await.expect(201);
+    assert_eq!((&inserted["state"], &inserted["outcome"]), (&json!("scheduled"), &json!("created")));
+    world.store.faults.heal();
+    assert_eq!(world.task(inserted["ref"].as_str().unwrap()).await["state"], "scheduled");
 }
 
 #[tokio::test]
