@@ -163,7 +163,8 @@ impl LedgerPass {
             faults.chain(self.differences.iter().map(Difference::described)).take(NAMED).collect();
         let more = (self.faults.len() + self.differences.len()).saturating_sub(named.len());
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        format!("{} tasks unaccounted for: {}{more}", self.unaccounted, named.join("; "))
+        let tasks = if self.unaccounted == 1 { "task" } else { "tasks" };
+        format!("{} {tasks} unaccounted for: {}{more}", self.unaccounted, named.join("; "))
     }
 
     pub(crate) fn is_over(&self, now: Millis) -> bool {
